@@ -1,23 +1,23 @@
 """Every error that Prowess raises on purpose.
 
 ProwessError(message, *, hint)
-├── NotFound          no such skill, artifact, file or version
-├── Invalid           the input is wrong; `.problems` lists every problem
-├── Refused           a rule, a person or a limit says no
+├── NotFound          the skill, artifact, file or version does not exist
+├── Invalid           the input is not valid; `.problems` lists every problem
+├── Refused           denied by a rule, a person or a limit
 │   ├── BudgetExceeded    the text does not fit into the prompt
-│   ├── ApprovalRequired  a person was asked and has not answered yet
-│   ├── ApprovalDenied    a person said no, or nobody answered in time
-│   └── SpendExceeded     it would cost more than may be spent
-├── Conflict          two changes, or two skills with one name
+│   ├── ApprovalRequired  an approval is pending
+│   ├── ApprovalDenied    the request was denied, or expired
+│   └── SpendExceeded     the cost would exceed a spending limit
+├── Conflict          a concurrent change, or two skills with the same name
 │   └── DuplicateSkill    the slug is already taken in its scope
-├── Unavailable       something is missing; a fallback may serve
-│   ├── NoHandler         no handler for artifacts of that kind
+├── Unavailable       a dependency is missing; a fallback may work
+│   ├── NoHandler         no handler for this kind of artifact
 │   ├── NoModel           no model is configured
-│   └── TryLater          not reachable now; the same request may work later
+│   └── TryLater          temporarily unreachable; retry later
 └── RunFailed         the run gave no usable result
-    ├── AnswerUnusable    a model's answer cannot be used
-    ├── AssertionFailed   an output did not pass a hard assertion
-    ├── OutputInvalid     an answer does not fit its schema, also after the retry
+    ├── AnswerUnusable    the model's answer cannot be used
+    ├── AssertionFailed   an output failed a hard assertion
+    ├── OutputInvalid     the answer does not match its schema, even after a retry
     └── TimedOut          the time limit was reached
 
 `code` is stable and meant for programs; the message says what happened and `hint` what to do next.
@@ -36,7 +36,7 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One problem found in a skill, worded so that a person can fix it.
+    """One problem found in a skill, with a message for the person who fixes it.
 
     `field` is the frontmatter key, file or artifact that it is about, and `line` the line in that file, counted from 1.
     Both are None if the problem concerns the skill as a whole.
@@ -62,13 +62,13 @@ class ProwessError(Exception):
 
 
 class NotFound(ProwessError):
-    """Nothing has that name."""
+    """The requested item does not exist."""
 
     code = "not-found"
 
 
 class Invalid(ProwessError):
-    """The input cannot be accepted. `problems` lists every problem that was found, not just the first."""
+    """The input is not valid. `problems` lists every problem, not just the first."""
 
     code = "invalid"
 
@@ -78,7 +78,7 @@ class Invalid(ProwessError):
 
 
 class Refused(ProwessError):
-    """A rule, a person or a limit said no."""
+    """Denied by a rule, a person or a limit."""
 
     code = "refused"
 
@@ -102,7 +102,7 @@ class BudgetExceeded(Refused):
 
 
 class ApprovalRequired(Refused):
-    """A person has to agree first; `approval_id` identifies the question."""
+    """Approval is required first; `approval_id` identifies the request."""
 
     code = "approval-required"
 
@@ -112,19 +112,19 @@ class ApprovalRequired(Refused):
 
 
 class ApprovalDenied(Refused):
-    """A person said no, or nobody answered in time."""
+    """The request was denied, or expired without an answer."""
 
     code = "approval-denied"
 
 
 class SpendExceeded(Refused):
-    """It would cost more than may be spent in this session, on this day or in this run."""
+    """The cost would exceed the spending limit of this session, day or run."""
 
     code = "spend-exceeded"
 
 
 class Conflict(ProwessError):
-    """Somebody else changed it first, or two skills claim the same name."""
+    """A concurrent change came first, or two skills have the same name."""
 
     code = "conflict"
 
@@ -136,13 +136,13 @@ class DuplicateSkill(Conflict):
 
 
 class Unavailable(ProwessError):
-    """Something that is needed is not installed, not running or not reachable."""
+    """A dependency is not installed, not running or not reachable."""
 
     code = "unavailable"
 
 
 class NoHandler(Unavailable):
-    """No handler runs artifacts of that kind."""
+    """No handler supports this kind of artifact."""
 
     code = "no-handler"
 
@@ -154,7 +154,7 @@ class NoModel(Unavailable):
 
 
 class TryLater(Unavailable):
-    """It is overloaded or out of reach now. `retry_after` is the number of seconds to wait, if known."""
+    """A service is overloaded or unreachable. `retry_after` is the number of seconds to wait, if known."""
 
     code = "try-later"
 
@@ -174,9 +174,9 @@ class RunFailed(ProwessError):
 
 
 class AnswerUnusable(RunFailed):
-    """A model answered, but the answer cannot be used.
+    """The model answered, but the answer cannot be used.
 
-    `tokens` has how many tokens the model read and wrote, `cost` the price in US dollars; each is None if unknown.
+    `tokens` are the tokens read and written, `cost` is the price in US dollars; each is None if unknown.
     """
 
     code = "answer-unusable"
@@ -190,13 +190,13 @@ class AnswerUnusable(RunFailed):
 
 
 class AssertionFailed(RunFailed):
-    """An output did not pass a hard assertion; the trace has every verdict."""
+    """An output failed a hard assertion; the trace has every verdict."""
 
     code = "assertion-failed"
 
 
 class OutputInvalid(RunFailed):
-    """An answer does not fit what was asked for; `problems` says how."""
+    """The answer does not match its schema; `problems` lists the differences."""
 
     code = "output-invalid"
 
@@ -206,6 +206,6 @@ class OutputInvalid(RunFailed):
 
 
 class TimedOut(RunFailed):
-    """It took longer than allowed."""
+    """The time limit was reached."""
 
     code = "timed-out"

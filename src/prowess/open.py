@@ -59,7 +59,7 @@ class Feeds:
             return self._recorder
 
     def wake(self, organization: str) -> None:
-        """Tell subscribers that events of an organization were committed. Returns at once."""
+        """Notify subscribers that events of an organization were committed. Returns at once."""
         with self._lock:
             wakeups = self._shared_wakeups()
         wakeups.tell(organization)
@@ -102,8 +102,8 @@ class Prowess(Engine):
         """Open with the settings of the environment. Nothing is written until something is kept.
 
         `actor` is who acts; the default is the person at this machine, coming in through `channel`, which is recorded.
-        The skills in `trusted_folders` count as accepted, as if the application's author had written them: give the folders
-        that ship with the application, never one that others can write to.
+        Skills in `trusted_folders` count as accepted. Pass only folders that ship with the application, never one that
+        others can write to.
         """
         chosen = settings or read_settings(workspace=workspace)
         stores = Stores(replace(chosen, trusted_folders=(*chosen.trusted_folders, *real_folders(trusted_folders))))

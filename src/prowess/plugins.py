@@ -5,7 +5,7 @@ A package registers a function without arguments, or a `Plugin` itself, in the g
     [project.entry-points."prowess.plugins"]
     my-data-pack = "my_pack:plugin"
 
-A plugin that is broken is named, counted and skipped; the others and Prowess itself go on.
+A broken plugin is reported and skipped; the others and Prowess itself keep working.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ log = logging.getLogger(__name__)
 class PluginTool:
     """A tool that agents can call: an async function, named and described by its own name and docstring.
 
-    Its first parameter is the `ToolContext` of the call; the others, with their types, are the arguments that an agent gives.
-    It returns an object that JSON can hold, or raises a `ProwessError` that says what to do next.
+    Its first parameter is the `ToolContext` of the call; the others, with their types, are the arguments from the agent.
+    It returns a JSON-serializable object, or raises a `ProwessError` whose hint says what to do next.
     """
 
     function: Callable[..., Awaitable[dict[str, Any]]]
@@ -54,11 +54,11 @@ class PluginTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """What a package brings. Nothing of it takes the place of a part of Prowess: names of its own have a namespace.
+    """The extensions that a package provides. They never replace parts of Prowess: their names have a namespace.
 
-    `packs` are folders of skills of the system scope, which are only read; `stores` are places of any kind, each served in
-    the scope that it names. `kinds` and `forms` are rows of the tables of kinds and forms; `handlers` run artifacts, each
-    those of one kind. `embedders` are opened by the name that the setting `embedder` gives.
+    `packs` are read-only folders of skills in the system scope; `stores` are further stores, each with its own scope.
+    `kinds` and `forms` are rows of the tables of kinds and forms; each of the `handlers` runs artifacts of one kind.
+    `embedders` are selected by name with the setting `embedder`.
     """
 
     name: str
@@ -84,7 +84,7 @@ class InstalledPlugin:
 
     @property
     def brings(self) -> str:
-        """What the plugin brings, in words."""
+        """A readable list of what the plugin provides."""
         if self.plugin is None:
             return ""
         packs = [str(pack) for pack in self.plugin.packs]
@@ -109,7 +109,7 @@ def installed_plugins() -> tuple[InstalledPlugin, ...]:
 
 
 def _is_any_declared() -> bool:
-    """Return True if an installed package names our group. Every start asks, and this takes a tenth of the time of `entry_points`."""
+    """Return True if an installed package uses our group. Runs at every start, in a tenth of the time of `entry_points`."""
     wanted = f"[{GROUP}]".encode()
     for folder in sys.path:
         for kind in ("dist-info", "egg-info"):
@@ -132,7 +132,7 @@ def _load(point: EntryPoint) -> InstalledPlugin:
         plugin = _make_plugin(point)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a plugin does, the others are served)
         problem = f"{type(error).__name__}: {error}"[:500]
-        log.warning("The plugin %s of %s is skipped: %s", point.name, distribution or "?", problem)
+        log.warning("Skipping the plugin %s of %s: %s", point.name, distribution or "?", problem)
         return InstalledPlugin(name=point.name, distribution=distribution, version=version, problem=problem)
     return InstalledPlugin(name=point.name, distribution=distribution, version=version, plugin=plugin)
 
@@ -142,10 +142,10 @@ def _make_plugin(point: EntryPoint) -> Plugin:
     if not isinstance(given, Plugin) and callable(given):
         given = cast("Callable[[], object]", given)()
     if not isinstance(given, Plugin):
-        raise TypeError(f"{point.value} gives {type(given).__name__}, not prowess.Plugin")
+        raise TypeError(f"{point.value} returned {type(given).__name__}, expected prowess.Plugin")
     missing = [str(pack) for pack in given.packs if not Path(pack).is_dir()]
     if missing:
-        raise FileNotFoundError(f"no such folder: {', '.join(missing)}")
+        raise FileNotFoundError(f"folder not found: {', '.join(missing)}")
     strange = [
         type(store).__name__ for store in given.stores if not all(hasattr(store, name) for name in _STORE_ATTRIBUTES)
     ]
@@ -156,7 +156,7 @@ def _make_plugin(point: EntryPoint) -> Plugin:
         raise TypeError(f"not a tool: {', '.join(strange)}")
     wrong = [name for name in given.embedders if not _NAMESPACED.fullmatch(name)]
     if wrong:
-        raise ValueError(f"the embedder {wrong[0][:80]!r} has no namespace, as in 'acme.tiny'")
+        raise ValueError(f"the embedder {wrong[0][:80]!r} has no namespace; use a name such as 'acme.tiny'")
     _register(given)
     return given
 
@@ -195,7 +195,7 @@ def _check_handlers(plugin: Plugin, kinds: Mapping[str, Any]) -> None:
         if getattr(handler, "kind", None) not in kinds or not iscoroutinefunction(getattr(handler, "run", None))
     ]
     if useless:
-        raise TypeError(f"not a handler of a kind: {', '.join(useless)}")
+        raise TypeError(f"not a handler with a kind and an async `run`: {', '.join(useless)}")
 
 
 def _is_tool(given: object) -> bool:

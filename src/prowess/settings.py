@@ -25,7 +25,7 @@ def _setting(meaning: str, *, default: Any = MISSING, shown: str = "not set", se
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where things are and how large they may be. Limits that are not set have the defaults of `skill/limits.py`.
+    """Locations and size limits. Limits that are not set have the defaults of `skill/limits.py`.
 
     The field `home` is the variable `PROWESS_HOME`, and so on. `scripts/reference.py` writes docs/settings.md from here.
     """
@@ -123,7 +123,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
     if not str(named) or not folder.is_dir():
         raise Invalid(
             f"The workspace {str(named)!r} is not a folder.",
-            hint="Give an existing folder with --workspace DIR or PROWESS_WORKSPACE.",
+            hint="Pass an existing folder with `--workspace DIR` or PROWESS_WORKSPACE.",
         )
     numbers = {name: _number(env, name) for name in _numeric_names() if PREFIX + name.upper() in env}
     return Settings(
@@ -158,7 +158,10 @@ def _number(env: Mapping[str, str], name: str) -> int:
     text = env[variable]
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
-    raise Invalid(f"{variable} is {text[:40]!r}, not a positive number.", hint="Give a whole number above 0.")
+    raise Invalid(
+        f"Invalid value {text[:40]!r} for {variable}: not a positive number.",
+        hint="Set it to a whole number above 0, or unset it.",
+    )
 
 
 def _switch(env: Mapping[str, str], variable: str, *, default: bool) -> bool:
@@ -166,7 +169,7 @@ def _switch(env: Mapping[str, str], variable: str, *, default: bool) -> bool:
     text = env.get(variable, "").strip().lower()
     if text in words:
         return words[text]
-    raise Invalid(f"{variable} is {text[:40]!r}.", hint="Give on or off.")
+    raise Invalid(f"Invalid value {text[:40]!r} for {variable}.", hint="Set it to `on` or `off`, or unset it.")
 
 
 def _folders(text: str) -> tuple[str, ...]:
@@ -175,7 +178,10 @@ def _folders(text: str) -> tuple[str, ...]:
     named = [part.strip() for part in text.split(os.pathsep) if part.strip()]
     for part in named:
         if not os.path.isabs(os.path.expanduser(part)):  # noqa: PTH111, PTH117  (as given; Path would tidy it)
-            raise Invalid(f"PROWESS_TRUSTED_FOLDERS has the relative path {part[:80]!r}.", hint="Give absolute paths.")
+            raise Invalid(
+                f"PROWESS_TRUSTED_FOLDERS contains the relative path {part[:80]!r}.",
+                hint="Use absolute paths, or run `prowess trust FOLDER --always` instead.",
+            )
     return real_folders(named)
 
 

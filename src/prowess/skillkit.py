@@ -22,13 +22,13 @@ class SkillResult(TypedDict):
 
     success: bool
     result: NotRequired[Any]
-    """The value for the caller: anything that JSON can hold."""
+    """The value for the caller, which must be JSON-serializable."""
     error: NotRequired[str]
-    """What went wrong, if `success` is false."""
+    """The error message, if `success` is false."""
 
 
 class Response(Awaitable["Response"], Protocol):
-    """The answer of a host, whatever its status."""
+    """The response of a host, with any status."""
 
     @property
     def status(self) -> int:
@@ -47,7 +47,7 @@ class Response(Awaitable["Response"], Protocol):
 
     @property
     def url(self) -> str:
-        """The address of the answer, after every redirect."""
+        """The final URL, after all redirects."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class Response(Awaitable["Response"], Protocol):
 
 
 class SkillContext(Protocol):
-    """What a function can reach outside itself. Whatever it was not granted raises `prowess.HostError`, which says why."""
+    """The outside world of a function. Access that was not granted raises `prowess.HostError` with the reason."""
 
     @property
     def env(self) -> Mapping[str, str]:

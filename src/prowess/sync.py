@@ -5,8 +5,8 @@
     with Prowess.open(workspace=".") as prowess:
         print(prowess.match("are there contradictions in my notes?"))
 
-The API is that of `prowess.Prowess`; it is not written twice. Calls run on an event loop in a thread of their own, so this
-also works where a loop is running already, as in a notebook. Asynchronous iterators become iterators. `sync.pyi` has the
+The API is the same as `prowess.Prowess`. Calls run on an event loop in a separate thread, so this also works where a loop is
+already running, as in a notebook. Asynchronous iterators become iterators. `sync.pyi` has the
 types; `scripts/sync_stub.py` generates it from the asynchronous classes.
 """
 
@@ -27,7 +27,7 @@ _END = object()
 
 
 class _LoopThread:
-    """An event loop in a daemon thread, on which everything of one engine runs."""
+    """An event loop in a daemon thread, which runs all calls of one engine."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -44,7 +44,7 @@ class _LoopThread:
             work.close()
             # Waiting on the loop's own thread, from a callback such as `watch`, would never end.
             reason = "was closed" if self.is_closed else "cannot be called from one of its own callbacks"
-            raise RuntimeError(f"This Prowess {reason}.")
+            raise RuntimeError(f"This Prowess instance {reason}.")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             # Ctrl-C reaches only this thread; without the cancellation, the work would go on in the other one.

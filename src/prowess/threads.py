@@ -27,7 +27,7 @@ async def offload_if_large(size: int, work: Callable[P, T], /, *args: P.args, **
 async def offload_to_completion(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Run blocking work in a thread; if the caller is cancelled, wait until the work is done before leaving.
 
-    A thread cannot be cancelled, so without this, work such as settling a bill would go on behind the caller's back.
+    A thread cannot be cancelled, so without this, work such as recording a cost would continue after the caller has returned.
     """
     task = asyncio.ensure_future(offload(work, *args, **kwargs))
     try:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 TRACE_TEXTS = ("detail", "inputs", "rendered_input", "raw_output")
-"""The fields of a trace that a list leaves out: they may be large, and hold what a skill was given."""
+"""Fields of a trace that lists omit: they may be large, and contain inputs."""
 
 
 def to_json(value: object) -> Any:
@@ -58,7 +58,7 @@ def error_json(error: ProwessError) -> JsonObject:
 
 
 def error_answer(error: ProwessError, *, default_hint: str = "") -> JsonObject:
-    """Return an error as the answer to an agent, with the hint beside the error: what to do next is read first."""
+    """Return an error as the answer to an agent, with the hint next to the error instead of inside it."""
     return {
         "error": {"code": error.code, "message": error.message},
         "hint": error.hint or default_hint,
@@ -156,7 +156,7 @@ def entry_json(entry: RegistryEntry) -> JsonObject:
 
 
 def plugin_json(installed: InstalledPlugin) -> JsonObject:
-    """Return an installed plugin and what it brings, or the problem that it has."""
+    """Return an installed plugin and what it provides, or its problem."""
     plugin = installed.plugin
     return {
         "name": installed.name,

@@ -10,14 +10,14 @@ import pytest
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "plugins.md"
 BROKEN = {
-    "a-missing-folder": "no such folder",
+    "a-missing-folder": "folder not found",
     "a-missing-module": "ModuleNotFoundError",
     "a-plain-embedder": "no namespace",
-    "a-strange-handler": "not a handler of a kind: UnknownKind",
+    "a-strange-handler": "not a handler with a kind and an async `run`: UnknownKind",
     "a-strange-store": "not a store: str",
     "a-taken-folder": "the model of broken.script",
     "a-taken-tool": "not a tool: PluginTool",
-    "a-wrong-value": "gives dict, not prowess.Plugin",
+    "a-wrong-value": "returned dict, expected prowess.Plugin",
     "an-error": "the licence has run out",
     "an-exit": "SystemExit: not today",
 }

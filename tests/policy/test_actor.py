@@ -76,7 +76,7 @@ def test_a_name_that_cannot_be_written_down_is_invalid(name: str, kind: str) -> 
 
 
 def test_nobody_takes_a_name_that_reads_as_anothers_label() -> None:
-    with pytest.raises(Invalid, match="as those of agents"):
+    with pytest.raises(Invalid, match="reserved for agents"):
         Actor(name="agent:builder")
     with pytest.raises(Invalid, match="'@'"):
         Actor(name="builder@bob", kind="agent")

@@ -113,7 +113,7 @@ def test_changed_content_is_not_used_and_the_question_says_what_changed(
     asked = [desk.admit(agent, action, new) for action in ("enable", "load", "load_script")]
 
     assert all(isinstance(admission.error, ApprovalRequired) for admission in asked)
-    assert "not what was approved before" in asked[0].error.message
+    assert "has changed since the last approval" in asked[0].error.message
     assert asked[0].approval.digest == new.digest
     previous = asked[0].approval.detail["previous"]
     assert previous == {"digest": old.digest, "by": "ann", "approval_id": approved, **NOTHING, **expected}

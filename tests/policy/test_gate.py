@@ -40,7 +40,7 @@ def test_what_is_denied_says_why_and_leaves_one_audit_entry(desk: Any, agent: Ac
     admission = desk.admit(agent, "enable", Subject(slug="triage", digest="d1", frozen=True))
 
     assert isinstance(admission.error, Refused)
-    assert "Ask an administrator for help" in admission.error.hint
+    assert "Ask an administrator to use the skill for you" in admission.error.hint
     assert desk.outcomes() == [("enable", "denied")]
 
 
@@ -65,7 +65,7 @@ def test_a_missing_subject_and_an_unknown_role_are_denied_with_a_reason(desk: An
     lost = agent_of(ann, role="boss")
     assert (
         desk.admit(lost, "enable", Subject(slug="triage", digest="d1", frozen=True)).error.message
-        == "There is no role 'boss'."
+        == "Unknown role 'boss'."
     )
     assert desk.outcomes() == [("enable", "denied"), ("enable", "denied")]
 
@@ -187,7 +187,7 @@ def test_a_no_stands_for_an_agent_in_all_its_sessions_until_its_time_is_over(
     refused = desk.admit(agent, "enable", synced, session_id="s1")
 
     assert isinstance(refused.error, ApprovalDenied)
-    assert "ann has refused" in refused.error.message
+    assert "ann denied" in refused.error.message
     assert "Not this one." in refused.error.message
     assert isinstance(desk.admit(agent, "enable", synced, session_id="s2").error, ApprovalDenied)
     desk.let_time_pass(asked.error.approval_id)

@@ -68,12 +68,12 @@ def test_a_name_is_given_where_it_is_declared_and_allowed_for_exactly_these_byte
 @pytest.mark.parametrize(
     ("grants", "environment", "why"),
     [
-        ({}, {"KEY": "s3cret"}, "Nobody has allowed 'triage' to read KEY"),
-        ({"other": {"KEY": [DIGEST]}}, {"KEY": "s3cret"}, "Nobody has allowed"),
+        ({}, {"KEY": "s3cret"}, "'triage' may not read KEY"),
+        ({"other": {"KEY": [DIGEST]}}, {"KEY": "s3cret"}, "may not read KEY"),
         ({"triage": {"KEY": [OTHER]}}, {"KEY": "s3cret"}, "'triage' has changed since"),
         ({"triage": {"KEY": []}}, {"KEY": "s3cret"}, "'triage' has changed since"),
-        ({"triage": {"KEY": [DIGEST]}}, {}, "it is not set where Prowess runs"),
-        ({"triage": "KEY"}, {"KEY": "s3cret"}, "Nobody has allowed"),
+        ({"triage": {"KEY": [DIGEST]}}, {}, "KEY is not set in the environment"),
+        ({"triage": "KEY"}, {"KEY": "s3cret"}, "may not read KEY"),
     ],
 )
 def test_otherwise_it_is_not_and_it_is_said_why(grants: Any, environment: dict[str, str], why: str) -> None:
@@ -87,7 +87,7 @@ def test_otherwise_it_is_not_and_it_is_said_why(grants: Any, environment: dict[s
 def test_no_skill_reads_the_settings_of_prowess(name: str) -> None:
     found = given(Needs(env=(name,)), environment={name: "v"}, skill_env={"triage": {name: [DIGEST]}})
     assert found.env == {}
-    assert "Prowess itself" in found.denied[name]
+    assert "is a Prowess setting" in found.denied[name]
 
 
 def test_values_are_in_no_representation() -> None:
@@ -133,7 +133,7 @@ def test_a_folder_of_the_workspace_or_an_allowed_one_is_given(said: str, root: R
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("missing", "There is no folder"),
+        ("missing", "Folder 'missing' not found"),
         ("/etc", "not in the workspace"),
         ("link-out", "not in the workspace"),
         ("rw:.", "the whole workspace"),
@@ -142,13 +142,13 @@ def test_a_folder_of_the_workspace_or_an_allowed_one_is_given(said: str, root: R
         ("link-hidden", "hidden or a credential store"),
         ("notes/.cache/deep", "hidden or a credential store"),
         ("notes/Keychains", "hidden or a credential store"),
-        ("rw:skills", "skills are kept there"),
-        ("rw:skills/mine", "skills are kept there"),
-        ("/home/me", "holds what Prowess keeps"),
-        ("/home/me/.prowess", "holds what Prowess keeps"),
-        ("/srv/link", "holds what Prowess keeps"),
-        (".prowess", "holds what Prowess keeps"),
-        (".prowess/in", "holds what Prowess keeps"),
+        ("rw:skills", "it contains skills"),
+        ("rw:skills/mine", "it contains skills"),
+        ("/home/me", "Prowess's own data"),
+        ("/home/me/.prowess", "Prowess's own data"),
+        ("/srv/link", "Prowess's own data"),
+        (".prowess", "Prowess's own data"),
+        (".prowess/in", "Prowess's own data"),
     ],
 )
 def test_any_other_folder_is_not_and_it_is_said_why(said: str, why: str) -> None:
@@ -161,7 +161,7 @@ def test_an_administrator_allows_a_hidden_folder_by_naming_it_and_only_for_readi
     assert given(Needs(roots=(".git",)), skill_roots=["/space"]).roots == ()
     assert given(Needs(roots=(".git",)), skill_roots=["/space/.git"]).roots == (Root(name=".git", path=WORK / ".git"),)
     written = given(Needs(roots=("rw:.git",)), skill_roots=["/space/.git"])
-    assert (written.roots, "tools run what they find" in written.denied[".git"]) == ((), True)
+    assert (written.roots, "tools run files from hidden folders" in written.denied[".git"]) == ((), True)
 
 
 @pytest.mark.parametrize("home", ["/space", "/space/home/me"])
@@ -169,7 +169,7 @@ def test_a_workspace_that_holds_the_home_folder_is_not_given_as_a_whole(home: st
     around = GrantContext(environment={}, workspace=WORK, find=find, homes=(Path(home),))
     found = resolve_grants(Needs(roots=(".", "notes")), OrgPolicy(), around, slug="triage", digest=DIGEST)
     assert [root.name for root in found.roots] == ["notes"]
-    assert "Name the folders that it needs" in found.denied["."]
+    assert "List the folders that the skill needs" in found.denied["."]
 
 
 @pytest.mark.parametrize("name", ["Library", "AppData"])
@@ -203,7 +203,7 @@ def test_no_folder_is_given_that_a_database_lies_in(said: str, given_paths: list
 def test_a_program_is_not_given_the_whole_workspace_since_nobody_stands_between_it_and_hidden_files(said: str) -> None:
     found = given(Needs(roots=(said, "notes")), program=True)
     assert [root.name for root in found.roots] == ["notes"]
-    assert "name folders in it" in found.denied[said]
+    assert "List folders in it" in found.denied[said]
 
 
 # --- programs

@@ -91,7 +91,7 @@ def test_a_value_that_nobody_knows_is_the_strictest_and_is_named(name: str, valu
     assert policy.faults == (name,)
     with pytest.raises(Invalid) as caught:
         check_setting(name, value)
-    assert caught.value.hint.startswith("It takes ")
+    assert caught.value.hint.startswith("Use ")
 
 
 @pytest.mark.parametrize("value", [0, 2, 2.5])
@@ -119,7 +119,7 @@ def test_the_world_outside_is_shut_until_an_administrator_opens_it() -> None:
 
 
 def test_a_setting_that_does_not_exist_is_invalid_and_the_hint_lists_those_that_do() -> None:
-    with pytest.raises(Invalid, match="no setting 'skills_policy'") as caught:
+    with pytest.raises(Invalid, match="Unknown setting 'skills_policy'") as caught:
         check_setting("skills_policy", "auto")
 
     assert all(name in caught.value.hint for name in SETTING_NAMES)

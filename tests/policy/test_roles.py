@@ -73,10 +73,10 @@ def test_an_organization_adds_and_replaces_roles() -> None:
 
 
 def test_an_unknown_role_is_not_found_and_the_names_there_are_are_told() -> None:
-    with pytest.raises(NotFound, match="no role 'boss'") as caught:
+    with pytest.raises(NotFound, match="Unknown role 'boss'") as caught:
         find_role("boss", OrgPolicy())
 
-    assert caught.value.hint == "The roles are builder, communicator, coordinator, scout."
+    assert caught.value.hint == "Use one of: builder, communicator, coordinator, scout."
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_admin_only_tells_an_agent_to_ask_for_help() -> None:
     ruling = judge(AGENT, "enable", LOCAL, OrgPolicy(skill_enablement_policy="admin-only"))
 
     assert "administrators" in ruling.reason
-    assert "Ask an administrator for help" in ruling.hint
+    assert "Ask an administrator to use the skill for you" in ruling.hint
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_no_agent_configures_or_approves(action: str) -> None:
     ruling = judge(AGENT, action, None, OrgPolicy())
 
     assert (ruling.answer, ruling.rule) == ("deny", "persons-only")
-    assert "Ask a person" in ruling.hint
+    assert "Ask the user" in ruling.hint
 
 
 @pytest.mark.parametrize(

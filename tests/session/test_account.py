@@ -92,25 +92,25 @@ async def test_an_account_says_what_is_not_as_it_was(place: Any):
 
         await engine.enable("postgres-triage", session=session)
         now = await changed()
-        assert "other skills are enabled" in now
+        assert "the enabled skills changed" in now
         assert "postgres-triage: choice changed" in now
         await engine.disable("postgres-triage", session=session)
         assert await changed() == []
         await engine.sessions.change(session, budget=10)
-        assert "the prompt budget is another one" in await changed()
+        assert "the prompt budget changed" in await changed()
         assert (await told(engine.as_actor(AGENT), session=session))["steps"][0]["choice"] == "no room"
         await engine.sessions.change(session, budget=200)
         await engine.policy.set("skill_enablement_policy", "admin-only")
         now = await changed()
-        assert "the policy is another one" in now
+        assert "the policy changed" in now
         assert (await told(engine.as_actor(AGENT), session=session))["steps"][0]["choice"] == "refused"
         await engine.policy.set("skill_enablement_policy", None)
         place.skill("another-triage", "Triage of Postgres locks.")
         await engine.skills.reload()
         now = await changed()
-        assert now[0] == "the skills in reach are others"
-        assert "another-triage is a candidate now" in now
-        assert "somebody else asks" in diff_explanations(first, await told(engine, session=session))
+        assert now[0] == "the available skills changed"
+        assert "another-triage is now a candidate" in now
+        assert "the actor changed" in diff_explanations(first, await told(engine, session=session))
 
 
 async def test_the_role_of_the_session_decides(place: Any):

@@ -95,7 +95,7 @@ async def test_a_skill_enters_in_the_order_of_enabling_and_leaves(each_place: An
         ]
         with pytest.raises(NotFound, match="not enabled") as caught:
             await engine.disable("a", session=session)
-        assert caught.value.hint == "Enabled: b, c."
+        assert caught.value.hint == "Enabled skills: b, c."
 
 
 async def test_enabling_what_is_enabled_changes_nothing_and_tells_nobody(each_place: Any):
@@ -143,7 +143,7 @@ async def test_under_prompt_user_a_changed_skill_leaves_and_enters_again_once_ap
         assert card.digest == (await engine.skills.get("triage")).digest
         assert card.detail["previous"]["digest"] != card.digest
         assert any(card.detail["previous"][how] for how in ("added", "removed", "changed"))
-        with pytest.raises(ApprovalRequired, match="not what was approved") as again:
+        with pytest.raises(ApprovalRequired, match="has changed since the last approval") as again:
             await engine.as_actor(AGENT).enable("triage", session="chat")
         assert again.value.approval_id == card.id
         await engine.approvals.resolve(card.id, approved=True)
@@ -444,7 +444,7 @@ async def test_a_no_stands_for_the_agent_that_asked(each_place: Any):
         await engine.sessions.open("chat")
         with pytest.raises(ApprovalRequired) as caught:
             await engine.as_actor(AGENT).enable("triage", session="chat")
-        with pytest.raises(Refused, match="agent"):
+        with pytest.raises(Refused, match="Agents may not"):
             await engine.as_actor(AGENT).approvals.resolve(caught.value.approval_id, approved=True)
         await engine.approvals.resolve(caught.value.approval_id, approved=False, note="not now")
         with pytest.raises(ApprovalDenied, match="not now"):

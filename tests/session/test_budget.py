@@ -55,7 +55,7 @@ def test_the_error_names_limit_use_need_and_what_makes_room():
     assert (
         error.message == "The skill 'new' needs 50 characters (about 13 tokens); 90 of 100 are in use, so 10 are left."
     )
-    assert error.hint == "Disable 's1' to make room, or raise the budget of the session."
+    assert error.hint.startswith("Disable 's1' to make room, or raise the budget: `prowess sessions open ")
 
 
 def test_the_smallest_skill_that_is_large_enough_is_named_alone():

@@ -132,7 +132,7 @@ async def test_a_skill_by_a_hostile_name_is_an_error_in_the_answer(filled: Any):
 
 async def test_what_is_not_text_and_what_is_asked_for_twice_are_errors_in_the_answer(filled: Any):
     async with filled.open() as engine:
-        assert "not text" in (await engine.load("triage", script="raw.bin"))["error"]
+        assert "binary file" in (await engine.load("triage", script="raw.bin"))["error"]
         both = await engine.load("triage", reference="locks.md", script="top.sh")
         assert "not both" in both["error"]
         assert both["hint"]
@@ -208,7 +208,7 @@ async def test_a_skill_that_needs_approval_is_not_loaded_before_it(filled: Any):
         assert (await engine.as_actor(AGENT).load("triage", script="top.sh"))["error"] is None
         (filled.workspace / ".agents/skills/triage/scripts/top.sh").write_text("rm -rf /\n")
         told = await engine.as_actor(AGENT).load("triage", script="top.sh", session="chat")
-        assert (told["script_content"], "not what was approved" in told["error"]) == (None, True)
+        assert (told["script_content"], "has changed since the last approval" in told["error"]) == (None, True)
         assert (await engine.as_actor(AGENT).load("triage", session="chat"))["body"] is None
 
 

@@ -22,11 +22,10 @@ from prowess.session.prompt import (
     join_blocks,
     memory_block,
     policies_block,
+    skill_block,
 )
-from prowess.skill import prompt_block
-from prowess.skill.prompt_block import skill_block
+from prowess.session.tags import OUR_TAGS
 from prowess.skill.text.hidden import find_hidden, show_hidden
-from prowess.skill.text.prompt_tags import OUR_TAGS
 
 DIGEST = "sha256:0f3a9c51e2b7" + "0" * 52
 
@@ -116,16 +115,15 @@ SITES: dict[str, Callable[[str], str]] = {
 }
 """Every function of the renderer that makes a block out of text, with that text in all of its places."""
 
-GIVEN_BLOCKS = {"join_blocks", "remove_blocks", "replace_blocks", "strip_blocks", "render_block"}
+GIVEN_BLOCKS = {"join_blocks", "remove_blocks", "replace_blocks", "strip_blocks"}
 """Those that only put together what others rendered."""
 
 
 def test_every_site_is_tested_here() -> None:
     public = {
         name
-        for module in (prompt, prompt_block)
-        for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__ and "block" in name
+        for name, value in vars(prompt).items()
+        if inspect.isfunction(value) and value.__module__ == prompt.__name__ and not name.startswith("_")
     }
     assert public == SITES.keys() | GIVEN_BLOCKS
 

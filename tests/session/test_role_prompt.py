@@ -160,7 +160,7 @@ def test_only_a_name_is_a_role(roles: RolePrompts, templates: Path, role: str, o
     write(templates / "x/SKILL.md", pack_text("x", "secret"))
     with pytest.raises(Invalid) as refused:
         roles.resolve(role)
-    assert "is not the name of a role" in refused.value.message
+    assert "Invalid role name" in refused.value.message
     assert refused.value.hint
     assert [name for name in opened if "SKILL" in name] == []
 
@@ -280,7 +280,7 @@ def test_asking_for_many_roles_does_not_fill_the_memory(templates: Path, no_pack
 def test_missing_values_are_named_all_at_once() -> None:
     with pytest.raises(Invalid) as refused:
         fill_placeholders("{{ b }} {{ a }} {{ c }} {{ a }}", {"c": "x"}, source="prompt.md")
-    assert refused.value.message == "prompt.md has placeholders without a value: a, b."
+    assert refused.value.message == "Missing values for placeholders in prompt.md: a, b."
 
 
 @pytest.mark.parametrize(

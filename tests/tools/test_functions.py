@@ -119,7 +119,7 @@ async def test_what_another_agent_wrote_is_seen_once_a_person_has_agreed(
         other = box(engine, name="other")
         assert await listed(other) == []
         (told,) = (await other.call("skill_list", {})).data["skills"]
-        assert "another agent" in told["no_tool"]
+        assert "other agents" in told["no_tool"]
         asked = await other.call("skill_count_words", {"text": "a b"})
         assert (asked.data["success"], asked.data["code"]) == (False, "approval-required")
         assert isinstance(asked.data["error"], str)
@@ -143,7 +143,7 @@ async def test_what_came_from_elsewhere_is_not_seen_before_a_person_has_agreed(
         toolbox = box(engine)
         assert await listed(toolbox) == []
         (told,) = (await toolbox.call("skill_list", {})).data["skills"]
-        assert "Nobody here has accepted this skill" in told["no_tool"]
+        assert "nobody has accepted this skill" in told["no_tool"]
         asked = await toolbox.call("skill_far", {})
         await engine.approvals.resolve(asked.data["approval_id"], approved=True)
         assert await listed(toolbox) == ["skill_far"]

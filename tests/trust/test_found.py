@@ -215,7 +215,7 @@ async def test_a_repositorys_skill_does_not_replace_the_users_own_without_a_word
         assert (await prowess.approvals.list())[0].detail["hides"] == ["account"]
         # Importing the same files accepts them, but not that they take the place of a trusted skill.
         await prowess.skills.import_path(untrusted.workspace / ".agents" / "skills" / "deploy")
-        assert "takes the place" in (await prowess.load("deploy"))["error"]
+        assert "replaces a skill" in (await prowess.load("deploy"))["error"]
         await accept(prowess, "workspace:deploy")
         assert "Theirs." in (await prowess.load("deploy"))["body"]
         assert (await prowess.load("account:deploy"))["body"] == "Mine."
@@ -280,7 +280,7 @@ async def test_a_skill_that_could_send_data_out_is_asked_about_once(untrusted: A
     )
     async with untrusted.open(ANN) as prowess:
         await prowess.skills.create(sending)
-        with pytest.raises(ApprovalRequired, match="send them there") as asked:
+        with pytest.raises(ApprovalRequired, match="send your data") as asked:
             await prowess.run("send")
         await prowess.approvals.resolve(asked.value.approval_id, approved=True)
         (skill,) = [card for card in await prowess.skills.cards() if card.slug == "send"]

@@ -71,10 +71,10 @@ async def test_a_prompt_in_the_database_is_used_at_once_and_one_in_the_workspace
         await prowess.registry.add("prompt", put(tmp_path / "mine", "Name a person."))
         assert "Name a person." in await run(prowess)
         put(namer.workspace, "Print the keys.")
-        with pytest.raises(ApprovalRequired, match="in place of another one in the database"):
+        with pytest.raises(ApprovalRequired, match="replacing another one in the database"):
             await run(prowess)
         approval = await agree(prowess)
-        assert any("'ask@1.0.0'" in request and "in place of" in request for request in approval.detail["requests"])
+        assert any("'ask@1.0.0'" in request and "replacing" in request for request in approval.detail["requests"])
         assert "Print the keys." in await run(prowess)
         put(namer.workspace, "Print the keys, please.")
         with pytest.raises(ApprovalRequired):
@@ -100,7 +100,7 @@ async def test_a_nearer_prompt_asks_again_after_one_in_the_home_folder_was_accep
     async with namer.open() as prowess:
         await agree(prowess)
         put(namer.workspace, "Print the keys.")
-        with pytest.raises(ApprovalRequired, match="in place of another one in the home"):
+        with pytest.raises(ApprovalRequired, match="replacing another one in the home"):
             await run(prowess)
 
 

@@ -13,7 +13,7 @@ from prowess.storage.owner import Owner
 Permission = Literal["skills.read", "skills.write", "skills.approve", "skills.admin"]
 PERMISSIONS: frozenset[Permission] = frozenset(get_args(Permission))
 AGENT_PERMISSIONS: frozenset[Permission] = frozenset({"skills.read", "skills.write"})
-"""The most that an agent can have: it never approves and never configures."""
+"""All permissions that an agent can have. Agents never approve and never configure."""
 
 AGENT_PREFIX = "agent:"
 _NAME_LIMIT = 200
@@ -41,8 +41,8 @@ class Actor:
         for part in (self.organization, self.user, self.role, self.channel):
             if len(part) > _NAME_LIMIT or has_control_chars(part):
                 raise Invalid(
-                    f"{part[:80]!r} is not a valid organization, user, role or channel.",
-                    hint="Give a plain name or id.",
+                    f"Invalid organization, user, role or channel {part[:80]!r}.",
+                    hint="Use a plain name or id without control characters.",
                 )
         # Cut here and not where actors are made, so that no caller can create an agent that approves its own requests.
         most = PERMISSIONS if self.is_person else AGENT_PERMISSIONS
@@ -77,7 +77,7 @@ class Actor:
         """Raise `Refused` if the actor lacks a permission."""
         if permission not in self.permissions:
             raise Refused(
-                f"{self.name} lacks the permission {permission}.", hint=f"Ask an administrator for {permission}."
+                f"{self.name} lacks the permission {permission}.", hint=f"Ask an administrator to grant {permission}."
             )
 
 
@@ -107,15 +107,15 @@ def _check_name(name: str, *, person: bool) -> None:
         reason = f"has more than {_NAME_LIMIT} characters"
     # `splitlines` also splits at U+2028 and U+2029, which are not control characters but break lines in logs.
     elif has_control_chars(name) or len(name.splitlines()) > 1:
-        reason = "has control characters"
+        reason = "contains control characters"
     elif person and name.startswith(AGENT_PREFIX):
-        reason = f"begins with {AGENT_PREFIX!r}, as those of agents are written"
+        reason = f"starts with {AGENT_PREFIX!r}, which is reserved for agents"
     # `agent:a@b` must name the agent `a` of the user `b`, not an agent `a@b` without a user.
     elif not person and "@" in name:
-        reason = "has an '@', which stands between an agent and its user"
+        reason = "contains '@', which separates an agent from its user"
     if reason:
         raise Invalid(
-            f"The actor's name {name[:80]!r} {reason}.", hint="Give a plain name, such as 'ann' or 'builder'."
+            f"The actor's name {name[:80]!r} {reason}.", hint="Use a plain name, for example 'ann' or 'builder'."
         )
 
 

@@ -21,10 +21,10 @@ from prowess.storage.database import Connections
 from prowess.storage.ledger import append
 
 Approval = ApprovalRow
-"""One request about a skill's bytes, and its outcome; `detail` is the card that a person sees."""
+"""One request about a skill's exact content, and its outcome; `detail` is the card that a person sees."""
 
-APPLICATION_PROOF = "the application vouches for it"
-"""The proof of an answer given in Python: whoever embeds Prowess has asked the person, and could do anything anyway."""
+APPLICATION_PROOF = "confirmed by the application"
+"""The proof of an answer given in Python. The embedding application has asked the person, and has full access anyway."""
 
 _LIST_LIMIT = 1_000
 _EndStep = Callable[[sa.Connection, Approval, OrgPolicy], Approval | None]
@@ -194,13 +194,15 @@ def _approval_seconds(row: Approval, policy: OrgPolicy) -> int:
 
 
 def _not_found_error(approval_id: str) -> NotFound:
-    return NotFound(f"There is no approval {approval_id[:80]!r}.", hint="List the approvals to see those that wait.")
+    return NotFound(
+        f"Approval {approval_id[:80]!r} not found.", hint="Run `prowess approvals` to list pending requests."
+    )
 
 
 def _too_late_error(row: Approval) -> Conflict:
     by = f" by {row.resolver}" if row.resolver else ""
-    said = {"denied": "refused", "pending": "changed at this moment"}.get(row.state, row.state)
+    said = {"denied": "refused", "pending": "changed just now"}.get(row.state, row.state)
     return Conflict(
-        f"The approval {row.id} can no longer be answered: it is {said}{by}.",
-        hint="An approval has one outcome. The requester can ask again.",
+        f"Approval {row.id[:8]} can no longer be answered: it is {said}{by}.",
+        hint="A request is answered once. Repeat the action to create a new request.",
     )

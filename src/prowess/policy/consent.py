@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prowess.storage.approvals import ApprovalRow
 
 FORM_LIMIT = 8_000
-"""The most characters that are put into a form of another program. Nobody reads more in a dialog, and clients cut it."""
+"""The limit for a form shown by another program. Nobody reads more in a dialog, and clients truncate it."""
 
 
 def list_consent(approval: ApprovalRow) -> list[tuple[str, str]]:
@@ -25,7 +25,7 @@ def list_consent(approval: ApprovalRow) -> list[tuple[str, str]]:
     shown as escapes.
     """
     facts = [
-        ("Request", f"{approval.requester} asks for your approval to {approval.action} the skill {approval.slug}."),
+        ("Request", f"{approval.requester} wants to {approval.action} the skill {approval.slug}."),
         *_list_card(approval),
     ]
     return [(label, flat) for label, text in facts if (flat := show_hidden(" ".join(str(text).split())))]
@@ -39,12 +39,12 @@ def consent_text(approval: ApprovalRow) -> str:
 
 def _list_card(approval: ApprovalRow) -> Iterator[tuple[str, str]]:
     card = approval.detail
-    yield from (("It asks", request) for request in _texts(card.get("requests")))
+    yield from (("Requests", request) for request in _texts(card.get("requests")))
     yield from (("Finding", describe_finding(finding)) for finding in list_findings(card))
     yield from (
-        ("It hides", f"a trusted skill of the same name, in the scope {one}") for one in _texts(card.get("hides"))
+        ("Replaces", f"a trusted skill of the same name in the {one} scope") for one in _texts(card.get("hides"))
     )
-    yield "Why you are asked", str(card.get("why") or "")
+    yield "Policy", str(card.get("why") or "")
     yield "Origin", str(card.get("origin") or card.get("source_type") or "")
     yield "Written by", str(card.get("written_by") or "")
     yield from _list_changes(card.get("previous"))
@@ -82,7 +82,7 @@ def _list_changes(previous: object) -> Iterator[tuple[str, str]]:
         return
     before = cast("dict[str, Any]", previous)
     by = f" by {before['by']}" if before.get("by") else ""
-    yield "Changed", f"it was approved before{by} with other content, sha256 {before.get('digest')}"
+    yield "Changed", f"content changed since it was approved{by} (then sha256 {before.get('digest')})"
     for kind in ("changed", "added", "removed"):
         yield f"Files {kind}", "; ".join(_texts(before.get(kind)))
 

@@ -38,7 +38,7 @@ class Admission:
 
     ruling: Ruling
     subject: Subject | None = None
-    """What was decided about, with how far it was trusted at that moment."""
+    """The skill that the decision is about, with its trust at that moment."""
     error: ProwessError | None = None
     approval: ApprovalRow | None = None
     audits: tuple[AuditEntry, ...] = ()
@@ -194,12 +194,16 @@ def needs_acceptance(subject: Subject, ruling: Ruling) -> bool:
 
 
 def _approved_ruling(yes: ApprovalRow) -> Ruling:
-    return Ruling(answer="allow", rule="approved", reason=f"{yes.resolver} has approved exactly these bytes.")
+    return Ruling(
+        answer="allow", rule="approved", reason=f"Allowed: {yes.resolver} approved this version of the skill."
+    )
 
 
 def _refused_ruling(no: ApprovalRow) -> Ruling:
-    said = f"{no.resolver} has refused this for {no.slug!r}" + (f": {no.note}" if no.note else ".")
-    return Ruling(answer="deny", rule="refused", reason=said, hint="Go on without it, or ask the person why.")
+    said = f"{no.resolver} denied this request for {no.slug!r}" + (f": {no.note}" if no.note else ".")
+    return Ruling(
+        answer="deny", rule="refused", reason=said, hint="Continue without the skill, or ask the user to reconsider."
+    )
 
 
 def _find_approval(connection: sa.Connection, attempt: _Attempt, subject: Subject) -> ApprovalRow | None:
@@ -235,7 +239,7 @@ def _use_approval(connection: sa.Connection, attempt: _Attempt, subject: Subject
 
 
 def _find_refusal(connection: sa.Connection, attempt: _Attempt, subject: Subject) -> ApprovalRow | None:
-    """Return the denial of these bytes for an agent while it is in force, so that nobody is asked over and over.
+    """Return the denial of these bytes for an agent while it is in force, so that the user is not asked again and again.
 
     It holds for all conversations of the agent, because an agent could simply start another one. A person may ask again.
     """
@@ -265,13 +269,18 @@ def _request_approval(
     if not approvals.is_pending(connection, attempt.actor.owner, **question) and _is_at_pending_limit(
         connection, attempt
     ):
-        said = f"{attempt.actor.name} has {PENDING_LIMIT} questions that wait for an answer, so no other is asked."
-        full = Ruling(answer="deny", rule="too-many-questions", reason=said, hint="Have those answered first.")
+        said = f"{attempt.actor.name} already has {PENDING_LIMIT} pending approval requests, which is the limit."
+        full = Ruling(
+            answer="deny",
+            rule="too-many-questions",
+            reason=said,
+            hint="Answer some of them first: `prowess approvals` lists them.",
+        )
         return attempt.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
     # The card would cut the diff, and a person must not approve a change that they cannot see.
     if attempt.action == "update" and len(diff) > DIFF_LIMIT:
-        said = f"The change of {subject.slug!r} is too large for a person to review: {len(diff):,} characters of differences."
-        large = Ruling(answer="deny", rule="too-large-to-review", reason=said, hint="Make it in smaller steps.")
+        said = f"The change to {subject.slug!r} is too large to review: its diff has {len(diff):,} characters."
+        large = Ruling(answer="deny", rule="too-large-to-review", reason=said, hint="Split it into smaller changes.")
         return attempt.admission(large, "denied", error=Refused(said, hint=large.hint)).after(logs)
     # Same origin only: another skill of the same slug neither uses nor ends an approval.
     before = _find_earlier_approvals(connection, attempt.actor, attempt.action, subject)
@@ -285,7 +294,7 @@ def _request_approval(
         detail=make_card(subject, ruling, previous=previous, diff=diff, channel=attempt.actor.channel),
         lifetime_seconds=policy.approval_minutes * 60,
     )
-    changed = " Its content is not what was approved before." if previous else ""
+    changed = " Its content has changed since the last approval." if previous else ""
     error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=_answer_hint(attempt.actor, row))
     asked = attempt.admission(ruling, "asked", error=error, approval=row)
     logs += [make_end_entries(row, by=NO_ACTOR, why="content-changed") for row in revoked]
@@ -295,10 +304,8 @@ def _request_approval(
 def _answer_hint(actor: Actor, row: ApprovalRow) -> str:
     # Neither hint has the command that approves: an agent that reads it should ask the person, not answer for them.
     if actor.is_person:
-        return f"Do this again at a terminal to be asked; `prowess approvals show {row.id[:8]}` shows the question."
-    return (
-        f"Tell the person that the approval {row.id[:8]} waits for their answer. Go on with something else until then."
-    )
+        return f"Run the command again in a terminal to answer, or review the request with `prowess approvals show {row.id[:8]}`."
+    return f"Tell the user that request {row.id[:8]} is waiting for approval. Continue with something else until then."
 
 
 def _is_at_pending_limit(connection: sa.Connection, attempt: _Attempt) -> bool:

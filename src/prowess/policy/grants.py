@@ -58,7 +58,7 @@ class GrantContext:
     `find` returns the folder at a path in that form, or None. A granted folder never contains anything `closed`. It never
     contains anything `hidden` either, except for a function that reads the whole workspace, which is not given names that
     begin with a dot. Folders with `skills` are never writable. `homes` are the home folders of the person: no folder that
-    contains one is granted by a skill's own word.
+    contains one is granted because a skill declares it.
     """
 
     environment: Mapping[str, str] = field(repr=False)
@@ -104,24 +104,24 @@ def resolve_grants(
 def _env_refusal(name: str, policy: OrgPolicy, around: GrantContext, slug: str, digest: str) -> str:
     """Return why a variable is not granted, or ''."""
     if name.upper().startswith(OWN_PREFIX):
-        return f"{name} is a setting of Prowess itself, which no skill reads."
+        return f"{name} is a Prowess setting. Skills may not read it."
     # The permission is for exact bytes: otherwise an update of the skill could send the value anywhere.
     digests = policy.skill_env.get(slug, {}).get(name)
     if digests is None:
-        return f"Nobody has allowed {slug!r} to read {name}. An administrator does: `prowess env allow {slug} {name}`."
+        return f"{slug!r} may not read {name}. An administrator can allow it: `prowess env allow {slug} {name}`."
     if digest not in digests:
         return (
-            f"{slug!r} has changed since it was allowed to read {name}. An administrator looks at it and allows it again: "
+            f"{slug!r} has changed since it was allowed to read {name}. An administrator can review it and allow it again: "
             f"`prowess env allow {slug} {name}`."
         )
     if name not in around.environment:
-        return f"{slug!r} may read {name}, but it is not set where Prowess runs."
+        return f"{slug!r} may read {name}, but {name} is not set in the environment of Prowess."
     return ""
 
 
 def _binary_refusal(name: str, policy: OrgPolicy) -> str:
     allowed = json.dumps([*policy.allowed_binaries, name])
-    return f"No administrator has allowed the program {name!r}: `prowess policy set allowed_binaries '{allowed}'`."
+    return f"The program {name!r} is not allowed. An administrator can allow it: `prowess policy set allowed_binaries '{allowed}'`."
 
 
 def _select_routes(hosts: Sequence[str], routes: Mapping[str, str]) -> dict[str, str]:
@@ -140,28 +140,30 @@ def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program
     name, writable = split_root(said)
     place = around.find(around.workspace / name)
     if place is None:
-        return f"There is no folder {name!r}."
+        return f"Folder {name!r} not found."
     # Links are resolved on both sides before they are compared, so that no link leads out of an allowed folder.
     allowed = [found for folder in policy.skill_roots if (found := around.find(Path(folder)))]
     if place not in allowed and _holds_home(place, around):
         return (
-            f"The folder {name!r} holds your whole home folder, which no skill is given. "
-            "Name the folders that it needs in `roots` of the manifest, or work in the folder of a project."
+            f"The folder {name!r} contains your whole home folder, which skills may not access. "
+            "List the folders that the skill needs under `roots` in its manifest, or run it from a project folder."
         )
     # A program opens files itself, and the hidden files at the top of a workspace are what tools run and trust.
     if program and place == around.workspace:
-        return "A program is not given the whole workspace, hidden files and all; name folders in it."
+        return "A program may not access the whole workspace with its hidden files. List folders in it under `roots`."
     # A function that reads the whole workspace sees no names that begin with a dot, so Prowess's own folder in it
     # stays hidden.
     hidden = () if place == around.workspace else around.hidden
     if any(_overlap(place, kept) for kept in (*around.closed, *hidden)):
-        return f"The folder {name!r} holds what Prowess keeps, or lies in it; no skill reads that."
+        return f"The folder {name!r} contains Prowess's own data, or is part of it. Skills may not access it."
     base = next((base for base in allowed if _gives(base, place)), None)
     if base is None and (kept_from := _workspace_refusal(place, around)):
         allow = shlex.quote(json.dumps([*policy.skill_roots, str(place)]))
-        return f"The folder {name!r} {kept_from}. An administrator allows it: `prowess policy set skill_roots {allow}`."
+        return (
+            f"The folder {name!r} {kept_from}. An administrator can allow it: `prowess policy set skill_roots {allow}`."
+        )
     why = _write_refusal(place, base or around.workspace, around) if writable else ""
-    return f"The folder {name!r} is not written to: {why}." if why else Root(name=name, path=place, writable=writable)
+    return f"The folder {name!r} is not writable: {why}." if why else Root(name=name, path=place, writable=writable)
 
 
 def _gives(base: Path, place: Path) -> bool:
@@ -170,14 +172,14 @@ def _gives(base: Path, place: Path) -> bool:
 
 
 def _workspace_refusal(place: Path, around: GrantContext) -> str:
-    """Return why a skill does not get a folder by its own word, or ''."""
+    """Return why declaring a folder is not enough to access it, or ''."""
     if not place.is_relative_to(around.workspace):
         return "is not in the workspace"
     # The workspace may lie below a hidden folder, as worktrees of agents do, but not in a credential store.
     hidden = is_hidden(place.relative_to(around.workspace).parts)
     of_home = any(place.is_relative_to(home / store) for home in around.homes for store in _HOME_STORES)
     if hidden or of_home or is_credential_store(place.parts):
-        return "is hidden or a credential store, which no skill gets by its own word"
+        return "is hidden or a credential store"
     return ""
 
 
@@ -192,12 +194,12 @@ _HOME_STORES = ("Library", "AppData")
 def _write_refusal(place: Path, base: Path, around: GrantContext) -> str:
     """Return why a readable folder may not be written, or ''. Others would run or trust what is written there."""
     if place == around.workspace:
-        return "it is the whole workspace; name a folder in it"
+        return "it is the whole workspace; list a folder in it"
     # Also if an administrator allows a hidden folder of the workspace: that is for reading.
     if is_hidden(place.relative_to(around.workspace if place.is_relative_to(around.workspace) else base).parts):
-        return "it is hidden, and tools run what they find in hidden folders"
+        return "it is hidden, and tools run files from hidden folders"
     if any(_overlap(place, skills) for skills in around.skills):
-        return "skills are kept there"
+        return "it contains skills"
     return ""
 
 
@@ -329,8 +331,8 @@ class EnvGrants:
         def take(grants: _EnvGrantMap) -> None:
             if name not in grants.get(slug, {}):
                 raise NotFound(
-                    f"{slug[:80]!r} was not allowed to read {name[:80]!r}.",
-                    hint="`prowess env list` shows what is allowed.",
+                    f"{slug[:80]!r} is not allowed to read {name[:80]!r}, so there is nothing to revoke.",
+                    hint="Run `prowess env list` to see what is allowed.",
                 )
             del grants[slug][name]
             if not grants[slug]:
@@ -375,11 +377,15 @@ class EnvGrants:
 
 def _check_declared(slug: str, asked: Sequence[str], name: str) -> None:
     if name.upper().startswith(OWN_PREFIX):
-        raise Invalid(f"{name[:80]!r} is a setting of Prowess itself.", hint="Give the skill another name to read.")
-    if name not in asked:
-        there = f"It asks for: {', '.join(asked)}." if asked else "It asks for none."
         raise Invalid(
-            f"The skill {slug!r} does not ask for {name[:80]!r}.", hint=f"{there} A skill declares it under `env`."
+            f"{name[:80]!r} is a Prowess setting. Skills may not read it.",
+            hint="Use another variable name in the skill.",
+        )
+    if name not in asked:
+        there = f"It declares: {', '.join(asked)}." if asked else "It declares no variables."
+        raise Invalid(
+            f"The skill {slug!r} does not declare the variable {name[:80]!r}.",
+            hint=f"{there} Add it under `env` in the manifest.",
         )
 
 

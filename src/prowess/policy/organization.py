@@ -25,16 +25,16 @@ _ROLE_LIST_LIMIT = 200
 def check_role_entry(name: object, entry: object) -> list[Problem]:
     """Return all problems of a role; empty if it can be used."""
     if not isinstance(name, str) or not name.strip() or len(name) > _ROLE_NAME_LIMIT:
-        return [_role_problem(str(name), f"A role's name is a text of 1 to {_ROLE_NAME_LIMIT} characters")]
+        return [_role_problem(str(name), f"A role name must have 1 to {_ROLE_NAME_LIMIT} characters")]
     if not isinstance(entry, dict):
         return [_role_problem(name, f"The role {name!r} is not a mapping")]
     fields = cast("dict[object, object]", entry)
     unknown = [key for key in fields if key not in _ROLE_KEYS]
     wrong = [key for key in ROLE_LISTS if not _is_text_list(fields.get(key, []))]
-    problems = [_role_problem(name, f"The role {name!r} has the unknown field {str(key)[:40]!r}") for key in unknown]
-    problems += [_role_problem(name, f"`{key}` of the role {name!r} is not a list of texts") for key in wrong]
+    problems = [_role_problem(name, f"Unknown field {str(key)[:40]!r} in the role {name!r}") for key in unknown]
+    problems += [_role_problem(name, f"`{key}` of the role {name!r} is not a list of strings") for key in wrong]
     if not isinstance(fields.get("description", ""), str):
-        problems.append(_role_problem(name, f"`description` of the role {name!r} is not a text"))
+        problems.append(_role_problem(name, f"`description` of the role {name!r} is not a string"))
     if "actions" not in wrong:
         problems += _unknown_actions(name, cast("list[str]", fields.get("actions", [])))
     return problems
@@ -42,7 +42,7 @@ def check_role_entry(name: object, entry: object) -> list[Problem]:
 
 def _unknown_actions(name: str, actions: list[str]) -> list[Problem]:
     unknown = [action for action in actions if action not in (*ACTIONS, "*")]
-    return [_role_problem(name, f"The role {name!r} has the unknown action {action[:40]!r}") for action in unknown]
+    return [_role_problem(name, f"Unknown action {action[:40]!r} in the role {name!r}") for action in unknown]
 
 
 def _is_text_list(value: object) -> bool:
@@ -57,7 +57,7 @@ def _role_problem(name: str, message: str) -> Problem:
         code="role",
         severity="error",
         message=f"{message}.",
-        hint=f"A role has {', '.join(sorted(_ROLE_KEYS))}; the actions are {', '.join(ACTIONS)}, or *.",
+        hint=f"Valid fields: {', '.join(sorted(_ROLE_KEYS))}. Valid actions: {', '.join(ACTIONS)}, or *.",
         field=f"roles.{name[:_ROLE_NAME_LIMIT]}",
     )
 
@@ -225,7 +225,10 @@ def _freeze(value: Any) -> Any:
 def check_setting_name(name: str) -> None:
     """Raise `Invalid` if there is no such setting."""
     if name not in _SETTINGS:
-        raise Invalid(f"There is no setting {name[:80]!r}.", hint=f"The settings are {', '.join(SETTING_NAMES)}.")
+        raise Invalid(
+            f"Unknown setting {name[:80]!r}.",
+            hint=f"Use one of: {', '.join(SETTING_NAMES)}. Run `prowess policy` to see their values.",
+        )
 
 
 def check_setting(name: str, value: object) -> None:
@@ -234,8 +237,8 @@ def check_setting(name: str, value: object) -> None:
     setting = _SETTINGS[name]
     if not setting.accepts(value):
         raise Invalid(
-            f"{str(value)[:80]!r} is no value for the setting {name}.",
-            hint=f"It takes {setting.takes}.",
+            f"Invalid value {str(value)[:80]!r} for the setting {name}.",
+            hint=f"Use {setting.takes}.",
             problems=_check_roles(value) if name == "roles" else (),
         )
 
@@ -251,7 +254,11 @@ class _Setting:
 
 def _check_roles(value: object) -> list[Problem]:
     if not isinstance(value, dict):
-        return [Problem(code="roles", severity="error", message="They are not a mapping of names.", field="roles")]
+        return [
+            Problem(
+                code="roles", severity="error", message="The roles are not a mapping of names to roles.", field="roles"
+            )
+        ]
     entries = cast("dict[object, object]", value)
     return [problem for name, entry in entries.items() for problem in check_role_entry(name, entry)]
 
@@ -293,21 +300,23 @@ _SETTINGS: dict[str, _Setting] = {
     "disabled_skills": _Setting(accepts=are_slugs, takes="a list of slugs", strictest=None),
     "host_routes": _Setting(
         accepts=are_routes,
-        takes='a mapping of a host to where its requests go, such as {"api.example.com": "http://127.0.0.1:8080"}',
+        takes='a mapping from hosts to targets, for example {"api.example.com": "http://127.0.0.1:8080"}',
         strictest={},
     ),
     "skill_env": _Setting(
         accepts=are_env_grants,
-        takes="a mapping of a slug to names, and of each name to a list of digests, which `prowess env allow` writes",
+        takes="a mapping from slugs to variables to digests; change it with `prowess env allow`",
         strictest={},
     ),
     "allowed_binaries": _Setting(
-        accepts=are_binaries, takes='a list of programs by name, such as ["git"]', strictest=()
+        accepts=are_binaries, takes='a list of program names, for example ["git"]', strictest=()
     ),
-    "skill_roots": _Setting(accepts=are_folders, takes="a list of absolute folders, none of them /", strictest=()),
+    "skill_roots": _Setting(
+        accepts=are_folders, takes="a list of absolute paths of folders other than /", strictest=()
+    ),
     "roles": _Setting(
         accepts=lambda value: not _check_roles(value),
-        takes="a mapping of a role's name to its tools, actions, skill_tags and description",
+        takes="a mapping from role names to tools, actions, skill_tags and description",
         strictest=None,
     ),
 }

@@ -53,8 +53,8 @@ def find_role(name: str, policy: OrgPolicy) -> Role:
     if name in role_names(policy):
         return shipped_roles()[name]
     known = role_names(policy)
-    hint = f"The roles are {', '.join(known)}." if known else "Ask an administrator to set the roles again."
-    raise NotFound(f"There is no role {name[:80]!r}.", hint=hint)
+    hint = f"Use one of: {', '.join(known)}." if known else "Ask an administrator to run `prowess policy reset roles`."
+    raise NotFound(f"Unknown role {name[:80]!r}.", hint=hint)
 
 
 def role_names(policy: OrgPolicy) -> tuple[str, ...]:

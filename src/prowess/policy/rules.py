@@ -35,12 +35,12 @@ def apply_rules(actor: Actor, action: str, subject: Subject | None, policy: OrgP
     if denied:
         return denied
     if action in PERSON_ACTIONS:
-        return _allow("permission", "The permission is there.")
+        return _allow("permission", "Allowed: the actor has the permission.")
     if subject is None or not subject.is_complete:
         return _deny(
             "no-subject",
-            "It is not known which bytes of which skill this is about.",
-            "Name a skill that is in the catalog.",
+            "No skill was given, or its content is unknown.",
+            "Pass the slug of a skill from `prowess list`.",
         )
     denied = _check_disabled(action, subject, policy)
     if denied:
@@ -51,16 +51,16 @@ def apply_rules(actor: Actor, action: str, subject: Subject | None, policy: OrgP
 
 def _check_permission(actor: Actor, action: str) -> Ruling | None:
     if action not in ACTIONS:
-        return _deny("unknown-action", f"There is no action {action[:40]!r}.", f"The actions are {', '.join(ACTIONS)}.")
+        return _deny("unknown-action", f"Unknown action {action[:40]!r}.", f"Use one of: {', '.join(ACTIONS)}.")
     if action in PERSON_ACTIONS and not actor.is_person:
         return _deny(
-            "persons-only", f"An agent cannot {action}.", "Ask a person to do this; go on with something else."
+            "persons-only", f"Agents may not {action}.", "Ask the user to do this, and continue with something else."
         )
     if ACTION_PERMISSIONS[action] not in actor.permissions:
         return _deny(
             "permission",
-            f"{actor.name} lacks the permission {ACTION_PERMISSIONS[action]}, which is needed to {_action_words(action)}.",
-            f"Ask an administrator for {ACTION_PERMISSIONS[action]}.",
+            f"{actor.name} lacks the permission {ACTION_PERMISSIONS[action]}, which `{action}` requires.",
+            f"Ask an administrator to grant {ACTION_PERMISSIONS[action]}.",
         )
     return None
 
@@ -71,19 +71,21 @@ def _check_role(actor: Actor, action: str, subject: Subject | None, role: Role |
     # Fail closed: an actor with a role is never judged without it, nor by another one.
     if role is None or role.name != actor.role:
         return _deny(
-            "unknown-role", f"The role {actor.role[:80]!r} is not known.", "Ask an administrator to set it, or drop it."
+            "unknown-role",
+            f"Unknown role {actor.role[:80]!r}.",
+            "Run `prowess policy roles` to list the roles, or act without a role.",
         )
     if not role.may(action):
         return _deny(
             "role-action",
-            f"The role {role.name} does not {_action_words(action)} skills.",
-            "Hand this to an actor whose role does.",
+            f"The role {role.name!r} may not {_action_words(action)} skills.",
+            "Use an actor with another role: `prowess policy roles` lists what each role may do.",
         )
     if subject is not None and not role.covers(subject.tags):
         return _deny(
             "role-tags",
-            f"The role {role.name} only uses skills tagged {', '.join(role.skill_tags)}; {subject.slug!r} is not.",
-            "Choose a skill with such a tag, or hand this to an actor with another role.",
+            f"The role {role.name!r} may only use skills tagged {', '.join(role.skill_tags)}; {subject.slug!r} has none of these tags.",
+            "Choose a skill with one of these tags, or use an actor with another role (`prowess policy roles`).",
         )
     return None
 
@@ -97,15 +99,15 @@ def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling 
     if not isinstance(disabled, list | tuple):
         return _deny(
             "setting-unreadable",
-            "The setting disabled_skills has a value that cannot be read, so no skill is used.",
-            "Ask an administrator to set disabled_skills to a list of slugs.",
+            "The setting disabled_skills is not a valid list, so every skill is disabled.",
+            "Ask an administrator to run `prowess policy set disabled_skills '[]'` with a list of slugs.",
         )
     if subject.slug not in cast("Sequence[object]", disabled):
         return None
     return _deny(
         "disabled",
-        f"The skill {subject.slug!r} has been disabled for the whole organization.",
-        "Go on without it, or ask an administrator, who can take it off disabled_skills.",
+        f"An administrator has disabled the skill {subject.slug!r} for this organization.",
+        "Continue without it, or ask an administrator to remove it from disabled_skills (`prowess policy`).",
     )
 
 
@@ -116,7 +118,7 @@ def _check_hides(action: str, subject: Subject, ruling: Ruling) -> Ruling:
     scopes = ", ".join(subject.hides_trusted)
     return _ask(
         "hides-trusted",
-        f"It takes the place of another skill {subject.slug!r} that you trust ({scopes}), so a person agrees to that first.",
+        f"Approval required: this skill replaces a skill {subject.slug!r} that you trust ({scopes}).",
     )
 
 
@@ -124,8 +126,8 @@ def _check_uses(subject: Subject, ruling: Ruling) -> Ruling:
     """Ask before a run uses a prompt or rubric that was merely found, even if the skill itself is accepted."""
     if ruling.answer != "allow" or not subject.unaccepted:
         return ruling
-    used = "; it ".join(entry.description for entry in subject.unaccepted)
-    return _ask("found-prompt", f"It {used}. Nobody here has accepted that, so a person agrees to it first.")
+    used = "; ".join(entry.description for entry in subject.unaccepted)
+    return _ask("found-prompt", f"Approval required: this skill {used}, which you have not accepted yet.")
 
 
 def _check_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
@@ -134,23 +136,23 @@ def _check_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
         return ruling
     # A reach that is not known counts as the farthest.
     if subject.reach != "outside":
-        return _ask("reaches-machine", "It runs as a process on this machine, so a person agrees to these bytes first.")
+        return _ask("reaches-machine", "Approval required: this skill runs as a process on this machine.")
     if subject.sends_out and not subject.may_send_out:
         return _ask(
             "can-send-out",
-            "It can read files, pages or variables and also reaches hosts, so it could send them there; a person agrees to"
-            " these bytes first.",
+            "Approval required: this skill can read files, pages or environment variables and also contact hosts, so it"
+            " could send your data to them.",
         )
     if subject.trust == "agent":
         return _ask(
             "agent-reaches-outside",
-            "An agent wrote it, and it reaches outside the sandbox, so a person agrees to these bytes first.",
+            "Approval required: an agent wrote this skill, and it reaches outside the sandbox.",
         )
     return ruling
 
 
 def _check_dangers(action: str, subject: Subject, ruling: Ruling) -> Ruling:
-    """Ask before a skill is used in which the scan found something grave, even if a person wrote it here."""
+    """Ask before using a skill in which the scan found a danger, even if a person wrote it here."""
     if action not in USE_ACTIONS or ruling.answer != "allow" or not subject.dangers:
         return ruling
     first = next(finding for finding in subject.findings if finding.get("severity") == "danger")
@@ -158,7 +160,7 @@ def _check_dangers(action: str, subject: Subject, ruling: Ruling) -> Ruling:
     where = f"{clean_text(str(first.get('path', '')))}:{first.get('line') or 1}"
     return _ask(
         "danger-found",
-        f"The scan found something dangerous ({where}: {what}), so a person agrees to these bytes first.",
+        f"Approval required: the security scan found a danger in {where}: {what}.",
     )
 
 
@@ -170,7 +172,7 @@ def _rule_by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolic
         return _rule_found(actor, action, policy)
     if action == "delete":
         return (
-            _ask("agent-deletes", "An agent removes a skill only after a person has agreed.")
+            _ask("agent-deletes", "Approval required: an agent wants to delete a skill.")
             if by_agent
             else _WRITE_ALLOWED
         )
@@ -178,9 +180,9 @@ def _rule_by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolic
     ruling = _rule_by_origin(actor, action, subject, policy, own=own)
     # Otherwise an agent could change the bytes of a skill that people trust because they wrote it.
     if action == "update" and by_agent and not own and ruling.answer == "allow":
-        return _ask("agent-updates", "An agent changes a skill that it did not write only after a person has agreed.")
+        return _ask("agent-updates", "Approval required: an agent wants to change a skill that it did not write.")
     if action == "run" and by_agent and subject.asks_first and ruling.answer == "allow":
-        return _ask("skill-asks-first", "The skill's own policy has a person asked before an agent runs it.")
+        return _ask("skill-asks-first", "Approval required: this skill asks for approval before an agent runs it.")
     return ruling
 
 
@@ -193,29 +195,29 @@ def _rule_by_origin(actor: Actor, action: str, subject: Subject, policy: OrgPoli
         return _WRITE_ALLOWED
     if subject.trust == "synced":
         return _rule_by_settings(
-            actor, policy, "a skill from elsewhere", "skill_enablement_policy", "skill_synced_policy"
+            actor, policy, "skills from other sources", "skill_enablement_policy", "skill_synced_policy"
         )
     if action in WRITE_ACTIONS:
         return _WRITE_ALLOWED
     if subject.trust == "agent" and not own:
-        what = "a skill that another agent wrote"
+        what = "skills written by other agents"
         return _rule_by_settings(actor, policy, what, "skill_enablement_policy", "skill_synced_policy")
-    return _rule_by_settings(actor, policy, "a skill", "skill_enablement_policy")
+    return _rule_by_settings(actor, policy, "skills", "skill_enablement_policy")
 
 
 def _rule_found(actor: Actor, action: str, policy: OrgPolicy) -> Ruling:
     """Ask about a skill that nobody has accepted, whoever uses it; under `admin-only`, only administrators are asked."""
-    ruling = _rule_by_settings(actor, policy, "a skill", "skill_enablement_policy")
+    ruling = _rule_by_settings(actor, policy, "skills", "skill_enablement_policy")
     if ruling.answer == "deny":
         return ruling
     if action == "update":
         # The person who approves a change sees the difference; here that would be a difference to bytes nobody has seen.
         return _deny(
             "found",
-            "An agent changes only skills that a person has accepted, and nobody has accepted this one yet.",
-            "Ask a person to look at it: `prowess trust` shows and accepts it.",
+            "Agents may only change skills that a person has accepted, and nobody has accepted this one yet.",
+            "Ask the user to review it with `prowess trust`.",
         )
-    return _ask("found", "Nobody here has accepted this skill: it was found in a folder or a database.")
+    return _ask("found", "Approval required: nobody has accepted this skill yet.")
 
 
 def _rule_live(actor: Actor, policy: OrgPolicy) -> Ruling:
@@ -223,10 +225,10 @@ def _rule_live(actor: Actor, policy: OrgPolicy) -> Ruling:
     if policy.skills_dynamic_search_enabled is not True:
         return _deny(
             "live-off",
-            "Skills are not fetched live here: skills_dynamic_search_enabled is off.",
-            "Use a skill that is installed, or ask an administrator for help.",
+            "Fetching skills live is turned off (skills_dynamic_search_enabled).",
+            "Use an installed skill, or ask an administrator to run `prowess policy set skills_dynamic_search_enabled true`.",
         )
-    return _rule_by_settings(actor, policy, "a skill fetched live", "skills_dynamic_search_policy")
+    return _rule_by_settings(actor, policy, "skills fetched live", "skills_dynamic_search_policy")
 
 
 def _rule_by_settings(actor: Actor, policy: OrgPolicy, what: str, *names: str) -> Ruling:
@@ -236,21 +238,25 @@ def _rule_by_settings(actor: Actor, policy: OrgPolicy, what: str, *names: str) -
         if value not in ENABLEMENTS:
             return _deny(
                 "setting-unreadable",
-                f"The setting {name} has a value that is not known, so nothing is allowed under it.",
-                f"Ask an administrator to set {name} to one of {', '.join(ENABLEMENTS)}.",
+                f"The setting {name} has an unknown value, so it allows nothing.",
+                f"Ask an administrator to run `prowess policy set {name}` with one of: {', '.join(ENABLEMENTS)}.",
             )
     # `ENABLEMENTS` is ordered from generous to strict.
     strictest = max(values, key=lambda name: ENABLEMENTS.index(cast("Enablement", values[name])))
     if values[strictest] == "auto":
-        return _allow(strictest, f"The setting {strictest} lets {what} be used at once.")
+        return _allow(strictest, f"Allowed: this organization's policy for {what} is `auto` ({strictest}).")
     if values[strictest] == "prompt-user":
-        return _ask(strictest, f"The setting {strictest} has a person asked about {what}.")
+        return _ask(
+            strictest, f"Approval required: this organization's policy for {what} is `prompt-user` ({strictest})."
+        )
     if actor.admin:
-        return _allow(strictest, f"The setting {strictest} leaves {what} to administrators.")
+        return _allow(
+            strictest, f"Allowed: {actor.name} is an administrator; the policy is `admin-only` ({strictest})."
+        )
     return _deny(
         strictest,
-        f"The setting {strictest} leaves {what} to administrators, and {actor.name} is none.",
-        "Ask an administrator for help: they can use the skill themselves or change the setting.",
+        f"Only administrators may use {what}: this organization's policy is `admin-only` ({strictest}).",
+        f"Ask an administrator to use the skill for you, or to run `prowess policy set {strictest} prompt-user`.",
     )
 
 
@@ -263,7 +269,7 @@ def _allow(rule: str, reason: str) -> Ruling:
 
 
 def _ask(rule: str, reason: str) -> Ruling:
-    hint = "A person answers in the list of approvals; go on with something else until then."
+    hint = "Ask the user to answer the request (`prowess approvals`), and continue with something else until then."
     return Ruling(answer="ask", rule=rule, reason=reason, hint=hint)
 
 
@@ -271,4 +277,4 @@ def _deny(rule: str, reason: str, hint: str) -> Ruling:
     return Ruling(answer="deny", rule=rule, reason=reason, hint=hint)
 
 
-_WRITE_ALLOWED = _allow("writing", "The permission to write is there.")
+_WRITE_ALLOWED = _allow("writing", "Allowed: the actor may change skills.")

@@ -45,14 +45,14 @@ class UsedEntry:
 
     @property
     def key(self) -> str:
-        """What a person agrees to: this content, in place of that one."""
+        """Return the key of an acceptance: this content, replacing that one."""
         return f"{self.digest}/{self.hidden_digest}" if self.hides else self.digest
 
     @property
     def description(self) -> str:
-        """What a person is told."""
+        """The description that a person sees."""
         place = f"{self.origin}: {self.location}" if self.location else self.origin
-        instead = f", in place of another one in the {self.hides}" if self.hides else ""
+        instead = f", replacing another one in the {self.hides}" if self.hides else ""
         return f"uses the {self.kind} {self.label!r} ({place}, sha256 {self.digest[:12]}){instead}"
 
 
@@ -106,7 +106,7 @@ class Subject:
     unaccepted: tuple[UsedEntry, ...] = ()
     """Those of `uses` that nobody has accepted for this skill."""
     findings: tuple[dict[str, Any], ...] = field(default=(), compare=False, repr=False)
-    """What its files seem to do, as the scan found it. It follows from the digest."""
+    """Findings of the security scan. They follow from the digest."""
 
     @property
     def dangers(self) -> int:
@@ -120,7 +120,7 @@ class Subject:
 
     @property
     def announced(self) -> dict[str, Any]:
-        """What events say about the skill."""
+        """The skill's fields in events."""
         return {
             "slug": self.slug,
             "name": clean_text(self.title) or self.slug,

@@ -99,8 +99,8 @@ class Activation:
         # A store that does not answer may have the slug, so only a certain absence counts.
         if not self.catalog.is_gone(slug):
             raise Conflict(
-                f"There may be a skill {slug!r} already; one that is fetched never takes its place.",
-                hint=f"Enable {slug!r} itself, or give the fetched one another name.",
+                f"The catalog may already have a skill {slug!r}, and a fetched skill never replaces it.",
+                hint=f"Run `prowess enable {slug}` to use the installed skill, or rename the fetched one.",
             )
 
     def disable(self, actor: Actor, session: str, slug: str) -> Session:
@@ -206,7 +206,7 @@ class Activation:
             )
         enter = sessions.reserve if held is None else sessions.exchange
         if enter(connection, row.id, make_enabled_row(text, acting, policy, admission.approval), text.block) != "done":
-            raise Conflict(f"The session {before.conversation!r} was changed meanwhile.", hint="Try again.")
+            raise Conflict(f"The session {before.conversation!r} changed in the meantime.", hint="Try again.")
         after = read_session(connection, find_session(connection, actor, row.id))
         # The same bytes under a new policy leave the prompt as it is.
         news = () if same else (make_state_event(after, slug),)
@@ -339,7 +339,7 @@ class Activation:
         if skill.source_type != "catalog":
             return None
         if not self._in_reach(skill):
-            return NotFound(f"The skill {skill.slug!r} is gone.") if _is_folder_gone(skill) else None
+            return NotFound(f"The skill {skill.slug!r} was removed.") if _is_folder_gone(skill) else None
         try:
             return read_skill_text(self.catalog, skill_address(skill))
         except (Conflict, Unavailable):
@@ -369,11 +369,13 @@ def _has_same_digest(text: SkillText | ProwessError, held: EnabledSkill) -> bool
 
 def _changed_block_error(slug: str) -> Unavailable:
     return Unavailable(
-        f"The text of the skill {slug[:80]!r} in this session was changed outside Prowess.",
-        hint="Disable the skill and enable it again.",
+        f"The text of the skill {slug[:80]!r} in this session was modified outside Prowess.",
+        hint="Run `prowess disable` and `prowess enable` for this skill.",
     )
 
 
 def _not_enabled_error(slug: str, session: Session) -> NotFound:
     there = ", ".join(skill.slug for skill in session.enabled)
-    return NotFound(f"The skill {slug[:80]!r} is not enabled in this session.", hint=f"Enabled: {there or 'none'}.")
+    return NotFound(
+        f"The skill {slug[:80]!r} is not enabled in this session.", hint=f"Enabled skills: {there or 'none'}."
+    )

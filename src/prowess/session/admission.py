@@ -207,9 +207,7 @@ def _entry(actor: Actor, action: str, outcome: str, **fields: Any) -> AuditEntry
 def _refuse_bulk(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
     if actor.is_person and (not actor.role or find_role(actor.role, policy).may(action)):
         return None
-    return Refused(
-        f"{actor.label} may not {action} many skills at once.", hint="A person without that limit does this."
-    )
+    return Refused(f"{actor.label} may not {action} several skills at once.", hint="Ask an administrator to do this.")
 
 
 def _refuse_without_admin(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:

@@ -159,14 +159,14 @@ def decide_choice(*, enabled: bool, decision: str, answer: str, fits: bool) -> C
 
 
 _CHANGE_DESCRIPTIONS = {
-    "catalog": "the skills in reach are others",
-    "policy": "the policy is another one",
-    "index_budget": "the index has another budget",
-    "index_omitted": "the index leaves out another number of skills",
-    "budget_used": "other skills are enabled",
-    "budget_max": "the prompt budget is another one",
-    "actor": "somebody else asks",
-    "role": "the role is another one",
+    "catalog": "the available skills changed",
+    "policy": "the policy changed",
+    "index_budget": "the budget of the index changed",
+    "index_omitted": "the number of skills omitted from the index changed",
+    "budget_used": "the enabled skills changed",
+    "budget_max": "the prompt budget changed",
+    "actor": "the actor changed",
+    "role": "the role changed",
 }
 
 
@@ -176,9 +176,9 @@ def diff_explanations(before: Mapping[str, Any], after: Mapping[str, Any]) -> li
     old, new = ({step["slug"]: step for step in account.get("steps", ())} for account in (before, after))
     for slug in sorted(old.keys() | new.keys()):
         if slug not in new:
-            told.append(f"{slug} is no candidate any more")
+            told.append(f"{slug} is no longer a candidate")
         elif slug not in old:
-            told.append(f"{slug} is a candidate now")
+            told.append(f"{slug} is now a candidate")
         else:
             changed = [key for key in new[slug] if old[slug].get(key) != new[slug][key]]
             told += [f"{slug}: {', '.join(changed)} changed"] if changed else []

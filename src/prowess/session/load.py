@@ -16,7 +16,7 @@ from prowess.skill.kinds import Kind
 from prowess.skill.outline import SkillOutline
 from prowess.skill.text.hidden import show_hidden
 
-_HINT = "Go on without it, or list the skills to see what there is."
+_HINT = "Continue without it, or list the skills to see what is available."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,9 @@ class Loader:
         answer = LoadResult(name=name)
         try:
             if reference is not None and script is not None:
-                raise Invalid("Give a reference or a script, not both.", hint="Call twice to load both.")
+                raise Invalid(
+                    "Pass either a reference or a script, not both.", hint="Call the tool twice to load both."
+                )
             actor, session = self.gate.within(actor, session)
             # Built up step by step, so that an error answer has everything that was known by then.
             answer = replace(answer, session_id=session)
@@ -128,12 +130,12 @@ def _read_part(store: Store, outline: SkillOutline, kind: Kind, name: str) -> st
     part = outline.file_part(kind, name)
     if part is None or part.path is None:
         there = ", ".join(_part_names(outline, kind))
-        raise NotFound(f"{outline.slug!r} has no {kind} {name[:200]!r}.", hint=f"It has: {there or 'none'}.")
+        raise NotFound(f"{outline.slug!r} has no {kind} {name[:200]!r}.", hint=f"Available: {there or 'none'}.")
     try:
         # Control characters are allowed in scripts, and must not reach a prompt.
         return show_hidden(read_verified_file(store, outline, part.path).decode())
     except UnicodeDecodeError as error:
-        raise Invalid(f"{part.path!r} is not text.", hint="Read it as a resource, which gives the bytes.") from error
+        raise Invalid(f"{part.path!r} is a binary file.", hint="Read it as a resource to get its bytes.") from error
 
 
 def _describe_source(store: Store, outline: SkillOutline) -> str:
@@ -150,11 +152,11 @@ def read_verified_file(store: Store, outline: SkillOutline, path: str) -> bytes:
     content = store.read_file(outline.id, path)
     # The gate decided about the manifest's digest, so no other bytes may be returned, whatever the reason for the difference.
     if entry is None or hashlib.sha256(content).hexdigest() != entry.sha256:
-        raise Conflict(f"The skill {outline.slug!r} is being changed right now.", hint="Load it again.")
+        raise Conflict(f"The skill {outline.slug!r} changed while it was being read.", hint="Try again.")
     return content
 
 
 def _no_file_error(outline: SkillOutline, path: str) -> NotFound:
     paths = [entry.path for entry in outline.manifest]
     some = ", ".join(paths[:20]) + (" …" if len(paths) > 20 else "")
-    return NotFound(f"{outline.slug!r} has no file {path[:200]!r}.", hint=f"It has: {some}")
+    return NotFound(f"{outline.slug!r} has no file {path[:200]!r}.", hint=f"Available: {some}")

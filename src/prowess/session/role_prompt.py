@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prowess.errors import Invalid, Unavailable
-from prowess.session.prompt import join_blocks
+from prowess.session.prompt import join_blocks, skill_block
+from prowess.session.tags import to_prompt_text
 from prowess.skill.filenames import find_skill_md
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
-from prowess.skill.prompt_block import skill_block
-from prowess.skill.text.prompt_tags import to_prompt_text
 from prowess.skill.validate import accept
 from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
 from prowess.storage.files.safe_read import open_folder, read_regular_file, snapshot_folder
@@ -56,8 +55,8 @@ def fill_placeholders(text: str, values: Mapping[str, str], *, source: str) -> s
     missing = sorted(set(pieces[1::2]) - set(values))
     if missing:
         raise Invalid(
-            f"{source} has placeholders without a value: {', '.join(missing)}.",
-            hint="Give a value for each, or take the placeholders out.",
+            f"Missing values for placeholders in {source}: {', '.join(missing)}.",
+            hint="Pass a value for each placeholder, or remove the placeholders.",
         )
     pieces[1::2] = [values[name] for name in pieces[1::2]]
     return "".join(pieces)
@@ -66,8 +65,8 @@ def fill_placeholders(text: str, values: Mapping[str, str], *, source: str) -> s
 def _needs_engine_error(rest: str, line: int, source: str) -> Unavailable:
     shown = rest.partition("\n")[0][:_SHOWN_CHARS].rstrip()
     return Unavailable(
-        f"{source}, line {line}: {shown!r} needs a template engine, and there is none here.",
-        hint="Use only placeholders such as {{ name }}, or write the role as a skill pack.",
+        f"{source}, line {line}: {shown!r} is template syntax, which role templates do not support.",
+        hint="Use plain placeholders such as {{ name }}, or write the role as a skill pack.",
     )
 
 
@@ -122,7 +121,10 @@ def _read_block(package: Package, location: str, origin: str, limits: Limits) ->
         return {}
     skill = accept(package, limits).skill
     if skill is None or not skill.body.strip():
-        raise Invalid("There is no text for a prompt.", hint="Write the role below the frontmatter of SKILL.md.")
+        raise Invalid(
+            "The skill pack has no prompt text.",
+            hint="Write the role's instructions below the frontmatter of SKILL.md.",
+        )
     digest = package.digest
     text = skill_block(skill.title, skill.body.strip("\n"), slug=skill.slug, origin=origin, digest=digest)
     return {"source": "pack", "text": text, "location": location, "digest": digest}
@@ -153,11 +155,11 @@ def read_template(root: str, inside: str, limits: Limits) -> RoleFile:
 
 def _decode_template(data: bytes, location: str, most: int) -> str:
     if len(data) > most:
-        raise Invalid(f"{location!r} has more than {most:,} bytes, which is the limit.", hint="Make it shorter.")
+        raise Invalid(f"{location!r} is larger than the limit of {most:,} bytes.", hint="Shorten the file.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Invalid(f"{location!r} is not UTF-8 text.", hint="Save it as UTF-8.") from error
+        raise Invalid(f"{location!r} is not UTF-8 text.", hint="Save the file as UTF-8.") from error
 
 
 def _watch_path(root: str, inside: str) -> WatchedStamps:
@@ -169,8 +171,8 @@ def _watch_path(root: str, inside: str) -> WatchedStamps:
         stamp = _read_stamp(place)
         if stat.S_ISLNK(stamp[4]):
             raise Invalid(
-                f"{place!r} is a symbolic link; roles are not read through links.",
-                hint="Put the files there themselves.",
+                f"{place!r} is a symbolic link. Roles are not read through links.",
+                hint="Replace the link with the files.",
             )
         # The first missing part is watched too: a role that is added later must be found.
         watched.append((place, stamp))
@@ -272,10 +274,10 @@ class RolePrompts:
 
 
 def check_role(role: str) -> str:
-    """Return the name, or raise `Invalid` if a role cannot be called that."""
+    """Return the name, or raise `Invalid` if it is not a valid role name."""
     if ROLE_PATTERN.fullmatch(role):
         return role
     raise Invalid(
-        f"{role[:80]!r} is not the name of a role: a lowercase letter, then lowercase letters, digits and hyphens, 64 at most.",
-        hint="Use a name such as 'backend' or 'ml-engineer'.",
+        f"Invalid role name {role[:80]!r}. Use up to 64 lowercase letters, digits and hyphens, starting with a letter.",
+        hint="For example `prowess role backend` or `prowess role ml-engineer`.",
     )

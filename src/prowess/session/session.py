@@ -31,7 +31,7 @@ class EnabledSkill:
     place: str = ""
     """The location that the skill was enabled from."""
     trust: str = ""
-    """How far it was trusted when it was admitted."""
+    """Its trust when it was admitted."""
     rules: str = ""
     """The fingerprint of the policy under which it was admitted."""
 
@@ -133,12 +133,13 @@ def check_budget(slug: str, need: int, tokens: int, session: Session) -> BudgetE
     if need <= own or budget.used + need <= budget.limit:
         return None
     room = find_skills_to_disable(need, budget, [skill for skill in session.enabled if skill is not held])
+    enough = f"raise the budget: `prowess sessions open {session.conversation} --budget {budget.used + need}`."
     if need > budget.limit:
-        hint = f"It never fits: raise the budget of the session to at least {need:,}, or shorten the skill."
+        hint = f"It can never fit. Load it on demand with `prowess load {slug}`, or {enough}"
     elif room:
-        hint = f"Disable {_join_quoted(room)} to make room, or raise the budget of the session."
+        hint = f"Disable {_join_quoted(room)} to make room, or {enough}"
     else:
-        hint = "Raise the budget of the session."
+        hint = f"Run `prowess load {slug}` to load it on demand, or {enough}"
     return BudgetExceeded(
         f"The skill {slug!r} needs {need:,} characters (about {tokens:,} tokens); "
         f"{budget.used:,} of {budget.limit:,} are in use, so {budget.left:,} are left.",

@@ -118,11 +118,11 @@ def viewer_of(actor: Actor) -> SessionViewer:
 
 
 def find_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
-    """Return the row of a session, or raise `NotFound`, in the same words for a session of somebody else."""
+    """Return the row of a session, or raise `NotFound`; a session of somebody else gives the same error."""
     # PostgreSQL rejects NUL in a text; such a name is simply unknown.
     row = sessions.get_session(connection, viewer_of(actor), session) if session.isprintable() else None
     if row is None:
-        raise NotFound(f"There is no session {session[:80]!r}.", hint="`prowess sessions` lists those there are.")
+        raise NotFound(f"Session {session[:80]!r} not found.", hint="Run `prowess sessions` to list the sessions.")
     return row
 
 
@@ -130,7 +130,10 @@ def find_open_session(connection: sa.Connection, actor: Actor, session: str) -> 
     """Return the row of an open session; raise `Invalid` if it is closed."""
     row = find_session(connection, actor, session)
     if row.closed_at is not None:
-        raise Invalid(f"The session {row.conversation_id[:80]!r} is closed.", hint="Open it again, or another one.")
+        raise Invalid(
+            f"The session {row.conversation_id[:80]!r} is closed.",
+            hint="Run `prowess sessions open` to open it again or start a new one.",
+        )
     return row
 
 
@@ -186,8 +189,8 @@ def read_session(connection: sa.Connection, row: SessionRow) -> Session:
 def _check_budget(actor: Actor, budget: int | None, most: int) -> None:
     if budget is not None and budget > most and not actor.admin:
         raise Refused(
-            f"The budget {budget:,} is above {most:,}, the most that {actor.name} may give a session.",
-            hint=f"Give at most {most:,}, or ask an administrator to raise it.",
+            f"The budget {budget:,} is above the limit of {most:,} for {actor.name}.",
+            hint=f"Use at most {most:,}, or ask an administrator to raise the limit.",
         )
 
 
@@ -195,9 +198,9 @@ def _check_values(conversation: str, model: str, window: int | None, budget: int
     for what, name in (("conversation", conversation), ("model", model)):
         if len(name) > _NAME_LIMIT or not name.isprintable():
             raise Invalid(
-                f"The name of a {what} has at most {_NAME_LIMIT} characters, and none that cannot be seen.",
-                hint="Give a plain name, such as `support-4711`.",
+                f"Invalid {what} name: use at most {_NAME_LIMIT} characters, without invisible ones.",
+                hint="Use a plain name, for example `support-4711`.",
             )
     for name, value in (("window", window), ("budget", budget)):
         if value is not None and not 0 <= value <= 1_000_000_000:
-            raise Invalid(f"The {name} {value} is out of range.", hint="Give a number from 0 to 1,000,000,000.")
+            raise Invalid(f"The {name} {value} is out of range.", hint="Use a number from 0 to 1,000,000,000.")

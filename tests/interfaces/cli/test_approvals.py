@@ -29,7 +29,7 @@ def test_nothing_waits_at_first(prowess, workspace):
 def test_a_refused_enable_names_the_approval_and_not_the_command_that_approves(prowess, asked):
     again = prowess("enable", "release-notes")
     assert again.code == 5
-    assert f"Do this again at a terminal to be asked; `prowess approvals show {asked[:8]}`" in again.err
+    assert f"`prowess approvals show {asked[:8]}`" in again.err
     assert "approvals approve" not in again.err
     assert len(prowess("approvals", "--json").json) == 1
 
@@ -40,7 +40,7 @@ def test_the_card_shows_what_is_needed_to_answer(prowess, asked):
         "a release",
         "release-notes",
         "scripts/list-changes.sh",
-        "Why you are asked",
+        "Policy",
         f"prowess approvals deny {asked[:8]}",
     ):
         assert words in shown
@@ -56,7 +56,7 @@ def test_a_yes_lets_exactly_these_bytes_in(prowess, asked):
     waiting = prowess("approvals", "--json").json
     assert [row["slug"] for row in waiting] == ["release-notes"]
     card = prowess("approvals", "show", waiting[0]["id"]).out
-    assert "it was approved before by " in card
+    assert "content changed since it was approved by " in card
     assert re.search(r"Files changed +SKILL.md", card)
 
 
@@ -154,7 +154,7 @@ def test_approving_at_a_terminal_shows_the_request_first(prowess, asked, termina
     assert (left.code, "It still waits for an answer." in left.seen) == (1, True)
     done = terminal("approvals", "approve", asked[:8], answers=["y\n"])
     assert done.code == 0
-    assert done.seen.index("Why you are asked") < done.seen.index("Approve exactly this?")
+    assert done.seen.index("Policy") < done.seen.index("Approve exactly this?")
     assert "Approved: enable release-notes" in done.seen
     assert prowess("enable", "release-notes").code == 0
 

@@ -49,7 +49,7 @@ def test_a_grant_ends_with_the_bytes_that_it_was_given_to(prowess, painter, monk
 def test_only_what_the_skill_asks_for_can_be_allowed(prowess, painter):
     refused = prowess("env", "allow", "painter", "HOME")
     assert refused.code == 3
-    assert "It asks for: PAINT_KEY." in refused.err
+    assert "It declares: PAINT_KEY." in refused.err
     assert prowess("env", "allow", "nobody", "HOME").code == 4
     assert prowess("env", "list", "nobody").code == 4
     assert prowess("env", "forbid", "painter", "PAINT_KEY").code == 4

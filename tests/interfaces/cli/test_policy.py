@@ -25,7 +25,7 @@ def test_a_setting_is_changed_and_goes_back_to_its_default(prowess, workspace):
 @pytest.mark.parametrize(
     ("name", "value", "hint"),
     [
-        ("no_such_setting", "1", "The settings are"),
+        ("no_such_setting", "1", "Use one of: "),
         ("skill_enablement_policy", "sometimes", "auto, prompt-user, admin-only"),
         ("skill_enablement_policy", "null", "auto, prompt-user, admin-only"),
         ("approval_minutes", "soon", "a whole number"),

@@ -64,7 +64,7 @@ def test_a_changed_skill_is_shown_with_what_changed(prowess, found, terminal):
     assert "changed since it was accepted" in done.seen
     assert "+And mail it to everyone." in done.seen
     asked = terminal("enable", "tidy", answers=["d\n", "o\n"])
-    assert "it was approved before by " in asked.seen
+    assert "content changed since it was approved by " in asked.seen
     assert "+And mail it to everyone." in asked.seen
     assert asked.code == 0
 

@@ -101,7 +101,7 @@ async def test_a_client_that_cannot_ask_is_told_which_approval_to_tell_the_perso
     assert answer.is_error
     assert first.slug == "invoice-reader"
     for hint in (answer.structured_content["hint"], refused.value.error.data["hint"]):
-        assert hint.startswith("Tell the person that the approval ")
+        assert hint.startswith("Tell the user that request ")
         assert "prowess approvals approve" not in hint
     assert "Read them" not in json.dumps(answer.structured_content)
 
@@ -181,7 +181,7 @@ async def test_what_is_too_long_for_a_form_is_not_asked_in_one(in_memory, guarde
     assert person.questions == []
     for hint in (answer.structured_content["hint"], refused.value.error.data["hint"]):
         assert "too long for a form" in hint
-        assert any(f"{one} waits for their answer at a terminal" in hint for one in waiting)
+        assert any(f"{one} is waiting for approval at a terminal" in hint for one in waiting)
 
 
 async def test_the_question_about_changed_content_says_which_files_differ(in_memory, guarded, mode, workspace):
@@ -195,8 +195,8 @@ async def test_the_question_about_changed_content_says_which_files_differ(in_mem
         await client.call_tool("enable_skill", {"skill_slug": "invoice-reader"})
         await client.call_tool("load_skill", {"name": "invoice-reader"})
     first, second, *_ = person.questions
-    assert "approved before" not in first
-    assert "approved before by ann with other content" in second
+    assert "content changed" not in first
+    assert "content changed since it was approved by ann" in second
     assert "Files changed: scripts/total.py" in second
     assert "Files added: scripts/new.py" in second
     assert "Files removed: assets/stamp.png" in second

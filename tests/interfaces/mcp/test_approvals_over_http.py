@@ -65,7 +65,7 @@ async def test_neither_the_token_of_agents_nor_another_client_approves(address, 
         listed = await client.call_tool("list_enabled_skills", {})
     assert enabled.is_error
     assert questions == []
-    assert enabled.structured_content["hint"].startswith("Tell the person that the approval ")
+    assert enabled.structured_content["hint"].startswith("Tell the user that request ")
     assert "invoice-reader" not in str(listed.structured_content)
 
 

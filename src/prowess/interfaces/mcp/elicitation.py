@@ -122,7 +122,7 @@ async def read_with_approval(
 def too_long_hint(approval_id: str) -> str:
     """Return what an agent can do about a request that no form can show in full."""
     return (
-        f"The request is too long for a form. Tell the person that the approval {approval_id[:8]} waits for their answer "
+        f"The request is too long for a form. Tell the user that request {approval_id[:8]} is waiting for approval "
         "at a terminal. Go on with something else until then."
     )
 
