@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import jsonschema_rs
 import pytest
@@ -11,6 +13,7 @@ from prowess.errors import AssertionFailed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.local_model]
 
+SAMPLE = Path(__file__).resolve().parents[3] / "examples/workspace"
 PERSON = {
     "type": "object",
     "properties": {
@@ -139,3 +142,17 @@ async def test_an_output_that_does_not_pass_fails_the_run_after_its_trace_is_wri
     trace = await prowess.traces.get(row.id)
     assert (trace.status, trace.assertions_run, trace.assertions_passed) == ("failed", 1, 0)
     assert trace.raw_output
+
+
+async def test_the_sample_skill_runs_whole_over_its_workspace(sandboxed, smollm2, home):
+    shutil.copytree(SAMPLE, sandboxed.workspace, dirs_exist_ok=True)
+    async with sandboxed.open() as prowess:
+        result = await prowess.run("consistency-checker", {"entity": "Mara"}, model=f"local:{smollm2}", timeout=1_200)
+    assert [(part.artifact, part.status) for part in result.parts] == [
+        ("Overview", "ok"),
+        ("Cross-Reference Script", "ok"),
+        ("DSPy Checker", "unavailable"),
+        ("Check Prompt", "ok"),
+    ]
+    pages = {claim["page"] for claim in result.parts[1].output.data["claims"]}
+    assert pages <= {path.relative_to(SAMPLE).with_suffix("").as_posix() for path in SAMPLE.rglob("*.md")}
