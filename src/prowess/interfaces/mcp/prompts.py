@@ -37,10 +37,10 @@ from prowess.interfaces.mcp.request import Context, conversation_of
 from prowess.interfaces.mcp.skill_entry import SkillEntry
 from prowess.policy.text import clean_text
 from prowess.run.request import RunRequest
-from prowess.session.prompt import skill_block
 from prowess.skill.filenames import SIDECAR
 from prowess.skill.kinds import Kind, PromptTemplate
 from prowess.skill.model import Skill, SkillCard
+from prowess.skill.prompt_block import skill_block
 from prowess.skill.template import find_variables
 
 FREE_ARGUMENT = "arguments"
