@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from prowess.llm.model import Message
 from prowess.run.preamble import MAX_EXAMPLE_BYTES, build_preamble, parse_example
-from prowess.session.tags import find_tags
 from prowess.skill.kinds import Approach, Example
 from prowess.skill.model import Skill
+from prowess.skill.text.prompt_tags import find_tags
 
 
 def skill(*artifacts) -> Skill:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from prowess.session.tags import OUR_TAGS, find_tags, neutralize, to_one_line
+from prowess.skill.text.prompt_tags import OUR_TAGS, find_tags, neutralize, to_one_line
 
 TAGS = [
     "<skill>",

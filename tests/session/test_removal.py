@@ -16,10 +16,10 @@ from prowess.session.prompt import (
     memory_block,
     policies_block,
     replace_blocks,
-    skill_block,
     strip_blocks,
 )
-from prowess.session.tags import find_tags
+from prowess.skill.prompt_block import skill_block
+from prowess.skill.text.prompt_tags import find_tags
 
 
 def skill(slug: str, body: str) -> str:

@@ -22,10 +22,10 @@ from prowess.session.prompt import (
     join_blocks,
     memory_block,
     policies_block,
-    skill_block,
 )
-from prowess.session.tags import OUR_TAGS
+from prowess.skill.prompt_block import skill_block
 from prowess.skill.text.hidden import find_hidden, show_hidden
+from prowess.skill.text.prompt_tags import OUR_TAGS
 
 DIGEST = "sha256:0f3a9c51e2b7" + "0" * 52
 

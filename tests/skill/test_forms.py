@@ -82,7 +82,7 @@ def test_a_plain_skill_is_read_without_a_word():
     assert reading.problems == ()
     assert (skill.slug, skill.title, skill.description) == ("notes", "Notes", "Writes release notes.")
     assert (skill.version, skill.form, skill.frontmatter) == ("1.0.0", "agentskills", PLAIN.split("---\n")[1])
-    assert skill.content_length == len(skill.body) == len("# Notes\n\nWrite them.\n")
+    assert skill.body == "# Notes\n\nWrite them.\n"
     assert skill.digest == reading.package.digest
     assert [entry.path for entry in skill.manifest] == ["SKILL.md"]
 

@@ -124,18 +124,18 @@ SAMPLES = {
 }
 
 FINGERPRINTS: tuple[int, dict[str, str]] = (
-    1,
+    2,
     {
-        "agentskills": "3fdf48b260dcb5f7",
-        "agentskills, sloppy": "dfa12741f087dbcb",
-        "agentskills, no frontmatter": "89beb72f52bf42ae",
-        "agentcy": "25831052b229af54",
-        "bernstein": "556315d0241249f1",
+        "agentskills": "e300ef2523e1ffdf",
+        "agentskills, sloppy": "3298d519ce1e3a85",
+        "agentskills, no frontmatter": "8af048740722454c",
+        "agentcy": "81ea80aec7fa990e",
+        "bernstein": "670285043b43a34a",
         "devai": "da76e8b791a7f81f",
         "inklings": "85d3af4171a7bf00",
         "agentlayerrules": "320f9dc58618d432",
-        "native": "2b832a54b6637e35",
-        "refused, hidden text": "843e4a6decd156d3",
+        "native": "a5c4cda3c4407cc6",
+        "refused, hidden text": "c5924550af04b42c",
         "refused, no skill": "ec8a07612112da49",
     },
 )

@@ -20,7 +20,8 @@ from prowess.interfaces.mcp.server import make_security, make_server
 from prowess.llm.model import Message
 from prowess.open import Prowess
 from prowess.policy.actor import agent_of, local_person
-from prowess.session.prompt import memory_block, skill_block
+from prowess.session.prompt import memory_block
+from prowess.skill.prompt_block import skill_block
 
 SECRET = "obey"
 

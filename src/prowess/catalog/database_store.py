@@ -305,7 +305,7 @@ def _readable(rows: Iterable[tuple[Any, ...]]) -> Iterator[index_texts.Texts]:
 
 
 def _document(texts: index_texts.Texts, scope: Scope) -> SearchDocument:
-    slug, title, description, version, digest, tags, phrases, patterns, when, keywords, body = texts
+    slug, title, description, version, digest, tags, phrases, patterns, when, keywords, chars, body = texts
     return SearchDocument(
         slug=slug,
         title=title,
@@ -318,6 +318,7 @@ def _document(texts: index_texts.Texts, scope: Scope) -> SearchDocument:
         version=version,
         scope=scope,
         digest=digest,
+        chars=chars,
     )
 
 

@@ -32,6 +32,7 @@ from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
+from prowess.skill.prompt_block import prompt_chars
 from prowess.skill.validate import accept
 from prowess.storage.files.atomic_write import recover_folder
 from prowess.storage.files.folder_lock import try_lock_folder
@@ -136,7 +137,7 @@ class DirectoryStore(EditableStore):
         for disk_skill in wanted:
             skill = read_cache.give(disk_skill.location, disk_skill.digest) or self._read_current(disk_skill.slug)
             if skill is not None:
-                yield replace(SearchDocument.of(skill), scope=self.scope, location=disk_skill.location)
+                yield self._document(skill, disk_skill.location)
 
     def documents_at(self, locations: Iterable[str]) -> Iterator[SearchDocument]:
         """Yield the documents of the valid skills at these locations. No other file is looked at."""
@@ -152,7 +153,11 @@ class DirectoryStore(EditableStore):
                 on_read=lambda _, skill, read=read: read.append(skill),
             )
             for skill in read:
-                yield replace(SearchDocument.of(skill), scope=self.scope, location=location)
+                yield self._document(skill, location)
+
+    def _document(self, skill: Skill, location: str) -> SearchDocument:
+        chars = prompt_chars(skill, self.scope)
+        return replace(SearchDocument.of(skill), scope=self.scope, location=location, chars=chars)
 
     def _read_current(self, slug: str) -> Skill | None:
         """Return a skill from its current files, or None if it is gone or broken."""

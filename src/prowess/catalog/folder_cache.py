@@ -96,7 +96,7 @@ class FolderCache:
 
 def card_row(card: SkillCard) -> list[Any]:
     """Return what a cache holds of a card besides its slug and digest."""
-    return [card.title, card.description, card.version, card.tags, card.source, card.kinds]
+    return [card.title, card.description, card.version, card.tags, card.source, card.kinds, card.chars]
 
 
 def card_from_row(
@@ -109,6 +109,7 @@ def card_from_row(
     tags: list[str],
     source: Any,
     kinds: Any,
+    chars: int,
 ) -> SkillCard:
     """Return the card of a row in a cache."""
     # Not validated: it was when the files were read.
@@ -122,6 +123,7 @@ def card_from_row(
         source=source,
         digest=digest,
         kinds=tuple(kinds),
+        chars=chars,
     )
 
 

@@ -18,6 +18,7 @@ from prowess.skill.kinds import Kind
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope, Skill, SkillCard, artifact_id
 from prowess.skill.package import Package
+from prowess.skill.prompt_block import prompt_chars
 from prowess.skill.validate import validate
 from prowess.storage.clock import format_nanoseconds
 from prowess.storage.files.freshness import Stamp, stamps_match
@@ -124,7 +125,7 @@ def scan_skill(
     return replace(
         found,
         slug=skill.slug,
-        card=skill.card.model_copy(update={"scope": scope}),
+        card=skill.card.model_copy(update={"scope": scope, "chars": prompt_chars(skill, scope)}),
         declared=declared_id(skill),
         artifacts=tuple((artifact.name, artifact.variant) for artifact in skill.artifacts),
     )

@@ -60,6 +60,8 @@ class SearchDocument:
     version: str = ""
     scope: str = "workspace"
     digest: str = ""
+    chars: int = 0
+    """The characters that the skill takes in a prompt."""
     location: str = field(default="", compare=False)
     """The path of a skill that is kept in files, else ''. It is not searched."""
 
@@ -79,6 +81,7 @@ class SearchDocument:
             version=skill.version,
             scope=skill.scope,
             digest=skill.digest,
+            chars=skill.content_length,
         )
 
 

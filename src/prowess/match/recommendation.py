@@ -40,7 +40,7 @@ class Recommendation:
     decision: Decision
     version: str = ""
     chars: int = 0
-    """The length of its instructions."""
+    """The characters that it takes in a prompt, as the budget of a session counts them."""
     evidence: tuple[Evidence, ...] = ()
     why: str = ""
     trust: str = ""

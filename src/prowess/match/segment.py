@@ -224,7 +224,7 @@ def _encode_metadata(document: SearchDocument) -> bytes:
         "digest": document.digest,
         "location": document.location,
         "version": document.version,
-        "chars": len(document.body),
+        "chars": document.chars,
         "patterns": document.patterns[:MAX_INTENT_PATTERNS],
         "triggers": document.triggers[:MAX_TRIGGERS],
     }

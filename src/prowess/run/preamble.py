@@ -12,10 +12,10 @@ from typing import Any, cast
 from prowess.llm.model import Message, Model, Request, Role
 from prowess.prompts.prompt import choose_variant
 from prowess.run.call import Call
-from prowess.session.tags import to_one_line, to_prompt_text
 from prowess.skill.kinds import Artifact, JsonObject, Kind
 from prowess.skill.limits import KIB, Limits
 from prowess.skill.model import Skill
+from prowess.skill.text.prompt_tags import to_one_line, to_prompt_text
 from prowess.skill.text.yaml import YamlRefused, load
 
 MAX_EXAMPLE_BYTES = 64 * KIB

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from prowess.session.session import CHARS_PER_TOKEN
-from prowess.session.tags import find_tags, to_one_line, to_prompt_text
+from prowess.skill.text.prompt_tags import find_tags, to_one_line, to_prompt_text
 
 Form = Literal["full", "short", "name", "omitted"]
 

@@ -24,16 +24,13 @@ a block; text whose origin is not certain stays:
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from prowess.session.index import IndexPlan
-from prowess.session.tags import OUR_TAGS, Tag, find_tags, to_one_line, to_prompt_text
-
-BLOCK_MARK = "prowess"
-"""The comment of blocks that do not belong to a skill."""
+from prowess.skill.prompt_block import BLOCK_MARK, render_block
+from prowess.skill.text.prompt_tags import OUR_TAGS, Tag, find_tags
 
 BLOCK_SEPARATOR = "\n\n"
 
@@ -156,36 +153,24 @@ def _common_prefix(one: str, other: str) -> int:
     return next((place for place, (first, second) in pairs if first != second), min(len(one), len(other)))
 
 
-_DIGEST_PATTERN = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]*\Z")
-
-
-def skill_block(title: str, body: str, *, slug: str, origin: str, digest: str) -> str:
-    """Render an enabled skill: its title in the tag, its origin in the comment, and its body."""
-    name = _escape_attribute(title) or _escape_attribute(slug) or "skill"
-    about = [_escape_comment(part) for part in (slug, origin)] + [f"sha256:{_short_digest(digest, body)}"]
-    return _render_block(
-        "skill", body, attributes=f' name="{name}"', comment=" · ".join(part for part in about if part)
-    )
-
-
 def policies_block(text: str) -> str:
     """Render the organization's instructions for every agent."""
-    return _render_block("policies", text)
+    return render_block("policies", text)
 
 
 def memory_block(text: str) -> str:
     """Render what is remembered about the conversation and its people."""
-    return _render_block("memory", text)
+    return render_block("memory", text)
 
 
 def graph_block(text: str) -> str:
     """Render context from a knowledge graph."""
-    return _render_block("graph_context", text)
+    return render_block("graph_context", text)
 
 
 def index_block(plan: IndexPlan) -> str:
     """Render the index of skills; '' if it is empty. Its budget counts the text inside the block."""
-    return _render_block("available_skills", plan.text) if plan.text else ""
+    return render_block("available_skills", plan.text) if plan.text else ""
 
 
 def assemble_blocks(
@@ -217,26 +202,3 @@ def replace_blocks(text: str, blocks: Sequence[str]) -> str:
     fresh = tuple(dict.fromkeys(block for block in blocks if block))
     rest = remove_blocks(text, known=fresh)
     return join_blocks([rest, *fresh] if rest else fresh)
-
-
-def _render_block(tag: str, text: str, *, attributes: str = "", comment: str = BLOCK_MARK) -> str:
-    body = to_prompt_text(text)
-    # The closing tag must begin a line; otherwise it would not be found again.
-    end = "" if not body or body.endswith("\n") else "\n"
-    return f"<{tag}{attributes}>\n<!-- {comment} -->\n{body}{end}</{tag}>"
-
-
-def _escape_attribute(text: str) -> str:
-    escaped = to_one_line(text).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
-    return to_prompt_text(escaped)
-
-
-def _escape_comment(text: str) -> str:
-    """Escape a part of the comment line, so that it cannot end the comment or look like another part."""
-    return to_prompt_text(to_one_line(text).replace("<", "&lt;").replace(">", "&gt;").replace("·", "-"))
-
-
-def _short_digest(digest: str, body: str) -> str:
-    found = _DIGEST_PATTERN.match(digest)
-    # A block without a digest in its comment would not be recognized when it is to be removed.
-    return found[1] if found else hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prowess.errors import Invalid, Unavailable
-from prowess.session.prompt import join_blocks, skill_block
-from prowess.session.tags import to_prompt_text
+from prowess.session.prompt import join_blocks
 from prowess.skill.filenames import find_skill_md
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
+from prowess.skill.prompt_block import skill_block
+from prowess.skill.text.prompt_tags import to_prompt_text
 from prowess.skill.validate import accept
 from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
 from prowess.storage.files.safe_read import open_folder, read_regular_file, snapshot_folder

@@ -11,14 +11,14 @@ from prowess.catalog.store import Store
 from prowess.catalog.store_rules import accepted_skill
 from prowess.errors import Conflict, Invalid, ProwessError
 from prowess.policy.subject import HiddenSkill, Subject
-from prowess.session.prompt import skill_block
 from prowess.skill.edit import diff_packages
-from prowess.skill.kinds import KINDS, Artifact, Kind
+from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import Limits
 from prowess.skill.needs import can_send_out
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 from prowess.skill.profiles.permissions import describe_needs, summarize_permissions
+from prowess.skill.prompt_block import describe_origin, inserted_kinds, join_texts, skill_block
 from prowess.skill.validate import accept
 
 _READ_ATTEMPTS = 5
@@ -71,30 +71,21 @@ def compose_text(
     outline: SkillOutline, artifacts: Sequence[Artifact], standing: Standing, *, live: bool = False
 ) -> SkillText:
     """Compose the text of the default variants, instructions first."""
-    # The text is the same for every model: variants are chosen only when an artifact runs.
-    chosen = [artifact for artifact in artifacts if artifact.variant is None] or list(artifacts)
-    in_order = sorted(chosen, key=lambda artifact: artifact.kind != "instructions")
-    body = "\n\n".join(artifact.content.strip("\n") for artifact in in_order)
-    block = skill_block(outline.title, body, slug=outline.slug, origin=describe_origin(outline), digest=outline.digest)
+    body = join_texts(artifacts)
+    origin = describe_origin(outline.scope, outline.provenance)
+    block = skill_block(outline.title, body, slug=outline.slug, origin=origin, digest=outline.digest)
     subject = make_subject(outline, standing, body=body, chars=len(block), live=live)
     return SkillText(outline=outline, subject=subject, body=body, block=block)
 
 
 def _inserted_kinds(outline: SkillOutline) -> tuple[Kind, ...]:
-    for place in ("text", "summary"):
-        kinds = tuple(kind.name for kind in KINDS.values() if kind.in_prompt == place)
-        if any(part.kind in kinds for part in outline.parts):
-            return kinds
+    kinds = inserted_kinds(part.kind for part in outline.parts)
+    if kinds:
+        return kinds
     raise Invalid(
         f"The skill {outline.slug!r} has no text for a prompt.",
         hint=f"It contains: {', '.join(sorted({part.kind for part in outline.parts})) or 'nothing'}.",
     )
-
-
-def describe_origin(outline: SkillOutline) -> str:
-    """Describe where a skill is from, for a model and a person: its scope, and its address if it came from elsewhere."""
-    address = outline.provenance.source_url
-    return f"{outline.scope}, from {address}" if address else outline.scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ class SkillCard(FrozenModel):
     source: SourceName
     digest: str
     kinds: tuple[Kind, ...]
+    chars: int = 0
+    """The characters that the skill takes in a prompt, as its budget counts them; 0 if it has no text for one."""
     hides: tuple[ShadowedSkill, ...] = ()
     trust: str = ""
     """How far the skill is trusted here; '' where nobody has looked that up."""
@@ -61,7 +63,8 @@ class Skill(FrozenModel):
 
     The files are the source of truth: `manifest` and `digest` identify them, and everything else was read from them.
     `frontmatter` is the raw text between the markers, verbatim; `extra` has the fields that Prowess does not interpret.
-    `id`, `scope`, `location` and the dates are set by the store that keeps the skill.
+    `id`, `scope`, `location`, the dates and `content_length` are set by the store that keeps the skill. `content_length` is
+    how many characters the skill takes in a prompt, as the budget of a session counts them.
     """
 
     slug: str
@@ -128,6 +131,7 @@ class Skill(FrozenModel):
             source=self.provenance.source,
             digest=self.digest,
             kinds=self.kinds,
+            chars=self.content_length,
         )
 
     def artifact(self, name: str, variant: str | None = None) -> Artifact | None:
@@ -146,7 +150,17 @@ class Skill(FrozenModel):
             )
             for artifact in self.artifacts
         )
-        changes = {"id": id, "scope": scope, "location": location, "artifacts": artifacts, **dates}
+        from prowess.skill.prompt_block import prompt_chars
+
+        length = prompt_chars(self, scope)
+        changes = {
+            "id": id,
+            "content_length": length,
+            "scope": scope,
+            "location": location,
+            "artifacts": artifacts,
+            **dates,
+        }
         return self.model_copy(update=changes)
 
 

@@ -14,8 +14,10 @@ from prowess.storage.tenant import Tenant, tenant_condition
 
 PORTION = 500
 
-Texts = tuple[str, str, str, str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...], str, tuple[str, ...], str]
-"""Slug, title, description, version, digest, tags, trigger phrases, intent patterns, when to use, keywords and body."""
+Texts = tuple[
+    str, str, str, str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...], str, tuple[str, ...], int, str
+]
+"""Slug, title, description, version, digest, tags, trigger phrases, intent patterns, when to use, keywords, content length and body."""
 
 # A literal, because SQLAlchemy adds an OFFSET parameter on SQLite that `CompiledSelect` would not bind.
 _NONE = sa.literal_column("0", sa.Integer)
@@ -38,6 +40,7 @@ _TEXTS = sa.select(
     raw_json(skills.c.trigger_phrases),
     raw_json(skills.c.intent_patterns),
     raw_json(skills.c.details),
+    skills.c.content_length,
     _BODY.label("body"),
 ).where(tenant_condition(skills))
 _NEXT = CompiledSelect(
@@ -64,12 +67,14 @@ def texts_of(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) ->
 
 def texts_in(row: tuple[Any, ...]) -> Texts:
     """Return the texts of a row; raise `ValueError`, `TypeError` or `AttributeError` if the row is damaged."""
-    slug, title, description, version, digest, tags, phrases, patterns, details, body = row
+    slug, title, description, version, digest, tags, phrases, patterns, details, chars, body = row
     more = decode_json(details)
     when, keywords = more.get("when_to_use") or "", more.get("keywords") or ()
     body = "" if body is None else body
     if not all(type(text) is str for text in (slug, title, description, version, digest, when, body)):
         raise TypeError("not text")
+    if type(chars) is not int:
+        raise TypeError("not a number")
     return (
         slug,
         title,
@@ -81,6 +86,7 @@ def texts_in(row: tuple[Any, ...]) -> Texts:
         _words(patterns),
         when,
         _all_text(keywords),
+        chars,
         body,
     )
 

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from prowess.skill.form_info import FormName
+from prowess.skill.filenames import find_document_path
+from prowess.skill.form_info import FormName, form_info
 from prowess.skill.kinds import Kind
+from prowess.skill.limits import UNLIMITED
 from prowess.skill.model import Skill, SkillCard
 from prowess.skill.package import FileEntry, Package
 from prowess.skill.reader_version import is_current, reader_version
@@ -43,6 +45,7 @@ _CARDS = (
         skills.c.source,
         skills.c.digest,
         raw_json(skills.c.kinds),
+        skills.c.content_length,
     )
     .where(tenant_condition(skills))
     .order_by(skills.c.slug)
@@ -129,7 +132,7 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> CardListing:
     """Return the cards of all skills whose row is current and as this installation wrote it."""
     marks, seals, owner = get_marks(connection, tenant), seals_of(connection), _owner(tenant)
     listing = CardListing([], [])
-    for slug, title, description, version, tags, source, digest, kinds in connection.execute(_CARDS, tenant.key):
+    for slug, title, description, version, tags, source, digest, kinds, chars in connection.execute(_CARDS, tenant.key):
         try:
             reader, seal = marks.get(slug, ("", ""))
             card = {
@@ -143,6 +146,7 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> CardListing:
                 "source": source,
                 "digest": digest,
                 "kinds": tuple(decode_json(kinds)),
+                "chars": chars,
             }
             valid = is_current(reader) and seals.check(seal, 0, _card_group(owner, reader, card)) == "valid"
         except DAMAGE:
@@ -199,6 +203,7 @@ def _card_group(owner: str, reader: str, card: Mapping[str, Any]) -> tuple[objec
         card["source"],
         card["digest"],
         card["kinds"],
+        card["chars"],
     )
 
 
@@ -216,6 +221,7 @@ def _groups(skill: Skill, reader: str, tenant: Tenant) -> tuple[tuple[object, ..
         skill.intent_patterns,
         skill.when_to_use or "",
         skill.keywords,
+        skill.content_length,
         skill.body,
     )
     return _card_group(_owner(tenant), reader, card), _texts_group(texts)
@@ -345,7 +351,7 @@ def delete_skill(connection: sa.Connection, tenant: Tenant, id: str) -> None:
 
 
 def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[str, Any]:
-    content = _skill_markdown(package)
+    content = _document_text(skill, package)
     reader = reader_version((*skill.kinds, skill.form))
     values: Mapping[str, Any] = {name: getattr(skill, name) for name in _DETAILS}
     return {
@@ -368,7 +374,7 @@ def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[s
         "intent_patterns": list(skill.intent_patterns),
         "trigger_phrases": list(skill.trigger_phrases),
         "content_length": skill.content_length,
-        "content_hash": hashlib.sha256(content.encode()).hexdigest(),
+        "content_hash": hashlib.sha256(content.encode()).hexdigest() if content else skill.digest,
         "package": package.name,
         "manifest": dump_manifest(skill.manifest),
         "details": {name: value for name, value in values.items() if value != _DEFAULTS[name]},
@@ -376,7 +382,13 @@ def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[s
     }
 
 
-def _skill_markdown(package: Package) -> str:
-    """Return SKILL.md as text for people who query the table; PostgreSQL cannot store NUL in text."""
-    file = package.get("SKILL.md")
+def _document_text(skill: Skill, package: Package) -> str:
+    """Return the document that describes the skill, frontmatter included; '' if its form has none.
+
+    This is SKILL.md or the only Markdown file, and the JSON or YAML file in forms that have no Markdown.
+    """
+    form = form_info(skill.form)
+    paths = form.load().controls(package, UNLIMITED) if form.is_data else {find_document_path(package)}
+    file = next((file for path in sorted(paths) if (file := package.get(path)) is not None), None)
+    # PostgreSQL cannot store NUL in text.
     return file.content.decode(errors="replace").replace("\x00", "\ufffd") if file else ""

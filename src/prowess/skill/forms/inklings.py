@@ -85,7 +85,6 @@ def read(candidate: Candidate) -> Reading:
         return Reading(form="inklings", package=package, skill=None, problems=tuple(problems))
     artifacts = check_artifacts(_artifacts(document, problems), problems)
     values |= {"artifacts": artifacts, "form": "inklings", "manifest": package.manifest, "digest": package.digest}
-    values["content_length"] = sum(len(one.content) for one in artifacts if one.kind == "instructions")
     return Reading(form="inklings", package=package, skill=Skill.model_validate(values), problems=tuple(problems))
 
 

@@ -111,7 +111,6 @@ def build_skill(
     values["artifacts"] = tuple(artifacts)
     values["manifest"] = package.manifest
     values["digest"] = package.digest
-    values["content_length"] = sum(len(artifact.content) for artifact in artifacts if artifact.kind == "instructions")
     # The sidecar of a native skill may hold any type, so only there the values are validated.
     return construct_skill(values) if form != "native" else Skill.model_validate(values)
 

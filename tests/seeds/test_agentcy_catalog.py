@@ -1,0 +1,132 @@
+"""Agentcy: the columns of its table of skills, the one size that a skill has, and what a search finds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from prowess.catalog.database_store import DatabaseStore
+from prowess.policy.actor import Actor, agent_of
+from prowess.skill.package import Package
+from prowess.storage.database import Database
+from prowess.storage.tables import skills
+from prowess.tools.toolbox import Toolbox
+
+ANN = Actor(name="ann", organization="acme", user="ann")
+EMPTY = hashlib.sha256(b"").hexdigest()
+
+DOCUMENTS = {
+    "agentcy": ("brief.md", "---\nname: A brief\nslug: acme.brief\ndescription: Writes briefs.\n---\n\nBe brief.\n"),
+    "agentskills": ("SKILL.md", "---\nname: notes\ndescription: Writes notes.\n---\n\nWrite them.\n"),
+    "inklings": (
+        "package.json",
+        json.dumps(
+            {
+                "name": "Check",
+                "slug": "check",
+                "description": "Checks claims.",
+                "artifacts": [{"kind": "approach", "name": "How", "ordinal": 0, "content": "Look twice."}],
+            }
+        ),
+    ),
+    "devai": ("skill.json", json.dumps({"id": "count", "name": "Count", "description": "Counts.", "parameters": {}})),
+}
+
+
+def make_package(form: str) -> Package:
+    path, text = DOCUMENTS[form]
+    more = {"execute.ts": "export async function execute() { return 1 }\n"} if form == "devai" else {}
+    return Package.of_texts(path if form == "agentcy" else "one", {path: text, **more})
+
+
+def read_rows(database: Database) -> list[Any]:
+    with database.read() as connection:
+        return list(connection.execute(sa.select(skills)))
+
+
+@pytest.mark.parametrize("form", DOCUMENTS)
+def test_the_content_is_the_whole_document_and_its_hash_tells_a_sync_whether_it_changed(
+    database: Database, form: str
+) -> None:
+    saved = DatabaseStore(database, scope="account").save(make_package(form))
+
+    (row,) = read_rows(database)
+
+    assert saved.form == form
+    assert row.content == DOCUMENTS[form][1]
+    assert row.content_hash == hashlib.sha256(row.content.encode()).hexdigest()
+
+
+def test_rows_of_an_older_version_get_their_content_at_the_next_read(database: Database) -> None:
+    store = DatabaseStore(database, scope="account")
+    saved = store.save(make_package("inklings"))
+    with database.write() as connection:
+        connection.execute(sa.update(skills).values(content="", content_hash=EMPTY, content_length=0, reader="1"))
+
+    assert [card.chars for card in store.list_skills()] == [saved.content_length]
+
+    (row,) = read_rows(database)
+    assert (row.content, row.content_length) == (DOCUMENTS["inklings"][1], saved.content_length)
+    assert row.content_hash != EMPTY
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+TEXTS = {
+    "instructions": {"SKILL.md": "---\nname: one\ndescription: Triages slow queries.\n---\n\nBegin <skill> here.\n"},
+    "description": {
+        "skill.json": json.dumps(
+            {
+                "name": "One",
+                "slug": "one",
+                "description": "Triages slow queries.",
+                "artifacts": [{"kind": "description", "name": "About", "content": "It triages slow queries."}],
+            }
+        )
+    },
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("stored", [False, True])
+async def test_the_length_of_a_skill_is_the_number_that_drives_the_budget_wherever_it_is_told(
+    place: Any, kind: str, stored: bool
+) -> None:
+    folder = place.write("one", TEXTS[kind])
+    async with place.open(ANN) as engine:
+        if stored:
+            await engine.skills.import_path(folder, scope="account")
+            shutil.rmtree(folder)
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
+        box = Toolbox(engine, actor=agent_of(ANN), conversation="chat")
+        (found,) = (await box.call("search_skills", {"query": "slow queries"})).data["skills"]
+        (matched,) = await engine.match("slow queries")
+        (card,) = await engine.skills.cards()
+        shown = await engine.skills.get("one")
+        asked = await box.call("enable_skill", {"skill_slug": "one", "reason": "slow"})
+        (question,) = await engine.events.list(names=["approval_required"])
+        await engine.approvals.resolve(asked.data["approval_id"], approved=True)
+        enabled = await box.call("enable_skill", {"skill_slug": "one", "reason": "slow"})
+        (event,) = await engine.events.list(names=["skills_state_changed"])
+        charged = len(await engine.prompt("chat"))
+
+    assert charged > 0
+    assert {
+        "search": found["chars"],
+        "match": matched.chars,
+        "list": card.chars,
+        "show": shown.content_length,
+        "approval": question.data["skill"]["content_length"],
+        "enable": enabled.data["content_length"],
+        "event": event.data["enabled_skills"][0]["content_length"],
+        "budget": enabled.data["budget_used_chars"],
+    } == dict.fromkeys(("search", "match", "list", "show", "approval", "enable", "event", "budget"), charged)
