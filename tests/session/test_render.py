@@ -23,6 +23,7 @@ from prowess.session.prompt import (
     memory_block,
     policies_block,
 )
+from prowess.skill import prompt_block
 from prowess.skill.prompt_block import skill_block
 from prowess.skill.text.hidden import find_hidden, show_hidden
 from prowess.skill.text.prompt_tags import OUR_TAGS
@@ -115,15 +116,16 @@ SITES: dict[str, Callable[[str], str]] = {
 }
 """Every function of the renderer that makes a block out of text, with that text in all of its places."""
 
-GIVEN_BLOCKS = {"join_blocks", "remove_blocks", "replace_blocks", "strip_blocks"}
+GIVEN_BLOCKS = {"join_blocks", "remove_blocks", "replace_blocks", "strip_blocks", "render_block"}
 """Those that only put together what others rendered."""
 
 
 def test_every_site_is_tested_here() -> None:
     public = {
         name
-        for name, value in vars(prompt).items()
-        if inspect.isfunction(value) and value.__module__ == prompt.__name__ and not name.startswith("_")
+        for module in (prompt, prompt_block)
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and "block" in name
     }
     assert public == SITES.keys() | GIVEN_BLOCKS
 
