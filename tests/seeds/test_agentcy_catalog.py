@@ -130,3 +130,33 @@ async def test_the_length_of_a_skill_is_the_number_that_drives_the_budget_wherev
         "event": event.data["enabled_skills"][0]["content_length"],
         "budget": enabled.data["budget_used_chars"],
     } == dict.fromkeys(("search", "match", "list", "show", "approval", "enable", "event", "budget"), charged)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("field", ["", "description:\n", 'description: "  "\n'])
+async def test_a_skill_with_an_empty_description_is_kept_and_listed_but_not_ranked(
+    place: Any, field: str, stored: bool
+) -> None:
+    text = f"---\nname: triage\n{field}tags: [sql]\n---\n\nTriages slow database queries.\n"
+    folder = place.write("triage", {"SKILL.md": text})
+    place.skill("other", "Something else.")
+    async with place.open(ANN) as engine:
+        if stored:
+            (result,) = await engine.skills.import_path(folder, scope="account")
+            assert result.error is None
+            shutil.rmtree(folder)
+        else:
+            (checked,) = await engine.skills.check(folder)
+            assert checked.ok
+            assert "search and match do not rank the skill" in " ".join(problem.message for problem in checked.problems)
+        box = Toolbox(engine, actor=agent_of(ANN), conversation="chat")
+        found = (await box.call("search_skills", {"query": "triage slow database queries"})).data["skills"]
+        tagged = (await box.call("search_skills", {"tags": ["sql"]})).data["skills"]
+        ranked = await engine.skills.rank("triage slow database queries")
+
+        assert "triage" not in [skill["skill"] for skill in found]
+        assert "triage" not in [item.slug for item in ranked]
+        assert [skill["skill"] for skill in tagged] == ["triage"]
+        assert (await engine.skills.get("triage")).description == "Triages slow database queries."
+        assert not (await engine.load("triage")).get("error")

@@ -128,7 +128,7 @@ FINGERPRINTS: tuple[int, dict[str, str]] = (
     {
         "agentskills": "e300ef2523e1ffdf",
         "agentskills, sloppy": "3298d519ce1e3a85",
-        "agentskills, no frontmatter": "8af048740722454c",
+        "agentskills, no frontmatter": "13cac236121a7a53",
         "agentcy": "81ea80aec7fa990e",
         "bernstein": "670285043b43a34a",
         "devai": "da76e8b791a7f81f",

@@ -72,7 +72,7 @@ class SearchDocument:
         return cls(
             slug=skill.slug,
             title=skill.title,
-            description=skill.description,
+            description=skill.searched_description,
             tags=skill.tags,
             triggers=(*when, *skill.trigger_phrases),
             patterns=skill.intent_patterns,

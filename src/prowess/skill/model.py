@@ -70,6 +70,8 @@ class Skill(FrozenModel):
     slug: str
     title: str
     description: str
+    described: bool = True
+    """False if the author gave no description, and the first words of the text are shown in its place."""
     version: str = "1.0.0"
     tags: tuple[str, ...] = ()
     author: str | None = None
@@ -117,6 +119,11 @@ class Skill(FrozenModel):
     def body(self) -> str:
         """The instructions that would enter a prompt; '' if the skill has none."""
         return next((artifact.content for artifact in self.artifacts if artifact.kind == "instructions"), "")
+
+    @property
+    def searched_description(self) -> str:
+        """The description that search may rank; '' if the author gave none, so that the skill is not ranked."""
+        return self.description if self.described else ""
 
     @property
     def card(self) -> SkillCard:

@@ -71,6 +71,8 @@ def texts_in(row: tuple[Any, ...]) -> Texts:
     more = decode_json(details)
     when, keywords = more.get("when_to_use") or "", more.get("keywords") or ()
     body = "" if body is None else body
+    # As in `Skill.searched_description`.
+    description = "" if more.get("described") is False else description
     if not all(type(text) is str for text in (slug, title, description, version, digest, when, body)):
         raise TypeError("not text")
     if type(chars) is not int:

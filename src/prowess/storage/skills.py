@@ -213,7 +213,7 @@ def _groups(skill: Skill, reader: str, tenant: Tenant) -> tuple[tuple[object, ..
     texts = (
         skill.slug,
         skill.title,
-        skill.description,
+        skill.searched_description,
         skill.version,
         skill.digest,
         skill.tags,

@@ -86,7 +86,7 @@ CODES: dict[str, str] = {
     "name-differs-from-folder": "The name is not the one of the folder that the skill lies in.",
     "slug-invalid": "The slug breaks the pattern; another one was made from it.",
     "description-missing": "There is no description, and no text to take one from.",
-    "description-from-body": "There is no description; the first words of the text stand in.",
+    "description-from-body": "There is no description, so search and match do not rank the skill. Lists show its first words.",
     "description-differs": "SKILL.md and the sidecar give different descriptions; SKILL.md counts.",
     "missing-file": "A file that the skill names is not in the package.",
     "not-text": "A file that should be text is not UTF-8.",

@@ -79,7 +79,7 @@ class FieldReader:
             values["version"] = DEFAULT_VERSION
         if self.extra:
             values["extra"] = self.extra
-        return {field: value for field, value in values.items() if value or field == "description"}
+        return {field: value for field, value in values.items() if value or field in ("description", "described")}
 
     def report(self, code: str, severity: Severity, message: str, hint: str = "", key: str | None = None) -> None:
         """Report a problem with a field."""
@@ -241,8 +241,11 @@ class FieldReader:
         if not found:
             found = first_paragraph(self.document.body) or first_heading(self.document.body)
             if found:
-                message = "There is no description; the first words of the text stand in."
+                message = (
+                    "There is no description, so search and match do not rank the skill. Lists show its first words."
+                )
                 self.report("description-from-body", "warning", message, hint, "description")
+                self.values["described"] = False
             else:
                 message = "There is no description, and no text to take one from."
                 self.report("description-missing", "error", message, hint, "description")

@@ -132,8 +132,10 @@ def _take_slug(values: dict[str, Any], slug: str, problems: list[Problem]) -> No
 def _describe(values: dict[str, Any], full: str, problems: list[Problem]) -> None:
     """Take the sidecar's description if SKILL.md has a shortened version of it, or differs in white space only."""
     short = " ".join(str(values.get("description", "")).split()).removesuffix("…")
-    if not short or " ".join(full.split()).startswith(short):
+    # Without a description in SKILL.md, `short` is the first words of its text.
+    if not short or not values.get("described", True) or " ".join(full.split()).startswith(short):
         values["description"] = full
+        values.pop("described", None)
         # Problems about a missing or shortened description are settled by the sidecar.
         problems[:] = [problem for problem in problems if not problem.code.startswith("description-")]
     else:

@@ -137,7 +137,7 @@ def _unescaped(part: str) -> str:
 
 
 _BY_STORE = {"id", "scope", "location", "created_at", "updated_at"}
-_BY_FILES = {"form", "manifest", "digest", "content_length", "frontmatter"}
+_BY_FILES = {"form", "manifest", "digest", "content_length", "frontmatter", "described"}
 _ARTIFACT_BY_STORE = {"id", "skill_id", "revision"}
 
 
