@@ -211,7 +211,7 @@ def test_real_bodies_keep_every_byte_but_those_of_real_tags(shared: Callable[[st
 )
 def test_the_work_grows_with_the_length_alone(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work is counted, not timed: how often a character is folded, for whatever is repeated."""
-    from prowess.session import tags
+    from prowess.skill.text import prompt_tags as tags
 
     folds = 0
     fold = tags.fold_char
