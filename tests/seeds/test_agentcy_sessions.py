@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -71,6 +72,22 @@ async def test_the_typical_conversation_of_the_page(printed: Any, triage: Any):
         freed = await box.call("disable_skill", {"skill_slug": SLUG})
         assert freed.data["budget_used_chars"] == 0
         assert await engine.prompt("checkout") == ""
+
+
+async def test_enabling_waits_for_the_approval_as_on_the_page(printed: Any, triage: Any):
+    talk = printed("agentcy", "A typical conversation:\n", "The prompt budget")
+    assert "approval gate (if policy requires)" in talk
+    assert "user approves → skill content added to next system prompt" in talk
+    async with triage.open(ANN) as engine:
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
+        box = Toolbox(engine, actor=AGENT, conversation="checkout", approval_seconds=120)
+        call = asyncio.create_task(box.call("enable_skill", {"skill_slug": SLUG}))
+        async for event in engine.events.follow(after=0, names=["approval_required"]):
+            await engine.approvals.resolve(event.data["approval_id"], approved=True)
+            break
+        answer = await asyncio.wait_for(call, 120)
+        assert answer.data["status"] == "enabled"
+        assert "Check `pg_locks` for blocked queries." in await engine.prompt("checkout")
 
 
 async def test_the_state_event_has_exactly_the_printed_fields(printed: Any, triage: Any):
@@ -163,7 +180,7 @@ async def test_the_three_policies_behave_as_the_table_says(printed: Any, triage:
                     with pytest.raises(Refused) as caught:
                         await engine.as_actor(actor).enable(SLUG, session=session)
                     assert not isinstance(caught.value, ApprovalRequired)
-                    assert "help" in caught.value.hint
+                    assert "administrator" in caught.value.hint
 
 
 async def test_skills_of_both_scopes_are_listed_by_default_and_by_scope(triage: Any):

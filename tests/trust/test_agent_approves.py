@@ -72,7 +72,7 @@ async def test_an_answer_over_stdio_counts_only_from_a_client_that_the_operator_
 
     environment = {"HOME": str(home), "PROWESS_HOME": str(home / ".prowess"), "PROWESS_SYSTEM_SKILLS": "off"}
     server = StdioServerParameters(
-        command=PROWESS[0], args=[*PROWESS[1:], "mcp", "-w", str(workspace), *options], env=environment
+        command=PROWESS[0], args=[*PROWESS[1:], "mcp", "--wait", "0", "-w", str(workspace), *options], env=environment
     )
     info = Implementation(name=name, version="1")
     async with Client(server, mode=mode, elicitation_callback=answer, client_info=info) as client:

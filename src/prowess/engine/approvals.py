@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
+from prowess.engine.events import Events
 from prowess.errors import NotFound, Refused
 from prowess.threads import offload
 
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
     from prowess.skill.package import Package
     from prowess.storage.approvals import ApprovalRow, ApprovalState
     from prowess.storage.ledger import AuditRow, AuditVerdict
+
+
+_ENDED = ("approval_resolved",)
+"""The event of an approval that was answered, revoked or expired."""
 
 
 class Approvals:
@@ -34,6 +41,22 @@ class Approvals:
         """Return one approval with everything that a person needs to answer it."""
         context = self._context
         return await offload(lambda: context.resources.approvals.get(context.actor, approval_id))
+
+    async def wait(self, approval_id: str, *, seconds: float) -> ApprovalRow:
+        """Return an approval once it is no longer pending, or as it is after so many seconds.
+
+        The answer may come from another process.
+        """
+        events = Events(self._context)
+        # The position is read first: an answer between the two reads is an event after it.
+        position = await events.last()
+        row = await self.get(approval_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), aclosing(events.follow(after=position, names=_ENDED)) as ended:
+                while row.state == "pending":
+                    await anext(ended)
+                    row = await self.get(approval_id)
+        return row
 
     async def resolve(
         self, approval_id: str, *, approved: bool, note: str = "", proof: str = "", shown: str = ""

@@ -263,7 +263,6 @@ def _request_approval(
         "slug": subject.slug,
         "digest": subject.digest,
         "requester": attempt.actor.label,
-        "session_id": attempt.session_id,
     }
     # Asking the same again joins the pending request, so it is allowed even at the limit.
     if not approvals.is_pending(connection, attempt.actor.owner, **question) and _is_at_pending_limit(
@@ -290,6 +289,7 @@ def _request_approval(
         connection,
         attempt.actor.owner,
         **question,
+        session_id=attempt.session_id,
         reason=attempt.reason,
         detail=make_card(subject, ruling, previous=previous, diff=diff, channel=attempt.actor.channel),
         lifetime_seconds=policy.approval_minutes * 60,

@@ -62,10 +62,12 @@ class Gate:
         reason: str = "",
         diff: str = "",
         policy: OrgPolicy | None = None,
+        describe: Callable[[], Subject] | None = None,
     ) -> Admission:
         """Return the admission if the action is allowed, or raise the reason. `diff` is shown to a person who is asked.
 
-        `policy` is the organization's policy, if the caller has just read it.
+        `policy` is the organization's policy, if the caller has just read it. `describe` returns the subject with
+        everything that a person is shown, if that takes more reads than deciding.
 
         Loading and running local skills are the most frequent actions. If a rule allows them without asking, nothing is
         written but the load or the trace itself.
@@ -76,6 +78,7 @@ class Gate:
             ruling = judge(actor, action, resolved, recent)
             if ruling.answer == "allow":
                 return Admission(ruling=ruling, subject=resolved)
+        subject = describe() if describe else subject
         with self.records.write() as connection:
             policy = read_policy(connection, actor.organization)
             [subject] = resolve(connection, actor.owner, [subject], self.folders)

@@ -10,6 +10,7 @@ from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
 from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, ProwessError
 from prowess.policy.actor import Actor
+from prowess.policy.subject import Subject
 from prowess.session.admission import Gate
 from prowess.session.text import SkillText, compose_skill_text, read_skill_text, read_subject
 from prowess.skill.kinds import Kind
@@ -86,7 +87,13 @@ class Loader:
                 outline, subject = text.outline, text.subject
             else:
                 subject = read_subject(self.catalog, store, outline)
-            self.gate.check(actor, "load" if script is None else "load_script", subject, session=session)
+            self.gate.check(
+                actor,
+                "load" if script is None else "load_script",
+                subject,
+                session=session,
+                describe=lambda: self._describe(store, outline, subject),
+            )
             # Not before: the names of files are text of a skill, too.
             answer = replace(
                 answer,
@@ -112,12 +119,27 @@ class Loader:
             is_script = path in {part.path for part in outline.of_kind("script")}
             answer = replace(answer, source=_describe_source(store, outline), is_script=is_script)
             action = "load_script" if is_script else "load"
-            self.gate.check(acting, action, read_subject(self.catalog, store, outline), session=session_id)
+            subject = read_subject(self.catalog, store, outline)
+            self.gate.check(
+                acting,
+                action,
+                subject,
+                session=session_id,
+                describe=lambda: self._describe(store, outline, subject),
+            )
             if outline.file(path) is None:
                 raise _no_file_error(outline, path)
             return replace(answer, content=read_verified_file(store, outline, path))
         except ProwessError as error:
             return replace(answer, error=error)
+
+    def _describe(self, store: Store, outline: SkillOutline, subject: Subject) -> Subject:
+        """Return the subject with the size of the skill's text, as enabling it would show it."""
+        try:
+            text = compose_skill_text(self.catalog, store, outline) if not subject.chars else None
+        except ProwessError:
+            return subject  # it has no text for a prompt
+        return text.subject if text else subject
 
     def _read_text(self, store: Store, outline: SkillOutline) -> SkillText:
         # If the skill has changed since its outline was read, outline and text are read again together.

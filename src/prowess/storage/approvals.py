@@ -42,11 +42,7 @@ _SUBJECT = sa.and_(
     approvals.c.digest == sa.bindparam("content"),
     approvals.c.action == sa.bindparam("to"),
 )
-_EQUAL = (
-    _READ.where(_SUBJECT, approvals.c.session_id == sa.bindparam("within"), _PENDING, _NOT_EXPIRED)
-    .order_by(approvals.c.created_at)
-    .limit(1)
-)
+_EQUAL = _READ.where(_SUBJECT, _PENDING, _NOT_EXPIRED).order_by(approvals.c.created_at).limit(1)
 _GRANTED = (
     _READ.where(_SUBJECT, _APPROVED, _NOT_EXPIRED, approvals.c.used_at.is_(None))
     .order_by(approvals.c.expires_at.desc())
@@ -113,9 +109,10 @@ def ask(
 ) -> tuple[ApprovalRow, bool]:
     """Return a pending approval, and True if it is new.
 
-    If the requester already has the same request pending in this session, return that one, even if both ask at once.
+    If the requester already has the same request pending, in any session, return that one, even if both ask at once: the
+    answer holds for all sessions of the requester.
     """
-    key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester, "within": session_id}
+    key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester}
     _lock_question(connection, key)
     pending = connection.execute(_EQUAL, {**key, "moment": now()}).mappings().first()
     if pending is not None:
@@ -206,11 +203,9 @@ def use(connection: sa.Connection, approval_id: str) -> bool:
     return connection.execute(_USE, {"which": approval_id, "moment": now()}).rowcount == 1
 
 
-def is_pending(
-    connection: sa.Connection, owner: Owner, *, action: str, slug: str, digest: str, requester: str, session_id: str
-) -> bool:
+def is_pending(connection: sa.Connection, owner: Owner, *, action: str, slug: str, digest: str, requester: str) -> bool:
     """Return True if the same request is already pending."""
-    key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester, "within": session_id}
+    key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester}
     return connection.execute(_EQUAL, {**key, "moment": now()}).first() is not None
 
 

@@ -41,7 +41,7 @@ class ToolAnswer:
 class ToolContext:
     """What the tools of one agent work with.
 
-    `conversation` names the agent's session, which is opened when a tool first needs it. With `return_content`, enabling a
+    `approval_seconds` is how long a call waits for a person to approve it. `conversation` names the agent's session, which is opened when a tool first needs it. With `return_content`, enabling a
     skill also returns its text, for agents whose system prompt we do not write. `on_step` receives the progress of runs,
     and `fallback_model` is asked if no model is configured. `reserved` are names that the tool of a skill cannot have.
     """
@@ -49,6 +49,7 @@ class ToolContext:
     engine: Engine
     conversation: str = ""
     return_content: bool = False
+    approval_seconds: float = 0.0
     on_step: StepListener = ignore_step
     fallback_model: Model | None = None
     reserved: frozenset[str] = frozenset()
@@ -213,9 +214,9 @@ def _convert_text(annotation: Any, text: str) -> Any:
     except (ValueError, RecursionError):
         value = None
     if list in kinds and not isinstance(value, list):
-        return [text] if text.strip() else list[str]()
+        return [text] if text.strip() else []
     fits = any(kind in kinds and type(cast("object", value)) is kind for kind in (list, dict, int, bool))
-    return value if fits else text
+    return cast("Any", value) if fits else text
 
 
 def check_text(tool: str, values: Mapping[str, Any]) -> None:

@@ -7,7 +7,9 @@ be called are separate tools beside them.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, get_args
 
@@ -18,7 +20,7 @@ from prowess.llm.model import Model
 from prowess.policy.actor import Actor, agent_of
 from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
-from prowess.run.request import StepListener, ignore_step
+from prowess.run.request import Step, StepListener, ignore_step
 from prowess.tools import edit, lookup, use
 from prowess.tools import use as running
 from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_tools, role_offers_skill
@@ -38,6 +40,9 @@ from prowess.tools.tool import (
 )
 
 log = logging.getLogger(__name__)
+
+WAIT_NOTICE_SECONDS = 10.0
+"""How often a call that waits for an approval reports that it still does."""
 
 ToolFunction = Callable[..., Awaitable[dict[str, Any] | ToolAnswer]]
 
@@ -71,6 +76,7 @@ class Toolbox:
         actor: Actor | None = None,
         conversation: str = "",
         return_content: bool = False,
+        approval_seconds: float = 0.0,
         on_step: StepListener = ignore_step,
         fallback_model: Model | None = None,
     ) -> None:
@@ -78,6 +84,7 @@ class Toolbox:
             engine=engine.as_actor(actor or _default_agent(engine.actor)),
             conversation=conversation,
             return_content=return_content,
+            approval_seconds=approval_seconds,
             on_step=on_step,
             fallback_model=fallback_model,
             reserved=frozenset([*builtin_tools(), *TOOL_ALIASES]),
@@ -130,6 +137,35 @@ class Toolbox:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Call a tool. Errors are returned as answers that a model can act on.
+
+        With `approval_seconds`, a call that needs an approval waits for the answer and goes on by itself.
+        """
+        answer = await self.attempt(name, arguments)
+        return await self.resume(name, arguments, answer) if self.context.approval_seconds else answer
+
+    async def resume(self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer) -> ToolAnswer:
+        """Wait until a person answers the approval that a call needs, then call again. Return other answers as they are.
+
+        If nobody answers in time, the answer still has the id of the approval.
+        """
+        approval_id, seconds = str(answer.data.get("approval_id") or ""), self.context.approval_seconds
+        if not approval_id or not seconds:
+            return answer
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self.context.on_step(Step(artifact=name, state=f"waiting for a person to approve {approval_id[:8]}"))
+            row = await self.context.engine.approvals.wait(approval_id, seconds=min(left, WAIT_NOTICE_SECONDS))
+            if row.state != "pending":
+                # If the person denied it, the gate says so.
+                return await self.attempt(name, arguments)
+        hint = (
+            f"Nobody has answered the approval {approval_id[:8]} yet. Tell the person that it waits for their answer, and go on "
+            f"with other work. Then call {name} again with the same arguments."
+        )
+        return replace(answer, data={**answer.data, "hint": hint})
+
+    async def attempt(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        """Call a tool once, without waiting for an approval.
 
         An unexpected exception is logged with its traceback; the answer does not show it.
         """

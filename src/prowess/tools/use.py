@@ -21,8 +21,8 @@ async def enable_skill(
 ) -> dict[str, Any]:
     """Use a skill for the rest of this conversation: its instructions become part of your prompt. Follow them.
 
-    The prompt has limited space. If it is full, the answer names skills to disable; disable one and call again. If a
-    person must approve first, the answer says so: go on with other work, then call again.
+    If the prompt is full, the answer names skills to disable; disable one and call again. If a person must approve, the
+    call waits for the answer.
     """
     session = await context.engine.enable(skill, session=await context.session(), reason=reason)
     enabled = next(one for one in session.enabled if one.slug == skill.rpartition(":")[2])

@@ -104,8 +104,11 @@ def caller() -> Caller:
 def in_memory(engine: Prowess, caller: Caller) -> Connect:
     """Return a function that connects the SDK's client to a server in this process."""
 
-    def connect(mode: str, *, caller: Caller = caller, key: bytes = b"k" * 32, **options: Any) -> Client:
-        server = make_server(engine, caller, security=make_security([key], caller))
+    def connect(
+        mode: str, *, caller: Caller = caller, key: bytes = b"k" * 32, approval_seconds: float = 0, **options: Any
+    ) -> Client:
+        security = make_security([key], caller)
+        server = make_server(engine, caller, security=security, approval_seconds=approval_seconds)
         return Client(server, mode=mode, **options)
 
     return connect
@@ -132,7 +135,7 @@ def over_stdio(workspace: Path, environment: dict[str, str]) -> Connect:
     def connect(mode: str, *arguments: str, **options: Any) -> Client:
         parameters = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "prowess", "mcp", "--workspace", str(workspace), *arguments],
+            args=["-m", "prowess", "mcp", "--wait", "0", "--workspace", str(workspace), *arguments],
             env=environment,
         )
         return Client(parameters, mode=mode, **options)
@@ -164,7 +167,19 @@ def http_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Address]:
 
 @contextmanager
 def serving(workspace: Path, home: Path) -> Generator[Address]:
-    command = [sys.executable, "-m", "prowess", "mcp", "--http", "--port", "0", "--workspace", str(workspace)]
+    command = [
+        sys.executable,
+        "-m",
+        "prowess",
+        "mcp",
+        "--http",
+        "--port",
+        "0",
+        "--wait",
+        "0",
+        "--workspace",
+        str(workspace),
+    ]
     with subprocess.Popen(command, env=environment_of(home), stderr=subprocess.PIPE, text=True) as process:
         try:
             url = listening(process)

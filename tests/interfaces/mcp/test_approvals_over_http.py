@@ -35,7 +35,7 @@ def address(served_home: Path, start_server, environment_of) -> tuple[str, Path]
     """
     workspace = str(served_home / "workspace")
     subprocess.run([sys.executable, "-c", STRICT, workspace], env=environment_of(served_home), check=True)
-    command = [sys.executable, "-m", "prowess", "mcp", "--http", "--port", "0", "--workspace", workspace]
+    command = [sys.executable, "-m", "prowess", "mcp", "--http", "--port", "0", "--wait", "0", "--workspace", workspace]
     url = start_server([*command, "--approvals-by", "mcp"], served_home)
     return url, served_home / ".prowess"
 

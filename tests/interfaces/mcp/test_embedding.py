@@ -35,7 +35,9 @@ def web(workspace):
         "borg": Caller(actor=agent_of(Actor(name="bob", organization="borg"))),
     }
     engine = Prowess.open(workspace)
-    app = asgi_app(engine, callers=tokens.get, keys=[b"k" * 32], hosts={"skills.example"}, path="/skills")
+    app = asgi_app(
+        engine, callers=tokens.get, keys=[b"k" * 32], hosts={"skills.example"}, path="/skills", approval_seconds=0
+    )
     with TestClient(app, base_url="http://skills.example") as client:
         yield client
         client.portal.call(engine.close)

@@ -25,11 +25,15 @@ _PORTION = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """The engine, its skills as entries, and the caller on a transport that identifies nobody."""
+    """The engine, its skills as entries, and the caller on a transport that identifies nobody.
+
+    `approval_seconds` is how long a tool call waits for a person to approve it.
+    """
 
     engine: Engine
     index: EntryIndex
     caller: Caller
+    approval_seconds: float
     notices: ChangeNotifier
     relays: SamplingRelays
 
@@ -88,6 +92,7 @@ class Backend:
             actor=caller.actor,
             conversation=conversation,
             return_content=True,
+            approval_seconds=self.approval_seconds,
             on_step=on_step,
             fallback_model=fallback_model or waiting_client_model(context),
         )
@@ -101,9 +106,11 @@ class Backend:
         except ProwessError as error:
             _log.warning("The session of %s stays open: %s", conversation, error.message)
 
-    async def read(self, caller: Caller, slug: str, path: str) -> bytes:
+    async def read(self, context: Context, slug: str, path: str) -> bytes:
         """Return one file of a skill. This is the only way in which content leaves as a resource.
 
-        It passes the same gate as loading the skill.
+        It passes the same gate as loading the skill, in the conversation of the request.
         """
-        return await self.engine.as_actor(caller.actor).skills.resource(slug, path)
+        caller = self.caller_of(context)
+        conversation = conversation_of(context, caller)
+        return await self.engine.as_actor(caller.actor).skills.resource(slug, path, session=conversation)

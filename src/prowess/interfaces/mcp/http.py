@@ -26,7 +26,7 @@ from prowess.feed.metrics import CONTENT_TYPE
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.auth.guard import LOOPBACK_HOSTS, FindCaller, RequestGuard
 from prowess.interfaces.mcp.protocol import find_broken_request
-from prowess.interfaces.mcp.server import ProwessServer, make_security, make_server
+from prowess.interfaces.mcp.server import APPROVAL_SECONDS, ProwessServer, make_security, make_server
 from prowess.interfaces.mcp.stdio import stop_on_signals
 from prowess.policy.actor import Actor
 
@@ -172,6 +172,7 @@ def asgi_app(
     origins: Collection[str] = (),
     path: str = DEFAULT_PATH,
     cache: Path | None = None,
+    approval_seconds: float = APPROVAL_SECONDS,
 ) -> ASGIApp:
     """The MCP server of an engine as an ASGI app, for both eras of the protocol.
 
@@ -182,7 +183,8 @@ def asgi_app(
 
     Everybody that `callers` lets in with `skills.read` is served the skills and the metrics of their actor's organization.
     """
-    server = make_server(engine, NOBODY, security=make_security(list(keys), NOBODY), cache=cache)
+    security = make_security(list(keys), NOBODY)
+    server = make_server(engine, NOBODY, security=security, cache=cache, approval_seconds=approval_seconds)
     return wrap_server(server, callers=callers, hosts=hosts, origins=origins, path=path)
 
 

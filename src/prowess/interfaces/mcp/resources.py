@@ -116,9 +116,8 @@ async def read_resource(
         raise resource_not_found(uri)
     entry, path = found
     if entry.file(path) is not None:
-        caller = backend.caller_of(context)
         content = await read_with_approval(
-            backend, context, params, lambda: backend.read(caller, entry.slug, path), uri=uri
+            backend, context, params, lambda: backend.read(context, entry.slug, path), uri=uri
         )
         return content if isinstance(content, InputRequiredResult) else _file_contents(uri, path, content)
     if path == MANIFEST_PATH and (seen := await backend.find_seen(context, uri)):

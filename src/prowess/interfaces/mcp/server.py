@@ -41,6 +41,9 @@ INSTRUCTIONS = (
 QUESTION_TTL_SECONDS = 3600.0
 """How long a question to a person stays valid; after that, the call has to be repeated."""
 
+APPROVAL_SECONDS = 50.0
+"""How long a tool call waits for a person to approve it. Many clients end a request after 60 seconds."""
+
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -64,15 +67,22 @@ class ProwessServer(Server[dict[str, Any]]):
 
 
 def make_server(
-    engine: Engine, caller: Caller, *, security: RequestStateSecurity, cache: Path | None = None
+    engine: Engine,
+    caller: Caller,
+    *,
+    security: RequestStateSecurity,
+    cache: Path | None = None,
+    approval_seconds: float = 0.0,
 ) -> ProwessServer:
     """Return a server over an engine; `caller` is used on a transport that identifies nobody.
 
     `security` seals open questions, so that another process with the same keys can accept the answer. With `cache`, a
-    folder that only the user can write to, listings are remembered there for the next process.
+    folder that only the user can write to, listings are remembered there for the next process. `approval_seconds` is how
+    long a tool call waits for a person to approve it.
     """
     relays = SamplingRelays()
-    backends = _Backends(engine, caller, relays, EntryCache(cache / "entries.json") if cache else None)
+    entries = EntryCache(cache / "entries.json") if cache else None
+    backends = _Backends(engine, caller, relays, entries, approval_seconds)
     backend = backends.own
 
     @asynccontextmanager
@@ -126,8 +136,16 @@ def make_security(keys: list[bytes], default: Caller) -> RequestStateSecurity:
 class _Backends:
     """A backend for each organization that callers belong to, so that nobody is served the skills of another."""
 
-    def __init__(self, engine: Engine, caller: Caller, relays: SamplingRelays, cache: EntryCache | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        caller: Caller,
+        relays: SamplingRelays,
+        cache: EntryCache | None,
+        approval_seconds: float,
+    ) -> None:
         self._cache = cache
+        self._approval_seconds = approval_seconds
         self._caller = caller
         self._relays = relays
         self._notifiers: AsyncExitStack | None = None
@@ -160,7 +178,14 @@ class _Backends:
     def _make(self, engine: Engine) -> Backend:
         index = EntryIndex(engine, self._cache)
         notices = ChangeNotifier(engine, index)
-        return Backend(engine=engine, index=index, caller=self._caller, notices=notices, relays=self._relays)
+        return Backend(
+            engine=engine,
+            index=index,
+            caller=self._caller,
+            approval_seconds=self._approval_seconds,
+            notices=notices,
+            relays=self._relays,
+        )
 
 
 def _bind(

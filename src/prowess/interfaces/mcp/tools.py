@@ -160,27 +160,36 @@ async def _call_with_approval(
 ) -> CallToolResult | InputRequiredResult:
     arguments = params.arguments or {}
     answer = await _call(backend, toolbox, params.name, arguments)
-    if approval_id := _approval_id(answer):
+    approval_id = _approval_id(answer)
+    if approval_id:
         verdict = await request_approval(backend, context, params, approval_id)
         if isinstance(verdict, InputRequiredResult):
             return verdict
         if verdict == "denied":
-            denied = ApprovalDenied("A person said no.", hint="Go on without it, or ask them why.")
+            denied = ApprovalDenied("A person denied this.", hint="Go on without it, or ask them why.")
             return _call_result(await toolbox.refusal(params.name, denied))
         if verdict == "approved":
             answer = await _call(backend, toolbox, params.name, arguments)
-        elif verdict == "too-long":
-            return _call_result(replace(answer, data={**answer.data, "hint": too_long_hint(approval_id)}))
+        else:
+            resumed = await toolbox.resume(params.name, arguments, answer)
+            _wake_after(backend, params.name, resumed)
+            is_open = _approval_id(resumed) == approval_id
+            hint = {"hint": too_long_hint(approval_id)} if verdict == "too-long" and is_open else {}
+            answer = replace(resumed, data={**resumed.data, **hint})
     return _call_result(answer)
 
 
 async def _call(backend: Backend, toolbox: Toolbox, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-    """Call a tool, and wake the notifier if the tool changed something."""
-    answer = await toolbox.call(name, arguments)
+    answer = await toolbox.attempt(name, arguments)
+    _wake_after(backend, name, answer)
+    return answer
+
+
+def _wake_after(backend: Backend, name: str, answer: ToolAnswer) -> None:
+    """Wake the notifier if the tool changed something."""
     tool = builtin_tools().get(name)
     if answer.ok and tool is not None and (name == "skill_reload" or tool.needs == "writing"):
         backend.notices.wake()
-    return answer
 
 
 def _approval_id(answer: ToolAnswer) -> str:

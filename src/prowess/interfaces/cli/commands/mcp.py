@@ -45,6 +45,13 @@ Press Ctrl+C to stop."""
     metavar="CLIENT",
     help="A client that shows forms to a person, so that their answers count. Over HTTP it gets a token of its own.",
 )
+@click.option(
+    "--wait",
+    "approval_seconds",
+    type=click.FloatRange(0, 3600),
+    metavar="SECONDS",
+    help="How long a call waits for a person to approve it (default: 50). With 0 it is refused at once.",
+)
 @click.option("--install", "client", type=click.Choice(CLIENTS), help="Print the configuration for this client.")
 @click.option("--write", is_flag=True, help="With --install: write it into the client's configuration.")
 @click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")
@@ -58,6 +65,7 @@ def mcp_command(
     role: str,
     agent: str,
     approvers: tuple[str, ...],
+    approval_seconds: float | None,
     client: str | None,
     write: bool,
     workspace: str | None,
@@ -65,13 +73,14 @@ def mcp_command(
     """Serve the skills to agents over MCP: on stdin and stdout, or with --http on a port of this machine.
 
     HTTP clients need the token that lies in PROWESS_HOME/token; it is made at the first start. Where a person has to agree,
-    the call is refused until they answer at a terminal, unless --approvals-by names the client.
+    the call waits until they answer at a terminal, or in the client if --approvals-by names it.
     """
     approvers = tuple(_check_client(name) for name in approvers)
     if client:
         if http or make_token:
             raise click.UsageError("--install sets up a server on stdin and stdout, without --http and --make-token.")
         given = [("--role", role), ("--conversation", conversation), ("--agent", agent)]
+        given += [] if approval_seconds is None else [("--wait", f"{approval_seconds:g}")]
         given += [("--approvals-by", name) for name in approvers]
         _install_client(client, workspace, given, write=write)
         return
@@ -81,9 +90,9 @@ def mcp_command(
     if make_token:
         _create_tokens(approvers)
     elif http:
-        _serve_http(host, port, names, _Agent(role, agent, conversation), approvers, workspace)
+        _serve_http(host, port, names, _Agent(role, agent, conversation, approval_seconds), approvers, workspace)
     else:
-        _serve_stdio(_Agent(role, agent, conversation), approvers, workspace)
+        _serve_stdio(_Agent(role, agent, conversation, approval_seconds), approvers, workspace)
 
 
 class _Agent(NamedTuple):
@@ -92,6 +101,7 @@ class _Agent(NamedTuple):
     role: str
     name: str
     conversation: str
+    approval_seconds: float | None
 
 
 def _check_client(name: str) -> str:
@@ -139,7 +149,7 @@ def _serve_stdio(agent: _Agent, approvers: tuple[str, ...], workspace: str | Non
     from prowess.interfaces.mcp.sdk_import import import_sdk
 
     import_sdk()
-    from prowess.interfaces.mcp.server import make_security, make_server
+    from prowess.interfaces.mcp.server import APPROVAL_SECONDS, make_security, make_server
     from prowess.interfaces.mcp.stdio import serve_stdio
     from prowess.settings import read_settings
 
@@ -151,7 +161,13 @@ def _serve_stdio(agent: _Agent, approvers: tuple[str, ...], workspace: str | Non
         # A random key is enough: on stdio the answer to a question comes back to this process, so no other process
         # has to unseal the request state.
         security = make_security([secrets.token_bytes(32)], caller)
-        server = make_server(prowess, caller, security=security, cache=cache)
+        server = make_server(
+            prowess,
+            caller,
+            security=security,
+            cache=cache,
+            approval_seconds=APPROVAL_SECONDS if agent.approval_seconds is None else agent.approval_seconds,
+        )
         if sys.stdin.isatty():
             click.echo(_WAITING, err=True)
         code = await serve_stdio(server)
@@ -221,6 +237,7 @@ def _serve_http(
     shown = f"[{host}]" if ":" in host else host
     # Imported after the checks: a refusal should not take as long as a start.
     from prowess.interfaces.mcp.http import DEFAULT_PATH, asgi_app, open_listener, serve_http
+    from prowess.interfaces.mcp.server import APPROVAL_SECONDS
 
     async def serve(prowess: Prowess) -> int:
         listener = open_listener(host, port)
@@ -232,6 +249,7 @@ def _serve_http(
             keys=[key.encode()],
             hosts={*LOOPBACK_HOSTS, shown, *names},
             cache=_make_cache(home),
+            approval_seconds=APPROVAL_SECONDS if agent.approval_seconds is None else agent.approval_seconds,
         )
         address = f"http://{shown}:{listener.getsockname()[1]}{DEFAULT_PATH}"
         told = f"Serving MCP at {address}. The token lies in {escape_path(home / TOKEN_FILE)}."
