@@ -255,7 +255,7 @@ def test_a_hint_names_the_nearest_slugs_of_a_large_catalog_too() -> None:
     names = [f"skill-{number}" for number in range(5000)] + ["release-notes"]
 
     assert "'release-notes'" in suggest_names("release-note", names)
-    assert suggest_names("zzz", names) == "List the skills to see them all."
+    assert suggest_names("zzz", names) == "`prowess list` shows all skills."
     assert suggest_names("zzz", []) == "Nothing is kept here yet."
 
 

@@ -71,9 +71,32 @@ async def test_a_function_runs_and_its_trace_tells_of_it(each_sandboxed, traces)
         assert result.parts[0].output.result["log"] == ["counted"]
         with pytest.raises(Invalid):
             await prowess.run("tool", {"text": 1})
-        first, second = await traces(prowess)
-    assert (first.status, first.artifact_kind, first.detail["sandbox"]["runtime"]) == ("ok", "function", "wasm")
-    assert (first.rendered_input, second.status) == ('execute({"text": "four"})', "failed")
+        [trace] = await traces(prowess)
+    assert (trace.status, trace.artifact_kind, trace.detail["sandbox"]["runtime"]) == ("ok", "function", "wasm")
+    assert trace.rendered_input == 'execute({"text": "four"})'
+
+
+async def test_inputs_are_checked_before_the_sandbox_is_built_and_all_wrong_names_are_told_at_once(place):
+    skill(
+        place,
+        "def execute(args, ctx):\n    return args",
+        parameters={
+            "text": {"type": "string", "required": True},
+            "case": {"type": "string", "required": True},
+            "size": {"type": "integer"},
+        },
+    )
+    built = []
+    async with place.open() as prowess:
+        request = RunRequest(slug="tool", inputs={"txet": "a", "colour": 1}, on_setup=built.append)
+        with pytest.raises(Invalid) as raised:
+            await prowess.runs.attempt(request)
+        with pytest.raises(Invalid, match="'sise' is unknown"):
+            await prowess.run("tool", {"text": "a", "case": "b", "sise": 3})
+    told = "The inputs do not fit: 'txet' is unknown; 'colour' is unknown; 'text' is missing; 'case' is missing."
+    assert raised.value.message == told
+    assert raised.value.hint == "Did you mean 'text'? It takes: text (required), case (required), size."
+    assert built == []
 
 
 async def test_a_function_that_returns_nothing_gives_nothing_not_an_empty_text(sandboxed):

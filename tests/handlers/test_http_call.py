@@ -251,7 +251,7 @@ def test_the_inputs_are_held_to_the_schema_of_the_skill_with_its_defaults(server
     parameters = {"type": "object", "properties": {"n": {"type": "integer", "default": 5}}, "required": ["n"]}
     run("GET https://api.example.com/{{ n }}", skill={"parameters": parameters})
     assert server.heard[0][1] == "/5"
-    with pytest.raises(Invalid, match="inputs are not"):
+    with pytest.raises(Invalid, match="inputs do not fit"):
         run("GET https://api.example.com/{{ n }}", {"n": "x"}, skill={"parameters": parameters})
 
 

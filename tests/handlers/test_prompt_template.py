@@ -179,14 +179,19 @@ def test_defaults_of_the_skill_and_of_the_template_are_filled_in(run):
 
 @pytest.mark.parametrize(
     ("inputs", "field"),
-    [({}, ""), ({"entity": 3}, "/entity"), ({"entity": "a", "depth": "deep"}, "/depth"), ({"entity": "a", "x": 1}, "")],
+    [
+        ({}, "entity"),
+        ({"entity": 3}, "/entity"),
+        ({"entity": "a", "depth": "deep"}, "/depth"),
+        ({"entity": "a", "x": 1}, "x"),
+    ],
 )
 def test_inputs_that_the_skill_does_not_take_are_refused_before_anything_is_asked(run, inputs, field):
-    with ScriptedModel([]) as model, pytest.raises(Invalid, match="The inputs are not") as raised:
+    with ScriptedModel([]) as model, pytest.raises(Invalid, match="The inputs do not fit") as raised:
         run(model, CHECK, inputs=inputs, parameters=PARAMETERS)
 
     assert [problem.field for problem in raised.value.problems] == [field]
-    assert raised.value.hint == "It takes entity, depth."
+    assert raised.value.hint == "It takes: entity (required), depth."
     assert model.requests == []
 
 

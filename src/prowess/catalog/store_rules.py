@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import uuid
 from collections.abc import Callable, Collection
-from heapq import nsmallest
 from typing import Literal
 
 from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound
 from prowess.skill.forms.form import Reading
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
-
-# difflib takes about 25 µs per name: 10 ms for this many, while a catalog may have thousands.
-_MAX_COMPARED = 400
+from prowess.suggestions import did_you_mean
 
 
 def unknown_skill(name: str, known: Collection[str], location: str) -> NotFound:
@@ -30,29 +26,10 @@ def unknown_id(what: str, id: str, location: str) -> NotFound:
 
 
 def suggest_names(name: str, known: Collection[str]) -> str:
-    """Return a sentence with the known names most similar to `name`, ignoring case."""
+    """Return a sentence with the known names that were probably meant, or the command that lists all."""
     if not known:
         return "Nothing is kept here yet."
-    lowered = {other.lower(): other for other in _comparable(name.lower(), known)}
-    found = difflib.get_close_matches(name[:200].lower(), lowered, n=3, cutoff=0.5)
-    if not found:
-        return "List the skills to see them all."
-    return "Did you mean " + " or ".join(repr(lowered[match]) for match in found) + "?"
-
-
-def _comparable(name: str, known: Collection[str]) -> Collection[str]:
-    """Reduce a large catalog to the names with the longest common prefix, because difflib is slow."""
-    if len(known) <= _MAX_COMPARED:
-        return known
-    return nsmallest(
-        _MAX_COMPARED, known, key=lambda other: (-_common_prefix(name, other), abs(len(name) - len(other)))
-    )
-
-
-def _common_prefix(one: str, other: str) -> int:
-    """Return the length of the common prefix of two names."""
-    pairs = zip(one, other, strict=False)
-    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    return did_you_mean(name, known) or "`prowess list` shows all skills."
 
 
 SaveAction = Literal["create", "update", "same"]

@@ -121,6 +121,8 @@ class Runs:
             _check_resume_arguments(artifacts, inputs)
             checkpoint = self._find_checkpoint(request.resume)
             artifacts, inputs = (checkpoint.artifact, *checkpoint.following), checkpoint.inputs
+        if context.actor.is_person and checkpoint is None:
+            _check_inputs(skill, artifacts, inputs)
         limits = read_allowance(skill, seconds=runner.seconds, asked=request.timeout)
         uses = list_used(context, skill, artifacts)
         subject = replace(facts.subject(standing, artifacts), uses=uses)
@@ -129,6 +131,9 @@ class Runs:
         # A dry run shows texts of the skill and executes nothing, so it needs no more than loading does.
         action = "load" if request.dry_run else "run"
         admission = gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
+        # An agent may not read anything of a skill before the gate lets it, not even the names of its inputs.
+        if not context.actor.is_person and checkpoint is None:
+            _check_inputs(skill, artifacts, inputs)
         if checkpoint is not None:
             _check_same_skill(checkpoint, skill)
         return start_run(
@@ -173,6 +178,18 @@ def _check_declared_tool(call: Call, subject: Subject) -> None:
             f"{call.skill.slug!r} does not say that it runs {subject.slug!r}, which reaches beyond the sandbox.",
             hint=f"Add {tool} to its allowed-tools.",
         )
+
+
+def _check_inputs(skill: Skill, artifacts: Sequence[str], inputs: Mapping[str, Any]) -> None:
+    """Raise `Invalid` if the inputs do not fit what the first artifact takes, before anything is built or asked."""
+    from prowess.run.schema_checks import check_inputs
+    from prowess.run.selection import normalize_inputs, select_artifacts
+    from prowess.skill.kinds import PromptTemplate, kind_info
+
+    first = next((one for one in select_artifacts(skill, artifacts) if kind_info(one.kind).in_run == "work"), None)
+    if first is not None:
+        variables = first.vars_schema if isinstance(first, PromptTemplate) else None
+        check_inputs(normalize_inputs(inputs), skill.parameters, variables)
 
 
 def _check_resume_arguments(artifacts: Sequence[str], inputs: Mapping[str, Any]) -> None:

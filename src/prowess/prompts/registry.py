@@ -9,7 +9,6 @@ The shelves come from a callable, nearest first. With a catalog, prompts of othe
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from prowess.skill.forms.prompt_files import is_data, plain_text, read_rubric
 from prowess.skill.kinds import Artifact, JsonGeneration, Kind, PromptTemplate, Review
 from prowess.skill.model import Skill
 from prowess.skill.semver import latest_version, version_key
+from prowess.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from prowess.catalog.catalog import Catalog
@@ -229,11 +229,10 @@ class Registry:
             return NotFound(f"There is no version {version!r} of the {kind} {id!r}.", hint=f"There is: {shown}.")
         ids = sorted({_global_name(entry) for entry in self._all(kind, organization) if entry.value is not None})
         same = [one for one in ids if one.rpartition("/")[2] == id]
-        near = same or difflib.get_close_matches(id[:200], ids, n=_NEAR) or ids[:_NEAR]
         if same:
             hint = f"A skill has it: {', '.join(same[:_NEAR])}."
             return NotFound(f"There is no {kind} {id[:200]!r} but in a skill.", hint=hint)
-        hint = f"The nearest are: {', '.join(near)}." if near else f"Put it into {kind}s/, or add it to the registry."
+        hint = did_you_mean(id, ids) or f"Put it into {kind}s/, or add it to the registry: `prowess {kind}s`."
         return NotFound(f"There is no {kind} {id[:200]!r}.", hint=hint)
 
 

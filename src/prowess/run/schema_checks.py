@@ -2,41 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from prowess.errors import Invalid, OutputInvalid, Problem
+from prowess.run.allowance import PREVIOUS
 from prowess.run.call import Call
 from prowess.skill.kinds import JsonObject
-from prowess.skill.schema import compile_schema, fill_defaults
+from prowess.skill.schema import SchemaError, compile_schema, fill_defaults
+from prowess.suggestions import did_you_mean, near_names
 
-_QUOTED = 3
+_QUOTED = 6
 
 
 def check_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> JsonObject:
     """Return the inputs with the defaults of every schema; raise `Invalid` with every violation.
 
-    `additionalProperties: false` does not reject inputs that another schema declares, nor outputs of earlier artifacts, which
-    are among the inputs of later ones.
+    Unknown and missing names come first. `additionalProperties: false` does not reject inputs that another schema
+    declares, nor outputs of earlier artifacts, which are among the inputs of later ones.
     """
     given = [schema for schema in schemas if schema]
     values = dict(inputs)
-    problems: list[Problem] = []
+    errors: list[SchemaError] = []
+    refused: set[str] = set()
     for schema in given:
         # Defaults of one schema may be inputs that the next one requires.
         values = fill_defaults(schema, values)
         others = [name for other in given if other is not schema for name in declared_inputs(other)]
-        problems += _problems(schema, _judged_inputs(schema, values, others))
+        judged = _judged_inputs(schema, values, others)
+        errors += compile_schema(schema).errors(judged)
+        if schema.get("additionalProperties") is False:
+            refused |= judged.keys()
+    names = list(dict.fromkeys(name for schema in given for name in declared_inputs(schema)))
+    missing = [name for name in _required(given) if name not in values]
+    unknown = _unknown(inputs, names, refused, missing)
+    if not errors and not unknown:
+        return values
+    problems = [
+        *(_problem(f"{name[:80]!r} is unknown", name) for name in unknown),
+        *(_problem(f"{name[:80]!r} is missing", name) for name in missing),
+        # The names are reported already, by the names themselves.
+        *(
+            _problem(f"{error.path or 'inputs'}: {error.message}", error.path)
+            for error in errors
+            if not _is_name(error)
+        ),
+    ]
     problems = list(dict.fromkeys(problems))  # two schemas may report the same violation
-    if problems:
-        names = dict.fromkeys(name for schema in given for name in declared_inputs(schema))
-        told = "; ".join(problem.message for problem in problems[:_QUOTED])
-        raise Invalid(
-            f"The inputs are not what is asked for: {told}.",
-            hint=f"It takes {', '.join(names)}." if names else "Give the inputs that the skill declares.",
-            problems=problems,
-        )
-    return values
+    told = "; ".join(problem.message for problem in problems[:_QUOTED])
+    more = f"; and {len(problems) - _QUOTED} more" if len(problems) > _QUOTED else ""
+    meant = [did_you_mean(name, set(names) - inputs.keys(), count=1) for name in unknown]
+    takes = ", ".join(f"{name} (required)" if name in _required(given) else name for name in names)
+    hint = f"It takes: {takes}." if names else "Give the inputs that the skill declares."
+    raise Invalid(
+        f"The inputs do not fit: {told}{more}.", hint=" ".join([*filter(None, meant), hint]), problems=problems
+    )
+
+
+def _required(schemas: Sequence[JsonObject]) -> list[str]:
+    """Return the names of the inputs that must be given."""
+    found = [schema.get("required") for schema in schemas]
+    lists = [cast("list[Any]", names) for names in found if isinstance(names, list)]
+    return list(dict.fromkeys(str(name) for names in lists for name in names))
+
+
+def _unknown(
+    inputs: Mapping[str, Any], names: Sequence[str], refused: Collection[str], missing: Sequence[str]
+) -> list[str]:
+    """Return the given names that no schema declares, if a schema refuses them or they are probably typing errors.
+
+    A schema that does not refuse other inputs accepts them, as JSON Schema has it. But a name next to a missing one, or
+    much like one that was not given, was meant to be that one.
+    """
+    # Only later artifacts have `previous`; their other inputs may be fields of earlier outputs, under any name.
+    if not names or PREVIOUS in inputs:
+        return []
+    free = [name for name in names if name not in inputs]
+    others = [name for name in inputs if name not in names]
+    return [name for name in others if name in refused or missing or near_names(name, free)]
+
+
+def _is_name(error: SchemaError) -> bool:
+    return not error.path and error.rule in ("required", "additionalProperties")
+
+
+def _problem(message: str, field: str) -> Problem:
+    return Problem(code="input-invalid", severity="error", message=message, field=field)
 
 
 def declared_inputs(schema: JsonObject) -> tuple[str, ...]:
@@ -50,20 +101,8 @@ def _judged_inputs(schema: JsonObject, values: JsonObject, others: Collection[st
     if schema.get("additionalProperties") is not False:
         return values
     # Only later artifacts have `previous`; their other inputs may be fields of earlier outputs, under any name.
-    own, later = declared_inputs(schema), "previous" in values
+    own, later = declared_inputs(schema), PREVIOUS in values
     return {name: value for name, value in values.items() if name in own or not (later or name in others)}
-
-
-def _problems(schema: JsonObject, values: JsonObject) -> list[Problem]:
-    return [
-        Problem(
-            code="input-invalid",
-            severity="error",
-            message=f"{error.path or 'inputs'}: {error.message}",
-            field=error.path,
-        )
-        for error in compile_schema(schema).errors(values)
-    ]
 
 
 _SHOWN = 3

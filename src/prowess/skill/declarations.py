@@ -6,7 +6,6 @@ caller that fills it decides how a value is escaped in each place, so that a val
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from prowess.errors import Invalid
 from prowess.skill.kinds import CliCommand, FrozenModel, HttpCall, JsonObject
 from prowess.skill.limits import MIB
 from prowess.skill.schema import measure_depth
+from prowess.suggestions import near_names
 
 _SLOT = re.compile(r"\{\{[ \t]*([A-Za-z_]\w*(?:\.\w+)*)[ \t]*\}\}", re.ASCII)
 _UNKNOWN_SLOT = re.compile(r"\{\{.*?\}\}", re.DOTALL)
@@ -187,7 +187,7 @@ def request_url(call: HttpCall) -> str:
 def _request_settings(call: HttpCall) -> JsonObject:
     """Return the settings of the artifact, with the method before the URL, or the one that a body implies."""
     for name in call.metadata:
-        near = [] if name in REQUEST_FIELDS else difflib.get_close_matches(name, REQUEST_FIELDS, n=1, cutoff=0.8)
+        near = [] if name in REQUEST_FIELDS else near_names(name, REQUEST_FIELDS, count=1)
         if near:
             raise Invalid(f"The request {call.name!r} has a field {name[:40]!r}.", hint=f"Did you mean {near[0]!r}?")
     found = _METHOD_AND_URL.fullmatch(call.handler)

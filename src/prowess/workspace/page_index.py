@@ -8,7 +8,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from prowess.workspace.pages import Page
 
@@ -103,10 +102,6 @@ def _index_page(page: Page) -> IndexedPage:
     return IndexedPage(page, words, words.total())
 
 
-_MAX_SUGGESTIONS = 3
-_MAX_COMPARED = 5_000  # pages considered for suggestions: the comparison is slow
-
-
 class PageNames:
     """Pages by every name they have. Slugs are unique: if several pages claim one, the first by path gets it."""
 
@@ -127,10 +122,10 @@ class PageNames:
         """Return the page in exactly that file, or None."""
         return self._by_path.get(path)
 
-    def near(self, name: str) -> list[str]:
-        """Return slugs similar to a name."""
-        slugs = [page.slug for page in self.pages[:_MAX_COMPARED]]
-        return get_close_matches(name[:200], slugs, n=_MAX_SUGGESTIONS, cutoff=0.4)
+    @property
+    def slugs(self) -> list[str]:
+        """The slugs of all pages."""
+        return [page.slug for page in self.pages]
 
 
 def _with_unique_slugs(pages: Sequence[Page]) -> tuple[Page, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from prowess.errors import Invalid, NotFound, Unavailable
+from prowess.suggestions import did_you_mean
 from prowess.workspace.page_index import PageIndex, PageNames, has_type, make_snippet
 from prowess.workspace.pages import Link, Page, PageFolder, PageLimits, SkippedFile, resolve_path
 
@@ -192,8 +193,8 @@ class Workspace:
     def _page(self, names: PageNames, slug: str) -> Page:
         page = names.find(slug)
         if page is None:
-            near = ", ".join(names.near(slug)) or "nothing like it"
-            raise NotFound(f"There is no page {slug[:200]!r}.", hint=f"There is: {near}.")
+            hint = did_you_mean(slug, names.slugs) or "Search the pages with `workspace_search`."
+            raise NotFound(f"There is no page {slug[:200]!r}.", hint=hint)
         return page
 
 

@@ -100,7 +100,7 @@ def test_a_rubric_is_shown_with_its_criteria(prowess, rubric):
 def test_what_is_not_there_ends_with_4_and_names_what_is_near(prowess, prompts):
     missing = prowess("prompts", "show", "outlin")
     assert (missing.code, missing.out) == (4, "")
-    assert "The nearest are: outline." in missing.err
+    assert "Did you mean 'outline'?" in missing.err
     assert prowess("prompts", "show", "outline@3.0.0").code == 4
 
 

@@ -328,7 +328,10 @@ def test_what_is_wrong_with_the_inputs_is_said_once(prowess, outline, script):
     with (outline / "outline.yaml").open("a") as file:
         file.write(f"input_schema: {json.dumps(declared)}\n")
     ran = prowess("run", "outline", "-m", script())
-    assert (ran.code, ran.err.count("required property")) == (3, 1)
+    assert (ran.code, ran.err.count("'topic' is missing")) == (3, 1)
+    ran = prowess("run", "outline", "-i", "topik=bees", "-m", script())
+    assert "'topik' is unknown; 'topic' is missing." in ran.err
+    assert "Did you mean 'topic'?" in ran.err
     ran = prowess("run", "outline", "-i", "topic:=3", "-m", script())
     assert (ran.code, ran.err.count("/topic")) == (3, 1)
     ran = prowess("run", "outline", "-i", "topic=bees", "-m", script("No.", "No."))

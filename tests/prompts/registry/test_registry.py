@@ -141,7 +141,7 @@ def test_what_is_not_there_is_told_with_what_is_near_it():
     with pytest.raises(NotFound) as missing:
         found(registry(shelf), "outlines")
     assert missing.value.message == "There is no prompt 'outlines'."
-    assert missing.value.hint == "The nearest are: outline."
+    assert missing.value.hint == "Did you mean 'outline'?"
     with pytest.raises(NotFound) as version:
         found(registry(MemoryShelf(prompt(version="1.2.0"), prompt(version="1.10.0"))), "outline", "1.3.0")
     assert version.value.hint == "There is: 1.10.0, 1.2.0."

@@ -116,12 +116,10 @@ def warn_unknown_tags(matcher: Matcher, tags: Sequence[str]) -> None:
     unknown = [tag for tag in dict.fromkeys(tags) if not matcher.search(limit=1, tags=(tag,))]
     if not unknown:
         return
-    import difflib
-
     from prowess.interfaces.cli.output import one_line
+    from prowess.suggestions import did_you_mean
 
     known = sorted({tag for result in matcher.search(limit=MAX_RESULTS) for tag in result.tags})
     for tag in unknown:
-        near = difflib.get_close_matches(tag[:100], known[:5000], n=3, cutoff=0.5)
-        hint = f" Did you mean {' or '.join(repr(one_line(other)) for other in near)}?" if near else ""
-        click.echo(f"No skill has the tag {one_line(tag, 80)!r}.{hint}", err=True)
+        hint = did_you_mean(tag, map(one_line, known))
+        click.echo(f"No skill has the tag {one_line(tag, 80)!r}. {hint}".strip(), err=True)

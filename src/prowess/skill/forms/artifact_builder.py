@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from prowess.skill.forms.data import parse_json
 from prowess.skill.forms.form import error, warning
 from prowess.skill.forms.sidecar_file import unknown_field_problem
 from prowess.skill.kinds import KINDS, Artifact, DspyModule, JsonObject, PromptTemplate, is_plugin_kind, kind_info
+from prowess.suggestions import did_you_mean
 
 MAX_ARTIFACTS = 400
 """The maximum number of artifacts per skill."""
@@ -31,8 +31,7 @@ def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems
         kept = {name: value for name, value in settings.items() if name not in _BY_STORE}
         return artifact_from(kept, where, problems)
     if not isinstance(kind, str) or kind not in KINDS:
-        near = difflib.get_close_matches(str(kind), KINDS, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(KINDS)}."
+        hint = did_you_mean(str(kind), KINDS, count=1) or f"Use one of: {', '.join(KINDS)}."
         problems.append(
             error("unknown-kind", f"{where} has the kind {kind!r}, which does not exist.", hint, field=where)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Annotated, Any, cast
 
@@ -19,6 +18,7 @@ from prowess.skill.model import Provenance, SourceName
 from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.text.fields import as_list
 from prowess.skill.text.yaml_writer import dump
+from prowess.suggestions import did_you_mean
 
 RUN_FIELDS = ("observability", "produces_artifacts", *NEED_FIELDS)
 """Fields about running a skill that descriptors have too. A skill keeps them in `extra`."""
@@ -133,8 +133,7 @@ def _field_problem(where: tuple[str, ...], kind: str, message: str, known: Itera
 def unknown_field_problem(field: str, name: str, known: Iterable[str], line: int | None = None) -> Problem:
     """Return the problem of an unknown field, with the name that was probably meant."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(sorted(names))}."
+    hint = did_you_mean(name, names, count=1) or f"Use one of: {', '.join(sorted(names))}."
     return error("sidecar-unknown-field", f"{SIDECAR} has no field {field!r}.", hint, field=field, line=line)
 
 
