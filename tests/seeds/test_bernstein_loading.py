@@ -47,6 +47,33 @@ async def test_the_tool_takes_the_printed_arguments(printed: Any):
     assert tool.parameters["required"] == ["skill"]
 
 
+async def test_a_reference_and_a_script_come_in_one_answer(packs: Any):
+    async with packs.open() as engine:
+        box = Toolbox(engine)
+        one = (await box.call("load_skill", {"name": "backend", "reference": REFERENCES[0]})).data
+        other = (await box.call("load_skill", {"name": "backend", "script": "lint.sh"})).data
+        both = (await box.call("load_skill", {"name": "backend", "reference": REFERENCES[0], "script": "lint.sh"})).data
+        assert both["error"] is None
+        assert (both["reference_content"], both["script_content"]) == (
+            one["reference_content"],
+            other["script_content"],
+        )
+        half = (await box.call("load_skill", {"name": "backend", "reference": REFERENCES[0], "script": "gone.sh"})).data
+        assert half["reference_content"] == one["reference_content"]
+        assert "gone.sh" in half["error"]
+
+
+async def test_an_error_about_a_known_skill_lists_its_files_too(printed: Any, packs: Any):
+    assert "always populated" in printed("bernstein", "available_scripts—", "reference_content")
+    async with packs.open() as engine:
+        await engine.policy.set("skill_enablement_policy", "admin-only")
+        box = Toolbox(engine)
+        refused = (await box.call("load_skill", {"name": "backend"})).data
+        assert refused["error"]
+        assert (refused["body"], refused["available_scripts"]) == (None, ["lint.sh"])
+        assert REFERENCES[0] in refused["available_references"]
+
+
 async def test_each_kind_of_load_fills_its_field_and_the_lists_are_always_there(packs: Any, fields: list[str]):
     async with packs.open() as engine:
         box = Toolbox(engine, actor=engine.actor)

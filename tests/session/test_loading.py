@@ -130,12 +130,9 @@ async def test_a_skill_by_a_hostile_name_is_an_error_in_the_answer(filled: Any):
                 await engine.skills.resource(name, "SKILL.md")
 
 
-async def test_what_is_not_text_and_what_is_asked_for_twice_are_errors_in_the_answer(filled: Any):
+async def test_what_is_not_text_is_an_error_in_the_answer(filled: Any):
     async with filled.open() as engine:
         assert "binary file" in (await engine.load("triage", script="raw.bin"))["error"]
-        both = await engine.load("triage", reference="locks.md", script="top.sh")
-        assert "not both" in both["error"]
-        assert both["hint"]
 
 
 async def test_every_load_is_told_with_its_fields_and_none_with_an_endless_name(filled: Any):

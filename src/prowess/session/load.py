@@ -9,7 +9,7 @@ from typing import Any
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
 from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, ProwessError
-from prowess.policy.actor import Actor
+from prowess.policy.actor import Action, Actor
 from prowess.policy.subject import Subject
 from prowess.session.admission import Gate
 from prowess.session.text import SkillText, compose_skill_text, read_skill_text, read_subject
@@ -69,13 +69,10 @@ class Loader:
     def load(
         self, actor: Actor, name: str, *, reference: str | None = None, script: str | None = None, session: str = ""
     ) -> LoadResult:
-        """Load the instructions of a skill, or one reference or script by its exact name."""
+        """Load the instructions of a skill, or one reference, one script or both by their exact names."""
         answer = LoadResult(name=name)
+        known: tuple[SkillOutline, Subject] | None = None
         try:
-            if reference is not None and script is not None:
-                raise Invalid(
-                    "Pass either a reference or a script, not both.", hint="Call the tool twice to load both."
-                )
             actor, session = self.gate.within(actor, session)
             # Built up step by step, so that an error answer has everything that was known by then.
             answer = replace(answer, session_id=session)
@@ -87,27 +84,30 @@ class Loader:
                 outline, subject = text.outline, text.subject
             else:
                 subject = read_subject(self.catalog, store, outline)
-            self.gate.check(
-                actor,
-                "load" if script is None else "load_script",
-                subject,
-                session=session,
-                describe=lambda: self._describe(store, outline, subject),
-            )
+            known = (outline, subject)
+            for action in _load_actions(reference, script):
+                self.gate.check(
+                    actor,
+                    action,
+                    subject,
+                    session=session,
+                    describe=lambda: self._describe(store, outline, subject),
+                )
             # Not before: the names of files are text of a skill, too.
-            answer = replace(
-                answer,
-                available_references=_part_names(outline, "reference"),
-                available_scripts=_part_names(outline, "script"),
-            )
+            answer = _with_names(answer, outline)
+            if text is not None:
+                return replace(answer, body=show_hidden(text.body))
             if reference is not None:
-                return replace(answer, reference_content=_read_part(store, outline, "reference", reference))
+                answer = replace(answer, reference_content=_read_part(store, outline, "reference", reference))
             if script is not None:
-                return replace(answer, script_content=_read_part(store, outline, "script", script))
-            return replace(answer, body=show_hidden(text.body) if text else None)
+                answer = replace(answer, script_content=_read_part(store, outline, "script", script))
         except ProwessError as error:
             waits_for = error.approval_id if isinstance(error, ApprovalRequired) else None
+            # The text of a local skill is no secret, even if the actor may not load it now.
+            if known and self.gate.resolve(actor, [known[1]])[0].trust == "local":
+                answer = _with_names(answer, known[0])
             return replace(answer, error=error.message, hint=error.hint or _HINT, approval_id=waits_for)
+        return answer
 
     def resource(self, actor: Actor, name: str, path: str, *, session: str = "") -> ResourceResult:
         """Load one file of a skill by its exact path in the manifest: the bytes of the digest that is admitted."""
@@ -162,6 +162,21 @@ def _read_part(store: Store, outline: SkillOutline, kind: Kind, name: str) -> st
 
 def _describe_source(store: Store, outline: SkillOutline) -> str:
     return f"{outline.scope}:{outline.location or store.location}"
+
+
+def _load_actions(reference: str | None, script: str | None) -> tuple[Action, ...]:
+    """Return what the gate has to allow: a role may read references but not scripts."""
+    if script is None:
+        return ("load",)
+    return ("load_script",) if reference is None else ("load", "load_script")
+
+
+def _with_names(answer: LoadResult, outline: SkillOutline) -> LoadResult:
+    return replace(
+        answer,
+        available_references=_part_names(outline, "reference"),
+        available_scripts=_part_names(outline, "script"),
+    )
 
 
 def _part_names(outline: SkillOutline, kind: Kind) -> tuple[str, ...]:
