@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prowess.policy.actor import Actor
     from prowess.run.result import RunResult
     from prowess.session.session import Session
+    from prowess.session.turn import TurnDecision
     from prowess.skill.forms import read_package, write_package
     from prowess.skill.model import Skill, SkillCard
     from prowess.skill.package import File, Package
@@ -74,6 +75,7 @@ __all__ = [
     "TimedOut",
     "Toolbox",
     "TryLater",
+    "TurnDecision",
     "Unavailable",
     "read_package",
     "validate",
@@ -94,6 +96,7 @@ _HOMES = {
     "Skill": "skill.model",
     "SkillCard": "skill.model",
     "Toolbox": "tools.toolbox",
+    "TurnDecision": "session.turn",
     "read_package": "skill.forms",
     "validate": "skill.validate",
     "write_package": "skill.forms",

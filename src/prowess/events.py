@@ -13,6 +13,7 @@ EVENT_NAMES = (
     "run_started",
     "run_state_changed",
     "run_finished",
+    "decision_made",
 )
 
 

@@ -86,7 +86,7 @@ def test_enabling_reads_one_outline_and_only_what_is_inserted(activation: Activa
     session = Sessions(records=activation.records).open(ANN, "chat").id
     activation.enable(ANN, session, "guide")
     assert store.reads["get_outline"] == 1
-    assert store.taken() == {"get_artifacts instructions,approach": 1}
+    assert store.taken() == {"get_artifacts description,instructions,approach": 1}
 
 
 def test_a_skill_without_instructions_enters_with_its_description_and_nothing_heavier(
@@ -94,7 +94,7 @@ def test_a_skill_without_instructions_enters_with_its_description_and_nothing_he
 ):
     session = Sessions(records=activation.records).open(ANN, "chat").id
     activation.enable(ANN, session, "consistency-checker")
-    assert store.taken() == {"get_artifacts description": 1}
+    assert store.taken() == {"get_artifacts description,instructions,approach": 1}
     _, (block,) = activation.blocks(ANN, session)
     assert "analyzes content across your workspace" in block
     assert "{{ entity_name }}" not in block
@@ -112,7 +112,7 @@ def test_a_prompt_of_skills_that_did_not_change_reads_no_content(activation: Act
     assert store.taken() == {}
     activation.enable(ANN, session, "guide")
     activation.disable(ANN, session, "guide")
-    assert store.taken() == {"get_artifacts instructions,approach": 1}
+    assert store.taken() == {"get_artifacts description,instructions,approach": 1}
 
 
 def test_loading_a_reference_reads_that_file_alone(loading: Loader, store: CountedStore):
@@ -120,7 +120,7 @@ def test_loading_a_reference_reads_that_file_alone(loading: Loader, store: Count
     assert store.reads["get_outline"] == 1
     assert store.taken() == {"read_file references/two.md": 1}
     assert loading.load(ANN, "guide").body == "Read on."
-    assert store.taken() == {"get_artifacts instructions,approach": 1}
+    assert store.taken() == {"get_artifacts description,instructions,approach": 1}
     assert loading.resource(ANN, "guide", "assets/big.bin").content == b"\0" * 1_000
     assert store.taken() == {"read_file assets/big.bin": 1}
     for wrong in ("three.md", "../one.md", "references/two.md/"):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prowess.engine.skills import Skills
     from prowess.engine.traces import Traces
     from prowess.engine.trust import Trust
+    from prowess.engine.turns import Turns
     from prowess.llm.model import Model
     from prowess.match.recommendation import Recommendation
     from prowess.run.request import StepListener
@@ -94,6 +95,13 @@ class Engine:
         from prowess.engine.runs import Runs
 
         return Runs(self._context)
+
+    @cached_property
+    def turns(self) -> Turns:
+        """Prepare and record what is decided about a message, without an agent loop."""
+        from prowess.engine.turns import Turns
+
+        return Turns(self._context)
 
     @cached_property
     def approvals(self) -> Approvals:

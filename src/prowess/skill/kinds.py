@@ -215,8 +215,8 @@ class KindInfo:
     """Files outside `folder`, beside SKILL.md, that are of this kind."""
     is_file: bool
     """True if the artifact stands for a file, whose bytes stay in the package; `content` is empty."""
-    in_prompt: Literal["text", "summary", ""]
-    """`text` enters the prompt of a session; `summary` does so for a skill that has no text; '' never does."""
+    in_prompt: bool
+    """True if its text enters the prompt of a session in which the skill is enabled."""
     in_run: Literal["work", "context", ""]
     """Its part in a run of the whole skill: `work` runs; `context` runs first and says what the skill is about; '' is skipped."""
     is_tool: bool
@@ -238,49 +238,49 @@ _EXECUTE_FILES = ("execute.ts", "execute.js", "execute.py")
 # fmt: off
 _BUILT_IN = (
     KindInfo(name="description", model=Description, folder="descriptions", reads=(), writes=".md", root_files=(),
-             is_file=False, in_prompt="summary", in_run="context", is_tool=False, reaches="nothing", runs_code=False,
+             is_file=False, in_prompt=True, in_run="context", is_tool=False, reaches="nothing", runs_code=False,
              gives="text", describes_dry_run=True),
     KindInfo(name="instructions", model=Instructions, folder="instructions", reads=(), writes=".md", root_files=(),
-             is_file=False, in_prompt="text", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             is_file=False, in_prompt=True, in_run="", is_tool=False, reaches="nothing", runs_code=False,
              gives="text", describes_dry_run=True),
     KindInfo(name="approach", model=Approach, folder="approaches", reads=(), writes=".md", root_files=("approach.md",),
-             is_file=False, in_prompt="text", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             is_file=False, in_prompt=True, in_run="", is_tool=False, reaches="nothing", runs_code=False,
              gives="text", describes_dry_run=True),
     KindInfo(name="example", model=Example, folder="examples", reads=("",), writes="", root_files=(),
-             is_file=False, in_prompt="", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             is_file=False, in_prompt=False, in_run="", is_tool=False, reaches="nothing", runs_code=False,
              gives="text", describes_dry_run=True),
     KindInfo(name="reference", model=Reference, folder="references", reads=("",), writes="", root_files=(),
-             is_file=True, in_prompt="", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             is_file=True, in_prompt=False, in_run="", is_tool=False, reaches="nothing", runs_code=False,
              gives="text", describes_dry_run=True),
     KindInfo(name="script", model=Script, folder="scripts", reads=("",), writes="", root_files=(),
-             is_file=True, in_prompt="", in_run="", is_tool=False, reaches="machine", runs_code=False,
+             is_file=True, in_prompt=False, in_run="", is_tool=False, reaches="machine", runs_code=False,
              gives="text", describes_dry_run=True),
     KindInfo(name="asset", model=Asset, folder="assets", reads=("",), writes="", root_files=(),
-             is_file=True, in_prompt="", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             is_file=True, in_prompt=False, in_run="", is_tool=False, reaches="nothing", runs_code=False,
              gives="text", describes_dry_run=True),
     KindInfo(name="prompt_template", model=PromptTemplate, folder="prompts", reads=_PROMPT_FILES, writes=".j2",
-             root_files=(), is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="model", runs_code=False,
+             root_files=(), is_file=False, in_prompt=False, in_run="work", is_tool=False, reaches="model", runs_code=False,
              gives="text", describes_dry_run=True),
     KindInfo(name="json_generation", model=JsonGeneration, folder="generations", reads=(), writes="", root_files=(),
-             is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="model", runs_code=False,
+             is_file=False, in_prompt=False, in_run="work", is_tool=False, reaches="model", runs_code=False,
              gives="either", describes_dry_run=True),
     KindInfo(name="review", model=Review, folder="rubrics", reads=_DATA_FILES, writes=".json", root_files=(),
-             is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="model", runs_code=False,
+             is_file=False, in_prompt=False, in_run="work", is_tool=False, reaches="model", runs_code=False,
              gives="text", describes_dry_run=True),
     KindInfo(name="code_template", model=CodeTemplate, folder="code", reads=(".py",), writes=".py", root_files=(),
-             is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="nothing", runs_code=True,
+             is_file=False, in_prompt=False, in_run="work", is_tool=False, reaches="nothing", runs_code=True,
              gives="either", describes_dry_run=True),
     KindInfo(name="function", model=Function, folder="functions", reads=(), writes="", root_files=_EXECUTE_FILES,
-             is_file=False, in_prompt="", in_run="work", is_tool=True, reaches="declared", runs_code=True,
+             is_file=False, in_prompt=False, in_run="work", is_tool=True, reaches="declared", runs_code=True,
              gives="data", describes_dry_run=True),
     KindInfo(name="http_call", model=HttpCall, folder="calls", reads=(), writes="", root_files=(),
-             is_file=False, in_prompt="", in_run="work", is_tool=True, reaches="network", runs_code=False,
+             is_file=False, in_prompt=False, in_run="work", is_tool=True, reaches="network", runs_code=False,
              gives="either", describes_dry_run=True),
     KindInfo(name="cli_command", model=CliCommand, folder="calls", reads=(), writes="", root_files=(),
-             is_file=False, in_prompt="", in_run="work", is_tool=True, reaches="machine", runs_code=False,
+             is_file=False, in_prompt=False, in_run="work", is_tool=True, reaches="machine", runs_code=False,
              gives="either", describes_dry_run=True),
     KindInfo(name="dspy_module", model=DspyModule, folder="dspy", reads=(".json",), writes=".json", root_files=(),
-             is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="model", runs_code=False,
+             is_file=False, in_prompt=False, in_run="work", is_tool=False, reaches="model", runs_code=False,
              gives="either", describes_dry_run=False),
 )
 # fmt: on
@@ -296,7 +296,7 @@ _UNKNOWN = KindInfo(
     writes="",
     root_files=(),
     is_file=False,
-    in_prompt="",
+    in_prompt=False,
     # Selected for a run, so that the run fails because no handler is there instead of leaving a part out silently.
     in_run="work",
     is_tool=False,

@@ -30,16 +30,9 @@ def prompt_chars(skill: Skill, scope: Scope) -> int:
 
 
 def inserted_kinds(kinds: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Return the kinds whose texts enter the prompt, given those that a skill has; () if it has none of them.
-
-    Summaries enter only if there is nothing else.
-    """
-    present = set(kinds)
-    for place in ("text", "summary"):
-        found = tuple(kind.name for kind in KINDS.values() if kind.in_prompt == place)
-        if not present.isdisjoint(found):
-            return found
-    return ()
+    """Return the kinds whose texts enter the prompt, given those that a skill has; () if it has none of them."""
+    found = tuple(kind.name for kind in KINDS.values() if kind.in_prompt)
+    return () if set(kinds).isdisjoint(found) else found
 
 
 def join_texts(artifacts: Sequence[Artifact]) -> str:
