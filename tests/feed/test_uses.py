@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from prowess.feed.event_recorder import SkillLoad
-from prowess.feed.usage import NEVER_USED, count_recent_loads, list_usage
+from prowess.feed.usage import NEVER_USED, count_recent_uses, list_usage
 from prowess.storage import counts, ledger
 from prowess.storage.database import open_database
 from prowess.storage.ledger import EventEntry
@@ -38,24 +38,24 @@ def test_loads_of_the_last_days_are_counted_by_skill(database, note):
     note(load("review"), load("deploy"), days=20)
     note(load("review"), load("review", reference="guide.md"), days=1)
 
-    assert count_recent_loads(database, "acme", days=30) == {"review": 3, "deploy": 1}
-    assert count_recent_loads(database, "acme", days=2) == {"review": 2}
-    assert count_recent_loads(database, "acme", days=0.5) == {}
+    assert count_recent_uses(database, "acme", days=30) == {"review": 3, "deploy": 1}
+    assert count_recent_uses(database, "acme", days=2) == {"review": 2}
+    assert count_recent_uses(database, "acme", days=0.5) == {}
 
 
 def test_a_load_that_gave_nothing_is_no_use(database, note):
     note(load("review", error="It has no reference 'x'."), SkillLoad(name="nobody", error="There is no skill.").entry())
-    assert (count_recent_loads(database, "acme", days=30), list_usage(database, "acme")) == ({}, {})
+    assert (count_recent_uses(database, "acme", days=30), list_usage(database, "acme")) == ({}, {})
 
 
 def test_a_skill_that_is_loaded_by_its_scope_is_the_same_skill(database, note):
     note(load("review"), load("workspace:review"))
-    assert count_recent_loads(database, "acme", days=30) == {"review": 2}
+    assert count_recent_uses(database, "acme", days=30) == {"review": 2}
 
 
 def test_one_organization_does_not_see_the_uses_of_another(database, note):
     note(load("review"), organization="globex")
-    assert (count_recent_loads(database, "acme", days=30), list_usage(database, "acme")) == ({}, {})
+    assert (count_recent_uses(database, "acme", days=30), list_usage(database, "acme")) == ({}, {})
 
 
 def test_the_last_load_and_the_last_time_in_a_prompt_are_told_apart(database, note):

@@ -55,7 +55,7 @@ def test_a_body_is_what_the_notes_say(printed) -> None:
 
 def test_every_role_of_the_table_resolves_to_the_index_and_its_body(table) -> None:
     for role in table:
-        prompt = RolePrompts(templates=None, packs=PACKS, index=lambda: "- the index").resolve(role)
+        prompt = RolePrompts(templates=None, packs=PACKS, index=lambda _: "- the index").resolve(role)
         assert prompt.source == "pack"
         assert prompt.text.startswith('- the index\n\n<skill name="')
 
@@ -69,7 +69,7 @@ def test_the_three_steps_of_the_page_are_taken_in_its_order(printed, tmp_path: P
     assert "templates/roles/<role>/system_prompt.md" in flow
 
     def text() -> str:
-        return RolePrompts(templates=tmp_path, packs=PACKS, index=str).resolve("pilot").text
+        return RolePrompts(templates=tmp_path, packs=PACKS, index=lambda _: "").resolve("pilot").text
 
     assert text() == stub.replace("<role>", "pilot")
     legacy = tmp_path / "roles/pilot/system_prompt.md"

@@ -142,7 +142,7 @@ async def test_the_cut_of_the_index_shows_in_the_account(place: Any):
         assert account.index_omitted == plan.omitted > 200
         assert account.steps[0].slug == plan.entries[0].slug == "postgres-triage"
         assert plan.chars == len(plan.text) <= 800
-        assert plan.text.endswith(f"… and {plan.omitted} more; search_skills finds them")
+        assert plan.text.endswith(f"… and {plan.omitted} more; call search_skills with a few words to find them")
         assert plan == await engine.index(MESSAGE, session=session)
         for budget in (0, 10, 100, 5_000, 100_000):
             cut = await engine.index(MESSAGE, budget=budget)
@@ -189,3 +189,28 @@ async def test_an_account_counts_the_answers_that_people_gave(each_place: Any):
         assert len(await engine.audit.rows()) == rows
         await engine.approvals.revoke(asked[-1])
         assert (await engine.as_actor(OTHER).why(MESSAGE, session="chat")).steps[0].choice == "needs approval"
+
+
+async def test_the_index_of_a_large_catalog_lists_what_fits_the_message_or_the_role_and_what_is_used(place: Any):
+    for number in range(600):
+        place.skill(f"aa-{number:03}-ledger", "Nothing much.")
+    text = "---\nname: {slug}\ndescription: {about}\n---\n\nDo it.\n"
+    about = {
+        "zebra-review": "Reviews the diff of a pull request for correctness, design and tests.",
+        "yak-locks": "Finds the locks of a slow Postgres database.",
+        "xylo-notes": "Writes notes for the people who play the xylophone.",
+    }
+    for slug, description in about.items():
+        place.write(slug, {"SKILL.md": text.format(slug=slug, about=description)})
+    async with place.open(ANN) as engine:
+        await engine.load("xylo-notes")
+        asked = (await engine.index("the Postgres database is slow, find the locks")).text
+        role = (await engine.roles.prompt("reviewer")).text
+        plain = (await engine.index()).text
+    assert asked.startswith(f"- yak-locks: {about['yak-locks']}\n")
+    for listed in (asked, role, plain):
+        assert f"- xylo-notes: {about['xylo-notes']}\n" in listed
+        assert "call search_skills with a few words to find them" in listed
+        assert listed.count("aa-0") < 100
+    assert f"- zebra-review: {about['zebra-review']}\n" in role
+    assert len(role.partition("</available_skills>")[0]) < 8_200

@@ -32,6 +32,7 @@ CARDS = st.lists(
         description=DESCRIPTIONS,
         relevance=st.one_of(st.just(0.0), st.floats(allow_nan=True)),
         uses=st.integers(0, 3),
+        nearness=st.one_of(st.just(0.0), st.floats(allow_nan=True)),
     ),
     max_size=12,
     unique_by=lambda card: card.slug,
@@ -79,17 +80,27 @@ def test_a_share_that_says_nothing_is_given_to_those_before_instead() -> None:
     assert [entry.form for entry in made.entries] == ["short"] * 2 + ["name"] * 7
 
 
-def test_names_are_listed_until_the_budget_is_full_and_the_rest_is_counted() -> None:
-    made = plan_index([IndexCard(f"skill-{number:03d}", "Does it.") for number in range(500)], 100)
-    assert made.text == "".join(f"- skill-00{number}\n" for number in range(5)) + format_omitted(495)
-    assert (made.omitted, made.chars) == (495, 100)
+def test_names_spread_over_the_catalog_are_listed_if_nothing_is_known_and_the_rest_is_counted() -> None:
+    made = plan_index([IndexCard(f"skill-{number:03d}", "Does it.") for number in range(500)], 120)
+    shown = [entry.slug for entry in made.shown]
+    assert shown == ["skill-000", "skill-128", "skill-256", "skill-384"]
+    assert made.text == "".join(f"- {slug}\n" for slug in shown) + format_omitted(496)
+    assert made.chars <= 120
 
 
 def test_what_is_relevant_is_described_though_not_every_name_fits() -> None:
     cards = [IndexCard(f"skill-{number:03d}", "Does it.", relevance=float(number == 77)) for number in range(500)]
-    made = plan_index(cards, 160)
-    assert made.text.startswith("- skill-077: Does it.\n- skill-000\n")
-    assert made.text.endswith(format_omitted(made.omitted))
+    assert plan_index(cards, 160).text == f"- skill-077: Does it.\n{format_omitted(499)}"
+
+
+def test_what_is_used_and_what_is_near_is_listed_before_the_alphabet() -> None:
+    cards = [IndexCard(f"skill-{number:03d}", "Does it.") for number in range(500)]
+    cards[300] = cards[300]._replace(relevance=0.9, nearness=0.9)
+    cards[400] = cards[400]._replace(uses=7)
+    cards[490] = cards[490]._replace(nearness=0.2)
+    made = plan_index(cards, 200)
+    lines = ["- skill-300: Does it.", "- skill-400: Does it.", "- skill-490", format_omitted(497)]
+    assert made.text.splitlines() == lines
 
 
 def test_a_cut_leaves_no_tag_behind() -> None:
@@ -150,9 +161,9 @@ def test_every_line_is_what_its_form_says(
 
 @given(CARDS, BUDGETS)
 def test_with_more_room_no_fewer_skills_are_named(cards: list[IndexCard], budget: int) -> None:
-    unspoken = [card._replace(relevance=0.0, uses=0) for card in cards]
+    unspoken = [card._replace(relevance=0.0, uses=0, nearness=0.0) for card in cards]
     assert plan_index(unspoken, budget + 50).omitted <= plan_index(unspoken, budget).omitted
 
 
 def test_the_line_with_the_count_names_the_tool_that_finds_the_rest() -> None:
-    assert re.fullmatch(r"… and 1200 more; search_skills finds them", format_omitted(1200))
+    assert re.fullmatch(r"… and 1200 more; call search_skills with a few words to find them", format_omitted(1200))

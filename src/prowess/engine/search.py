@@ -26,7 +26,7 @@ _USAGE_DAYS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPlanner:
-    """Plans indexes from the ranking of a message and the recent loads in the actor's organization."""
+    """Plans indexes from the ranking of a message and the recent uses in the actor's organization."""
 
     matcher: Callable[[], Matcher]
     records: Callable[[], Connections]
@@ -45,21 +45,34 @@ class IndexPlanner:
         from prowess.session.index import IndexCard, default_budget, plan_index
 
         limit = default_budget(session.window if session else None) if budget is None else budget
-        ranked = self.matcher().rank(message, limit=_RANKED_SKILLS) if message else []
-        scores = {item.slug: item.score for item in ranked}
-        loads = self._count_loads(actor)
+        ranked = {item.slug: item for item in self.matcher().rank(message, limit=_RANKED_SKILLS)} if message else {}
+        matching = {slug: item.score for slug, item in ranked.items() if item.decision != "no"}
+        uses = self._count_uses(actor)
         listed = [
-            IndexCard(card.slug, card.description, scores.get(card.slug, 0.0), loads.get(card.slug, 0))
+            IndexCard(
+                slug=card.slug,
+                description=card.description,
+                relevance=matching.get(card.slug, 0.0),
+                uses=uses.get(card.slug, 0),
+                nearness=ranked[card.slug].score if card.slug in ranked else 0.0,
+            )
             for card in cards
         ]
         return plan_index(listed, limit), limit
 
-    def _count_loads(self, actor: Actor) -> dict[str, int]:
+    def plan_for_role(self, actor: Actor, cards: Sequence[SkillCard], about: str) -> IndexPlan:
+        """Return the index for a role, of which `about` says what it does. Skills are ranked only if not all fit."""
+        plan, _ = self.plan(actor, cards)
+        if all(entry.form in ("full", "name") for entry in plan.shown) and not plan.omitted:
+            return plan
+        return self.plan(actor, cards, message=about)[0]
+
+    def _count_uses(self, actor: Actor) -> dict[str, int]:
         if not self.has_records():
             return {}
-        from prowess.feed.usage import count_recent_loads
+        from prowess.feed.usage import count_recent_uses
 
-        return count_recent_loads(self.records(), actor.organization, days=_USAGE_DAYS)
+        return count_recent_uses(self.records(), actor.organization, days=_USAGE_DAYS)
 
 
 def plan_for_prompt(context: Context, message: str, *, session: Session | str, budget: int | None) -> IndexPlan:

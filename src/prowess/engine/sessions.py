@@ -191,12 +191,12 @@ class Roles:
             context.resources.role_prompts[key] = known
         return known
 
-    def _index_text(self) -> str:
+    def _index_text(self, about: str) -> str:
         from prowess.session.prompt import index_block
 
         context = self._context
         cards = context.visibility.for_prompt(context.catalog.cards())
-        return index_block(context.resources.planner.plan(context.actor, cards)[0])
+        return index_block(context.resources.planner.plan_for_role(context.actor, cards, about))
 
 
 async def load_text(

@@ -28,10 +28,10 @@ class SkillUsage:
 NEVER_USED = SkillUsage()
 
 
-def count_recent_loads(database: Connections, organization: str, *, days: float) -> dict[str, int]:
-    """Return how often each skill was loaded in the last days, without failed loads. Blocking."""
+def count_recent_uses(database: Connections, organization: str, *, days: float) -> dict[str, int]:
+    """Return how often each skill was loaded, enabled or disabled in the last days, without failed loads. Blocking."""
     with database.read() as connection:
-        return counts.recent_loads(connection, organization, since=days_ago(days))
+        return counts.recent_uses(connection, organization, since=days_ago(days))
 
 
 def list_usage(database: Connections, organization: str) -> dict[str, SkillUsage]:

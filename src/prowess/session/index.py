@@ -1,13 +1,14 @@
 """The list of skills that a prompt can afford: one line a skill, under a budget of characters.
 
 Skills that match the message or were used recently come first and keep their description. The others get a shortened
-description, then only a name. If not even all names fit, a last line says how many are missing. The order of the cards does
-not matter: the same cards give the same plan.
+description, then only a name. If not even all names fit, only those are listed that match, were used or come close to the
+message, and a last line says how many are missing. The order of the cards does not matter: the same cards give the same
+plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import isnan
@@ -30,12 +31,16 @@ _SLUG = itemgetter(0)
 
 
 class IndexCard(NamedTuple):
-    """A skill to list: how well it matches the message, and how often it was used."""
+    """A skill to list: how well it matches the message, and how often it was used.
+
+    `nearness` ranks the skills that do not match but are the nearest to the message.
+    """
 
     slug: str
     description: str
     relevance: float = 0.0
     uses: int = 0
+    nearness: float = 0.0
 
 
 class IndexEntry(NamedTuple):
@@ -77,7 +82,7 @@ def default_budget(window: int | None) -> int:
 
 def format_omitted(count: int) -> str:
     """Return the last line of a list that omits skills."""
-    return f"… and {count} more; search_skills finds them"
+    return f"… and {count} more; call search_skills with a few words to find them"
 
 
 def plan_index(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
@@ -85,7 +90,7 @@ def plan_index(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
     ordered = _sort_cards(cards)
     names = _fit_names(ordered, budget)
     if len(names) < len(ordered):
-        return _plan_partial(ordered, names, budget)
+        return _plan_partial(ordered, budget)
     descriptions = [_clean_description(card) for card in ordered]
     shares = _share_room(ordered, descriptions, budget - _joined_length(names))
     rows = zip(ordered, names, descriptions, shares, strict=True)
@@ -93,17 +98,17 @@ def plan_index(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
 
 
 def _sort_cards(cards: Sequence[IndexCard]) -> list[IndexCard]:
-    """Sort by relevance, then use, then slug. Most cards have neither, so they are sorted by slug alone, which is faster."""
+    """Sort by relevance, use, nearness and slug. Most cards have only a slug, so they are sorted by it alone, which is faster."""
     first: list[IndexCard] = []
     plain: list[IndexCard] = []
     last: list[IndexCard] = []
     for card in cards:
-        _, _, relevance, uses = card
-        if not relevance and not uses:
+        _, _, relevance, uses, nearness = card
+        if not relevance and not uses and not nearness:
             plain.append(card)
-        elif relevance > 0 or (uses > 0 and not relevance < 0):
+        elif _is_preferred(card) or (nearness > 0 and not relevance < 0 and not uses < 0):
             first.append(card)
-        elif relevance < 0 or uses < 0:
+        elif relevance < 0 or uses < 0 or nearness < 0:
             last.append(card)
         else:
             plain.append(card)
@@ -111,9 +116,10 @@ def _sort_cards(cards: Sequence[IndexCard]) -> list[IndexCard]:
     return [*sorted(first, key=_rank), *plain, *sorted(last, key=_rank)]
 
 
-def _rank(card: IndexCard) -> tuple[float, int, str]:
+def _rank(card: IndexCard) -> tuple[float, int, float, str]:
     # NaN compares as false with everything, so sorting by it would depend on the order of the cards.
-    return 0.0 if isnan(card.relevance) else -card.relevance, -card.uses, card.slug
+    relevance, nearness = (0.0 if isnan(value) else -value for value in (card.relevance, card.nearness))
+    return relevance, -card.uses, nearness, card.slug
 
 
 def _fit_names(cards: Sequence[IndexCard], budget: int) -> list[str]:
@@ -122,12 +128,16 @@ def _fit_names(cards: Sequence[IndexCard], budget: int) -> list[str]:
     # Lines are joined by line ends, so the first one costs none.
     used = -1
     for card in cards:
-        name = f"- {to_prompt_text(to_one_line(card.slug))}"
+        name = _name_line(card)
         used += len(name) + 1
         if used > budget:
             break
         names.append(name)
     return names
+
+
+def _name_line(card: IndexCard) -> str:
+    return f"- {to_prompt_text(to_one_line(card.slug))}"
 
 
 def _joined_length(lines: Sequence[str]) -> int:
@@ -163,31 +173,49 @@ def _make_plan(entries: Sequence[IndexEntry], rest: Sequence[IndexCard] = ()) ->
     return IndexPlan(text="\n".join(lines), shown=tuple(entries), unnamed=tuple(map(_SLUG, rest)))
 
 
-def _plan_partial(cards: Sequence[IndexCard], names: Sequence[str], budget: int) -> IndexPlan:
-    """Plan a list in which not all names fit: preferred cards get up to half of the room, then names fill the rest."""
+def _plan_partial(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
+    """Plan a list in which not all names fit.
+
+    Preferred cards get up to three quarters of the room for their descriptions. Names of the next ones fill the rest: of
+    those that are preferred or near, never of skills that are only first in the alphabet. If nothing is known about any
+    card, the names are spread over the whole catalog.
+    """
     if len(format_omitted(len(cards))) > budget:
         return IndexPlan(text="", shown=(), unnamed=tuple(map(_SLUG, cards)))
-    entries = _describe_preferred(cards, names, budget // 2)
+    entries = _describe_preferred(cards, budget * 3 // 4)
     used = sum(len(entry.text) + 1 for entry in entries)
-    count = len(entries)
-    for name in names[count:]:
-        if used + len(name) + 1 + len(format_omitted(len(cards) - count - 1)) > budget:
+    known = sum(1 for card in cards if _is_preferred(card) or card.nearness > 0)
+    places = range(len(entries), known) if known else _spread(len(cards))
+    for place in places:
+        name = _name_line(cards[place])
+        if used + len(name) + 1 + len(format_omitted(len(cards) - len(entries) - 1)) > budget:
             break
-        entries.append(IndexEntry(cards[count].slug, "name", name))
+        entries.append(IndexEntry(cards[place].slug, "name", name))
         used += len(name) + 1
-        count += 1
-    return _make_plan(entries, cards[count:])
+    if not known:
+        entries.sort(key=_SLUG)
+    shown = {entry.slug for entry in entries}
+    return _make_plan(entries, [card for card in cards if card.slug not in shown])
 
 
-def _describe_preferred(cards: Sequence[IndexCard], names: Sequence[str], room: int) -> list[IndexEntry]:
+def _spread(count: int) -> Iterator[int]:
+    """Yield all places below `count` in an order in which every beginning is spread evenly: by their reversed bits."""
+    bits = max(count - 1, 0).bit_length()
+    for number in range(1 << bits):
+        place = int(f"{number:0{bits}b}"[::-1], 2) if bits else 0
+        if place < count:
+            yield place
+
+
+def _describe_preferred(cards: Sequence[IndexCard], room: int) -> list[IndexEntry]:
     """Return the first preferred cards in full, as many as fit together with the last line."""
     entries: list[IndexEntry] = []
     used = len(format_omitted(len(cards)))
-    for card, name in zip(cards, names, strict=False):
+    for card in cards:
         if not _is_preferred(card):
             break
         description = _clean_description(card)
-        entry = _make_entry(card, name, description, len(description))
+        entry = _make_entry(card, _name_line(card), description, len(description))
         used += len(entry.text) + 1
         if used > room:
             break

@@ -89,6 +89,8 @@ class RoleFile:
     text: str = ""
     location: str = ""
     digest: str = ""
+    about: str = ""
+    """What the role does, by the title and description of its pack."""
     watched: WatchedStamps = ()
     settled: bool = True
 
@@ -128,7 +130,8 @@ def _read_block(package: Package, location: str, origin: str, limits: Limits) ->
         )
     digest = package.digest
     text = skill_block(skill.title, skill.body.strip("\n"), slug=skill.slug, origin=origin, digest=digest)
-    return {"source": "pack", "text": text, "location": location, "digest": digest}
+    about = f"{skill.title}. {skill.description}"
+    return {"source": "pack", "text": text, "location": location, "digest": digest, "about": about}
 
 
 def read_template(root: str, inside: str, limits: Limits) -> RoleFile:
@@ -212,11 +215,11 @@ class RolePrompts:
     """The prompts of roles, each read again only after something has changed that it was read from.
 
     That includes the `skills` and `roles` folders themselves. The index is built for every prompt, because it depends on
-    more than the roles.
+    more than the roles; it is given what the role does.
     """
 
     def __init__(
-        self, *, templates: Path | None, packs: Path, index: Callable[[], str], limits: Limits = DEFAULT_LIMITS
+        self, *, templates: Path | None, packs: Path, index: Callable[[str], str], limits: Limits = DEFAULT_LIMITS
     ) -> None:
         self._templates = str(templates.absolute()) if templates is not None else None
         self._packs = str(packs.absolute())
@@ -232,7 +235,7 @@ class RolePrompts:
         """
         found = self._find(check_role(role))
         if found.source == "pack":
-            text = join_blocks(part for part in (self._index(), found.text) if part)
+            text = join_blocks(part for part in (self._index(found.about), found.text) if part)
         elif found.source == "template":
             # Neutralized after filling, because the values may contain tags of ours.
             text = to_prompt_text(fill_placeholders(found.text, values or {}, source=found.location))

@@ -40,14 +40,15 @@ _OPEN = sa.select(_MANY).where(sessions.c.organization_id == sa.bindparam("of"),
 # The next two queries use only columns of the index `ix_events_subject`, so no event itself is read.
 _USED = (events.c.organization_id == sa.bindparam("of"), events.c.subject != "")
 _DONE = sa.and_(events.c.name == LOADED, events.c.seconds.is_not(None))
+_DONE_OR_CHANGED = sa.or_(_DONE, events.c.name == CHANGED)
 _RECENT = (
     sa.select(events.c.subject, _MANY)
-    .where(*_USED, _DONE, events.c.at >= sa.bindparam("since"))
+    .where(*_USED, _DONE_OR_CHANGED, events.c.at >= sa.bindparam("since"))
     .group_by(events.c.subject)
 )
 _LAST_USES = (
     sa.select(events.c.name, events.c.subject, _MANY, sa.func.max(events.c.at).label("last"))
-    .where(*_USED, events.c.name.in_((LOADED, CHANGED)), sa.or_(_DONE, events.c.name == CHANGED))
+    .where(*_USED, _DONE_OR_CHANGED)
     .group_by(events.c.name, events.c.subject)
 )
 
@@ -109,8 +110,8 @@ def open_sessions(connection: sa.Connection, organization_id: str) -> int:
     return connection.execute(_OPEN, {"of": organization_id}).scalar_one()
 
 
-def recent_loads(connection: sa.Connection, organization_id: str, *, since: str) -> dict[str, int]:
-    """Return how often each skill was loaded since a time."""
+def recent_uses(connection: sa.Connection, organization_id: str, *, since: str) -> dict[str, int]:
+    """Return how often each skill was loaded, or entered or left a prompt, since a time."""
     return {row.subject: row.many for row in connection.execute(_RECENT, {"of": organization_id, "since": since})}
 
 
