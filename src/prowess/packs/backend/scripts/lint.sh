@@ -3,12 +3,12 @@
 # Nothing is changed and nothing is installed.
 #
 # usage: lint.sh [--] [PATH ...]        without a path: the current folder
-# exit:  0 in order   1 something was found   2 wrong use, or a tool broke   3 a tool is missing, the rest is in order
+# exit:  0 no problems   1 problems found   2 wrong usage, or a tool failed   3 a tool is missing, no other problems
 set -eu
 
 usage() {
     echo "usage: lint.sh [--] [PATH ...]"
-    echo "Runs ruff and pyright (or basedpyright), whichever are there, and says what is missing."
+    echo "Runs ruff and pyright (or basedpyright), if they are installed, and reports missing tools."
 }
 
 case "${1-}" in
@@ -19,14 +19,14 @@ esac
 [ "$#" -gt 0 ] || set -- .
 for path in "$@"; do
     if [ ! -e "$path" ]; then
-        echo "lint.sh: there is nothing at '$path'" >&2
+        echo "lint.sh: '$path' does not exist" >&2
         exit 2
     fi
 done
 
 found=0 broken=0 missing=0
 
-# The project's own tools before those of the machine: their versions are the ones that the project has chosen.
+# The project's own tools come first, because the project chose their versions.
 tool() {
     for place in "${VIRTUAL_ENV:+$VIRTUAL_ENV/bin}" .venv/bin venv/bin; do
         if [ -n "$place" ] && [ -x "$place/$1" ]; then
@@ -47,7 +47,7 @@ run() {
         0) ;;
         1) found=1 ;;
         *)
-            echo "lint.sh: $label ended with status $status" >&2
+            echo "lint.sh: $label failed with status $status" >&2
             broken=1
             ;;
     esac
@@ -62,7 +62,7 @@ if ruff=$(tool ruff); then
     run "ruff check" "$ruff" check -- "$@"
     run "ruff format --check" "$ruff" format --check -- "$@"
 else
-    lacks ruff "style and common faults were not checked (uv add --dev ruff)"
+    lacks ruff "style and common errors were not checked (uv add --dev ruff)"
 fi
 
 if checker=$(tool basedpyright) || checker=$(tool pyright); then
@@ -74,4 +74,4 @@ fi
 [ "$broken" -eq 0 ] || exit 2
 [ "$found" -eq 0 ] || exit 1
 [ "$missing" -eq 0 ] || exit 3
-echo "lint.sh: in order"
+echo "lint.sh: no problems"

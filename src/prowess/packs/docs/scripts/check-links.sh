@@ -1,19 +1,19 @@
 #!/bin/sh
-# Check the relative links and anchors of markdown files. No network: addresses with a scheme are not looked at.
+# Check the relative links and anchors of markdown files. Does not use the network: URLs with a scheme are skipped.
 #
-# usage: check-links.sh [--root DIR] [--] [PATH ...]     files, or folders that are searched for *.md; default: .
-#        --root DIR    what a link that begins with a slash is relative to; default: the current folder
-# exit:  0 all lead somewhere   1 some do not   2 wrong use
+# usage: check-links.sh [--root DIR] [--] [PATH ...]     files, or folders to search for *.md; default: .
+#        --root DIR    the root for links that start with a slash; default: the current folder
+# exit:  0 no broken links   1 broken links   2 wrong usage
 #
-# Looked at are inline links, images and reference definitions outside of code, comments and frontmatter. Anchors are
-# compared as GitHub makes them from headings, on their ASCII characters; ids set in HTML or as {#id} count as well.
+# Checks inline links, images and reference definitions outside code, comments and frontmatter. Anchors are compared as
+# GitHub generates them from headings, by their ASCII characters; ids in HTML or as {#id} count too.
 set -eu
 LC_ALL=C
 export LC_ALL
 
 usage() {
     echo "usage: check-links.sh [--root DIR] [--] [PATH ...]"
-    echo "Reports every relative link and anchor of markdown files that leads nowhere."
+    echo "Reports broken relative links and anchors in markdown files."
 }
 
 root=.
@@ -33,7 +33,7 @@ done
 [ "$#" -gt 0 ] || set -- .
 for path in "$@"; do
     if [ ! -e "$path" ]; then
-        echo "check-links.sh: there is nothing at '$path'" >&2
+        echo "check-links.sh: '$path' does not exist" >&2
         exit 2
     fi
 done
@@ -102,7 +102,7 @@ in_front { if ($0 == "---" || $0 == "...") in_front = 0; next }
 }
 AWK
 
-# One line for each link: its line number, a tab, and what it leads to.
+# One line for each link: its line number, a tab, and its target.
 cat > "$work/links.awk" <<'AWK'
 function tell(target) {
     if (target != "" && target !~ /^[A-Za-z][A-Za-z0-9+.-]*:/ && target !~ /^\/\//) print FNR "\t" target
@@ -213,7 +213,7 @@ has_anchor() {
     awk -f "$work/lines.awk" -f "$work/anchors.awk" < "$subject" | grep -Fqx -e "$wanted"
 }
 
-# Why a link leads nowhere; nothing where it does lead somewhere.
+# Print why a link is broken; print nothing if it is not.
 fault() {
     file=$1 target=$2
     path=${target%%#*} anchor=
@@ -225,7 +225,7 @@ fault() {
         *) case $file in */*) goal=${file%/*}/$path ;; *) goal=$path ;; esac ;;
     esac
     if [ ! -e "$goal" ]; then
-        echo "there is no such file"
+        echo "file not found"
         return 0
     fi
     if [ -d "$goal" ]; then
@@ -237,7 +237,7 @@ fault() {
         done
     fi
     case $goal in
-        *.md) [ -z "$anchor" ] || has_anchor "$goal" "$anchor" || echo "no heading gives this anchor" ;;
+        *.md) [ -z "$anchor" ] || has_anchor "$goal" "$anchor" || echo "no heading has this anchor" ;;
     esac
 }
 
@@ -264,5 +264,5 @@ while IFS= read -r file; do
     done < "$work/links"
 done < "$work/files"
 
-echo "check-links.sh: $links links in $files files, $bad lead nowhere"
+echo "check-links.sh: $links links in $files files, $bad broken"
 [ "$bad" -eq 0 ] || exit 1
