@@ -141,3 +141,8 @@ def snippets() -> list[tuple[str, str]]:
 def test_a_python_snippet_runs(name, code):
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_python_that_does_not_run_here_is_run_by_the_tests_of_its_page():
+    pages = {path.name for path in DOCS.rglob("*.md") if "```py\n" in path.read_text()}
+    assert pages == {"api.md", "functions.md", "plugins.md", "programs.md", "sandbox.md"}

@@ -10,8 +10,10 @@ from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 
+from prowess.interfaces.cli.main import COMMANDS, load_command
 from prowess.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,3 +59,33 @@ def test_the_page_about_json_lists_the_keys_that_a_command_prints(command, prowe
     listed = re.search(r"`{([^}]*)}`", row)
     assert listed is not None
     assert listed[1].split(", ") == list(first)
+
+
+PAGES = sorted({*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")} - {ROOT / "docs/commands.md"})
+
+
+def shown_commands(text: str) -> list[list[str]]:
+    """Return the words of every command line of Prowess that a page shows, in blocks and in sentences."""
+    code = "\n".join(re.findall(r"^(?:    |\$ )?(prowess .*)$", text, re.MULTILINE))
+    code += "\n" + "\n".join(re.findall(r"`(prowess [^`\n]+)`", text))
+    return [re.split(r" [#|>&] ?|  +", line)[0].split()[1:] for line in code.splitlines() if line]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
+def test_every_command_line_of_a_page_has_a_command_and_options_that_exist(path):
+    for words in shown_commands(path.read_text()):
+        if words[0] in ("COMMAND", "--help", "--version", "[…]"):
+            continue
+        assert words[0] in COMMANDS, words
+        command = load_command(words[0])
+        known = option_names(command)
+        if isinstance(command, click.Group):
+            # Without the name of a subcommand, one of them is the default.
+            named = [command.commands[word] for word in words[1:2] if word in command.commands]
+            known = known.union(*(option_names(one) for one in named or command.commands.values()))
+        shown = {word.partition("=")[0] for word in words[1:] if word.startswith("--") and word != "--"}
+        assert shown <= known, (words, shown - known)
+
+
+def option_names(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts} | {"--help"}
