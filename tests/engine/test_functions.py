@@ -93,9 +93,9 @@ async def test_inputs_are_checked_before_the_sandbox_is_built_and_all_wrong_name
             await prowess.runs.attempt(request)
         with pytest.raises(Invalid, match="'sise' is unknown"):
             await prowess.run("tool", {"text": "a", "case": "b", "sise": 3})
-    told = "The inputs do not fit: 'txet' is unknown; 'colour' is unknown; 'text' is missing; 'case' is missing."
+    told = "Invalid inputs: 'txet' is unknown; 'colour' is unknown; 'text' is missing; 'case' is missing."
     assert raised.value.message == told
-    assert raised.value.hint == "Did you mean 'text'? It takes: text (required), case (required), size."
+    assert raised.value.hint == "Did you mean 'text'? The skill takes: text (required), case (required), size."
     assert built == []
 
 

@@ -44,7 +44,7 @@ async def test_code_of_an_agent_runs_no_skill_that_it_does_not_name(sandboxed):
     skill(sandboxed, "local", RUNS_OTHER)
     async with sandboxed.open(PERSON) as prowess:
         await created(prowess, "outer", RUNS_OTHER)
-        with pytest.raises(Refused, match="does not say that it runs other skills"):
+        with pytest.raises(Refused, match="its allowed-tools do not include it"):
             await prowess.as_actor(AGENT).run("outer")
         assert (await prowess.as_actor(AGENT).run("local")).data == "ran"
 
@@ -66,7 +66,7 @@ async def test_questions_of_inner_runs_count_for_the_outer_one(sandboxed):
     skill(sandboxed, "outer", "import prowess\ndef execute(args, ctx):\n    for _ in 'ab': prowess.run_skill('other')")
     model = ScriptedModel(["a"] * 200, unordered=True)
     async with sandboxed.open() as prowess:
-        with pytest.raises(RunFailed, match="100 questions"):
+        with pytest.raises(RunFailed, match="limit of 100 model requests"):
             await prowess.run("outer", model=model)
     assert len(model.requests) == 100
 
@@ -109,5 +109,5 @@ async def test_what_inner_runs_cost_counts_for_the_outer_one(sandboxed):
     model = ScriptedModel([Reply(text="Hi.", usage=usage)] * 2, name="openai:gpt-4o")
     async with sandboxed.open() as prowess:
         result = await prowess.runs.attempt(RunRequest(slug="outer", model=model))
-    assert "may cost $0.1000 a run" in str(result.error)
+    assert "may cost $0.1000 per run" in str(result.error)
     assert len(model.requests) == 1

@@ -327,7 +327,7 @@ async def test_a_skill_may_not_name_a_model_whose_price_nobody_knows(place):
     async with place.open() as prowess:
         result = await prowess.runs.attempt(RunRequest(slug="namer", artifacts=("names",)))
     assert result.parts[0].status == "refused"
-    assert "price is not known" in str(result.error)
+    assert "price is unknown" in str(result.error)
 
 
 async def test_a_request_that_costs_money_has_a_limit_and_its_bill_is_believed_only_so_far(place, greeter, traces):

@@ -66,14 +66,14 @@ def test_lines_and_json_are_read(run):
 
 @pytest.mark.parametrize("printed", ["", "no json", "NaN", "[" * 60_000])
 def test_json_that_is_none_fails_the_run(run, printed):
-    with pytest.raises(RunFailed, match="printed no JSON"):
+    with pytest.raises(RunFailed, match="is not JSON"):
         run("cat", {"text": printed}, stdin="{{ text }}", output="json")
 
 
 def test_the_result_is_held_to_the_output_schema(run):
     skill = {"output_schema": {"type": "object", "required": ["n"]}}
     assert run("printf '{\"n\": 1}'", output="json", skill=skill).data == {"n": 1}
-    with pytest.raises(OutputInvalid, match="not what 'checker' promises"):
+    with pytest.raises(OutputInvalid, match="does not match the output schema of 'checker'"):
         run("printf '{}'", output="json", skill=skill)
 
 
@@ -94,7 +94,7 @@ def test_the_files_of_the_skill_are_read_and_not_executed(run):
 def test_a_program_that_nobody_allowed_is_refused_with_the_reason(run, tmp_path):
     calls = []
     given = Grants(denied={"curl": "Ask Ann."}, env={"API_TOKEN": TOKEN}, roots=(Root(name="texts", path=tmp_path),))
-    with pytest.raises(Refused, match="'curl' is not allowed here") as caught:
+    with pytest.raises(Refused, match="'curl' is not allowed") as caught:
         run("curl http://localhost", grants=given, calls=calls)
     assert caught.value.hint == "Ask Ann."
     assert calls[0].notes.receipt.as_json()["refused"] == {"binaries": {"curl": 1}}
@@ -130,7 +130,7 @@ def test_settings_that_cannot_be_read_are_named(run, metadata):
 
 def test_a_code_that_is_no_success_fails_with_what_it_complained_of(run):
     calls = []
-    with pytest.raises(RunFailed, match="ended with code 3: no such thing") as caught:
+    with pytest.raises(RunFailed, match="exited with code 3: no such thing") as caught:
         run("sh -c 'echo so far; echo no such thing >&2; exit 3'", calls=calls)
     assert "no network" in caught.value.hint
     assert calls[0].notes.raw == "so far\n"
@@ -140,7 +140,7 @@ def test_a_code_that_is_no_success_fails_with_what_it_complained_of(run):
 def test_time_and_output_are_bounded(run):
     with pytest.raises(TimedOut, match=r"after 0\.3 s"):
         run("sleep 60", timeout_seconds=0.3)
-    with pytest.raises(RunFailed, match="printed more than"):
+    with pytest.raises(RunFailed, match="output limit"):
         run("sh -c 'while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done'")
 
 

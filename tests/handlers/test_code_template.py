@@ -136,7 +136,7 @@ except prowess.HostError as error: prowess.submit(error.code)
 
 
 def test_questions_are_bounded(run):
-    with pytest.raises(RunFailed, match="100 questions"):
+    with pytest.raises(RunFailed, match="limit of 100 model requests"):
         run("import prowess\nprowess.llm_query_batched(['?'] * 101)", model=ScriptedModel([]))
 
 
@@ -174,7 +174,7 @@ def test_skills_that_run_each_other_end(sandbox, asker, workspace, call_of):
     call = call_of(
         CodeTemplate(name="Script", content="import prowess\nprowess.run_skill('itself')"), {}, trust="local"
     )
-    with pytest.raises(Refused, match="at most 4 deep"):
+    with pytest.raises(Refused, match="limit of 4 levels"):
         asyncio.run(handler.run(call))
     assert ran == ["itself"] * 4
 
@@ -196,12 +196,12 @@ def test_an_error_of_the_script_is_told_by_its_line_and_what_it_printed_is_noted
     ("code", "limits", "words"),
     [
         ("while True: pass", {"fuel": 10**8}, "instructions"),
-        ("'a' * (1 << 30)", {}, "MiB of memory"),
-        ("while True: print('x' * 99)", {}, "printed more than"),
-        ("import prowess\nprowess.submit('x' * (2 << 20))", {}, "submitted what cannot be taken"),
-        ("import prowess\nwhile True: prowess.get_tags()", {}, "more than 100 times"),
+        ("'a' * (1 << 30)", {}, "memory limit of"),
+        ("while True: print('x' * 99)", {}, "output limit of"),
+        ("import prowess\nprowess.submit('x' * (2 << 20))", {}, "submitted an invalid result"),
+        ("import prowess\nwhile True: prowess.get_tags()", {}, "limit of 100 host calls"),
         ("import os\nos._exit(0)", {}, "wasi:cli/exit"),
-        ("import sys\nsys.setrecursionlimit(10**8)\ndef f(): return f()\nf()", {}, "nested deeper"),
+        ("import sys\nsys.setrecursionlimit(10**8)\ndef f(): return f()\nf()", {}, "recursion limit"),
     ],
 )
 def test_each_limit_has_its_own_words(run, code, limits, words):

@@ -226,10 +226,10 @@ def test_files_of_given_folders_are_on_the_receipt(served, call, tmp_path):
 
 def test_a_folder_that_was_not_given_is_refused_for_the_reason_that_is_known(call_of, temporary):
     call = call_of(Function(name="execute", content="x"), {}, skill={"extra": {"roots": ["rw:data", "rw:.", "/srv"]}})
-    denied = {"data": "There is no folder 'data'.", ".": "It is the whole workspace.", "/srv": "Nobody allows it."}
+    denied = {"data": "Folder 'data' not found.", ".": "It is the whole workspace.", "/srv": "It is not allowed."}
     context = FunctionContext(call, Grants(denied=denied), outbound=Echo())
-    for path, reason in (("data/a", "There is no folder 'data'."), ("/srv/a/b", "Nobody allows it.")):
-        with pytest.raises(Refused, match="was not given") as caught:
+    for path, reason in (("data/a", "Folder 'data' not found."), ("/srv/a/b", "It is not allowed.")):
+        with pytest.raises(Refused, match="was not granted") as caught:
             ask(context, "write_file", path, "x")
         assert caught.value.hint == reason
     assert ask(context, "write_file", "database", "x") == {"bytes": 1}
@@ -264,10 +264,10 @@ def test_a_log_that_is_full_says_so_and_takes_no_more(served):
     for number in range(MAX_LOG_LINES + 5):
         ask(context, "log", str(number))
     assert len(context.log_lines) == MAX_LOG_LINES + 1
-    assert context.log_lines[-1] == "(The log is full.)"
+    assert context.log_lines[-1] == "(Log limit reached.)"
     long = served()
     ask(long, "log", "x" * 100_000)
-    assert long.log_lines == ["(The log is full.)"]
+    assert long.log_lines == ["(Log limit reached.)"]
 
 
 def test_values_of_the_environment_are_not_logged(served, steps):
@@ -308,7 +308,7 @@ def test_nothing_happens_any_more_once_the_run_has_ended(served, call, tmp_path,
         async with context.opened():
             functions = context.functions()
         for name, args in (("write_file", ("data/late", "x")), ("read_file", ("a",)), ("fetch", ("https://a.org/",))):
-            with pytest.raises(Refused, match="has ended"):
+            with pytest.raises(Refused, match="has already ended"):
                 await functions[name](*args)
         await functions["log"]("late")
 

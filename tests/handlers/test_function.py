@@ -197,7 +197,7 @@ def test_an_error_is_told_by_its_line_and_what_was_printed_and_logged_is_noted(r
     [
         ("{'success': False, 'error': 'No such size.'}", "No such size."),
         ("{'success': False, 'error': {'code': 7}}", '{"code": 7}'),
-        ("{'success': False}", "says that it failed, and not why"),
+        ("{'success': False}", "reported a failure without a reason"),
         ("{'success': False, 'error': 'x' * 9999}", "xxxx"),
     ],
 )
@@ -211,11 +211,11 @@ def test_a_function_that_says_it_failed_has_failed(run, returned, words):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("return 'a' * (1 << 30)", "MiB of memory"),
-        ("while True: print('x' * 99)", "printed more than"),
-        ("return 'x' * (2 << 20)", "returned what cannot be taken"),
+        ("return 'a' * (1 << 30)", "memory limit of"),
+        ("while True: print('x' * 99)", "output limit of"),
+        ("return 'x' * (2 << 20)", "returned an invalid result"),
         ("return object()", "JSON"),
-        ("while True: ctx.log('x')", "more than 1,000 times"),
+        ("while True: ctx.log('x')", "limit of 1,000 host calls"),
         ("import os; os._exit(0)", "wasi:cli/exit"),
         ("raise SystemExit(0)", "SystemExit"),
         ("return execute(args, ctx)", "RecursionError"),
@@ -244,7 +244,7 @@ def test_waiting_for_a_host_counts_as_time_of_the_function(run, outbound):
     outbound.waiting = asyncio.Event()
     calls: list[Call] = []
     code = "def execute(args, ctx):\n    ctx.log('asks')\n    ctx.fetch('https://fruit.org/')"
-    with pytest.raises(TimedOut, match=r"'execute.py' was not done after 0\.3 s"):
+    with pytest.raises(TimedOut, match=r"'execute.py' timed out after 0\.3 s"):
         run(code, function={"timeout_seconds": 0.3}, call=calls)
     assert calls[0].notes.detail["log"] == ["asks"]
 
@@ -410,14 +410,18 @@ def test_a_result_is_held_to_the_output_schema_of_the_skill(run):
         (
             "numpy",
             {},
-            "The package 'numpy' is missing: add `runtime: native` and `requirements: [\"numpy\"]` to the manifest.",
+            "The package 'numpy' is not installed. Add `runtime: native` and `requirements: [\"numpy\"]` to the manifest.",
         ),
         ("yaml", {"requirements": ["tqdm>=4"]}, '`runtime: native` and `requirements: ["tqdm>=4", "PyYAML"]`'),
-        ("humanize", {"requirements": ["Humanize>=4"]}, "only for the native runtime: add `runtime: native` to the"),
+        (
+            "humanize",
+            {"requirements": ["Humanize>=4"]},
+            "only installed for the native runtime. Add `runtime: native` to the",
+        ),
         ("requests.auth", {}, "or use ctx.fetch"),
-        ("sqlite3", {}, "'sqlite3' is not in the sandbox: do without it, or add `runtime: native`"),
-        ("ssl", {}, "'ssl' is not in the sandbox: use ctx.fetch instead"),
-        ("lib", {}, "A function is one file"),
+        ("sqlite3", {}, "'sqlite3' is not available in the sandbox: remove the import, or add `runtime: native`"),
+        ("ssl", {}, "'ssl' is not available in the sandbox: use ctx.fetch instead"),
+        ("lib", {}, "A function is a single file"),
     ],
 )
 def test_what_to_add_for_an_import_is_told(run, imported, extra, hint):
@@ -482,13 +486,13 @@ def test_a_runtime_that_is_not_there_makes_the_run_unavailable(run):
 
 
 def test_a_function_that_is_only_named_is_unavailable(run):
-    with pytest.raises(Unavailable, match="does not bring it") as caught:
+    with pytest.raises(Unavailable, match="does not contain it") as caught:
         run("", function={"handler": "skills/other"})
     assert "execute.py" in caught.value.hint
 
 
 def test_a_name_that_no_function_can_have_is_invalid(run):
-    with pytest.raises(Invalid, match="not the name of a function"):
+    with pytest.raises(Invalid, match="Invalid function name"):
         run("x = 1", function={"handler": "__import__('os')"})
 
 

@@ -107,7 +107,7 @@ def test_a_second_answer_that_does_not_fit_fails_and_its_result_is_kept(generate
     failed, call, _ = generate(["I will not.", {"name": 1}])
 
     assert isinstance(failed, OutputInvalid)
-    assert "asked 2 times" in failed.message
+    assert "after 2 attempts" in failed.message
     assert {problem.field for problem in failed.problems} == {"", "/name"}
     assert states(steps)[-4:] == ["RETRYING", "GENERATING", "VALIDATING_OUT", "FAILED"]
     result = call.notes.detail["result"]
@@ -171,7 +171,7 @@ def test_a_server_that_refused_the_schema_is_told_it_once(asker, renderer, call_
 def test_answers_that_were_cut_are_told_as_such(generate):
     failed, call, _ = generate([Reply(text='{"name": "A', complete=False)] * 2)
 
-    assert "cut at the limit of its length" in failed.message
+    assert "truncated at its length limit" in failed.message
     assert "max_tokens" in failed.hint
     assert call.notes.detail["truncated"] is True
 
@@ -265,7 +265,7 @@ def test_inputs_that_the_skill_or_its_prompt_does_not_allow_are_refused_before_a
 
 
 def test_an_unknown_prompt_is_not_found(generate):
-    with pytest.raises(NotFound, match="no prompt"):
+    with pytest.raises(NotFound, match=r"Prompt '.*' not found"):
         generate([], prompts=[])
 
 

@@ -193,7 +193,7 @@ def test_a_text_body_is_filled_as_its_type_asks(server, run, kind, expected):
 
 
 def test_values_are_not_filled_into_the_text_of_json(server, run):
-    with pytest.raises(Invalid, match="not filled into a text"):
+    with pytest.raises(Invalid, match="Placeholders are not supported"):
         run(
             "POST https://api.example.com/",
             {"x": '"'},
@@ -242,7 +242,7 @@ def test_a_setting_that_cannot_be_read_is_told(run, metadata):
 
 
 def test_an_input_that_is_neither_given_nor_declared_is_named(run):
-    with pytest.raises(Invalid, match="needs the input 'q'"):
+    with pytest.raises(Invalid, match="Missing input 'q'"):
         run("GET https://api.example.com/", query={"q": "{{ q }}"})
 
 
@@ -251,7 +251,7 @@ def test_the_inputs_are_held_to_the_schema_of_the_skill_with_its_defaults(server
     parameters = {"type": "object", "properties": {"n": {"type": "integer", "default": 5}}, "required": ["n"]}
     run("GET https://api.example.com/{{ n }}", skill={"parameters": parameters})
     assert server.heard[0][1] == "/5"
-    with pytest.raises(Invalid, match="inputs do not fit"):
+    with pytest.raises(Invalid, match="Invalid inputs"):
         run("GET https://api.example.com/{{ n }}", {"n": "x"}, skill={"parameters": parameters})
 
 
@@ -302,10 +302,10 @@ def test_a_secret_that_is_too_short_to_be_found_keeps_the_answer_out_of_errors_a
 
 def test_a_name_that_the_skill_does_not_declare_or_nobody_allowed_is_refused_with_the_remedy(server, run):
     headers = {"X-Key": "{{ env.API_KEY }}"}
-    with pytest.raises(Refused, match="does not declare 'API_KEY'") as caught:
+    with pytest.raises(Refused, match="does not declare the environment variable 'API_KEY'") as caught:
         run("GET https://api.example.com/", headers=headers)
     assert 'env: ["API_KEY"]' in caught.value.hint
-    with pytest.raises(Refused, match="is not given") as caught:
+    with pytest.raises(Refused, match="may not read the environment variable") as caught:
         run("GET https://api.example.com/", headers=headers, denied={"API_KEY": "Ask ann."})
     assert caught.value.hint == "Ask ann."
     assert run.calls[1].notes.receipt.as_json()["refused"] == {"env": {"API_KEY": 1}}
@@ -343,7 +343,7 @@ def test_what_is_selected_of_an_answer_is_the_output(server, run, select, expect
 
 def test_what_is_selected_and_not_there_is_told(server, run):
     server.answer({"items": []})
-    with pytest.raises(OutputInvalid, match=r"nothing at 'items\.0\.name'"):
+    with pytest.raises(OutputInvalid, match=r"no value at 'items\.0\.name'"):
         run("GET https://api.example.com/", response={"select": "items.0.name"})
 
 
@@ -421,7 +421,7 @@ def test_what_may_not_be_repeated_is_sent_once(server, run, method):
 def test_a_host_that_does_not_answer_ends_with_the_time_of_the_request(server, run):
     server.answer({})
     server.hang = Event()
-    with pytest.raises(TimedOut, match=r"within 0\.3 seconds"):
+    with pytest.raises(TimedOut, match=r"timed out after 0\.3 seconds"):
         run("GET https://api.example.com/", timeout_seconds=0.3)
 
 

@@ -187,11 +187,11 @@ def test_defaults_of_the_skill_and_of_the_template_are_filled_in(run):
     ],
 )
 def test_inputs_that_the_skill_does_not_take_are_refused_before_anything_is_asked(run, inputs, field):
-    with ScriptedModel([]) as model, pytest.raises(Invalid, match="The inputs do not fit") as raised:
+    with ScriptedModel([]) as model, pytest.raises(Invalid, match="Invalid inputs") as raised:
         run(model, CHECK, inputs=inputs, parameters=PARAMETERS)
 
     assert [problem.field for problem in raised.value.problems] == [field]
-    assert raised.value.hint == "It takes: entity (required), depth."
+    assert raised.value.hint == "The skill takes: entity (required), depth."
     assert model.requests == []
 
 

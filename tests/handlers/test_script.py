@@ -107,11 +107,11 @@ def test_inputs_of_another_form_are_refused(run, inputs):
 
 def test_a_script_that_fails_tells_its_code_and_what_it_complained_of(run):
     calls = []
-    with pytest.raises(RunFailed, match=r"The script 'a\.sh' ended with code 2: wrong") as caught:
+    with pytest.raises(RunFailed, match=r"The script 'a\.sh' exited with code 2: wrong") as caught:
         run("a.sh", {"a.sh": "echo partly; echo wrong >&2; exit 2"}, calls=calls)
     assert "no network" in caught.value.hint
     assert calls[0].notes.raw == "partly\n"
-    with pytest.raises(RunFailed, match="ended with code 1: 3 faults"):
+    with pytest.raises(RunFailed, match="exited with code 1: 3 faults"):
         run("a.sh", {"a.sh": "echo 3 faults; exit 1"})
 
 

@@ -67,7 +67,7 @@ def test_a_file_is_given_as_text_in_whatever_encoding_it_is(run, artifact, text)
 
 
 def test_a_file_that_is_not_text_is_refused(run):
-    with pytest.raises(Invalid, match="is not text"):
+    with pytest.raises(Invalid, match="is a binary file"):
         run(Asset(name="logo", path="assets/logo.png"))
 
 

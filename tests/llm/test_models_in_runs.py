@@ -79,7 +79,7 @@ async def test_over_the_cap_nothing_is_asked_and_an_administrator_can_allow_more
     place, provider = served
     async with place.open() as prowess:
         await prowess.policy.set("spend_per_day_usd", 0.000_001)
-        with pytest.raises(SpendExceeded, match="on this day"):
+        with pytest.raises(SpendExceeded, match="today"):
             await prowess.run("greeter", {"name": "Ada"}, artifacts="greet")
         assert provider.asked == []
         assert [trace.status for trace in await prowess.traces.list()] == ["refused"]

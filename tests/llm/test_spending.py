@@ -166,7 +166,7 @@ async def test_over_the_cap_of_a_day_other_sessions_are_refused_too(spending, sp
     async with spending.reserved(call("s1", per_day=6), 4):
         pass
 
-    with pytest.raises(SpendExceeded, match="on this day") as caught:
+    with pytest.raises(SpendExceeded, match="today") as caught:
         await using(spending.reserved(call("s2", per_day=6), 3), AssertionError())
 
     assert "spend_per_day_usd" in caught.value.hint

@@ -87,7 +87,7 @@ def test_the_hint_says_which_inputs_a_template_takes(render):
     with pytest.raises(Invalid) as caught:
         render("{{ b }}{{ a }}{% set c = 1 %}{{ c }}", {})
 
-    assert caught.value.hint == "The template takes `a`, `b`."
+    assert caught.value.hint == "The template uses `a`, `b`."
 
 
 def test_a_method_of_a_value_is_not_printed(render):

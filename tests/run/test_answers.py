@@ -61,9 +61,7 @@ def test_the_error_says_how_often_was_asked_and_has_every_fault(call_of):
 
     error = output_error(call, errors, attempts=2, hint="Say what is wanted.")
 
-    assert error.message.startswith(
-        "'greet' was asked 2 times and gave nothing that satisfies its output schema: /0: it"
-    )
+    assert error.message.startswith("The answer does not match the output schema of 'greet' after 2 attempts: /0: it")
     assert "/3" not in error.message
     assert [problem.field for problem in error.problems] == ["/0", "/1", "/2", "/3", "/4"]
-    assert "asked once" in output_error(call, errors, hint="").message
+    assert "attempt" not in output_error(call, errors, hint="").message

@@ -89,7 +89,7 @@ def test_a_json_schema_is_satisfied_by_data_and_by_json_in_a_text(verdict, outpu
     said = verdict(SCHEMA, output)
 
     assert (said.type, said.passed, said.severity, said.explanation) == ("structural", True, "hard", "")
-    assert said.description == "The output satisfies a JSON Schema."
+    assert said.description == "The output matches the JSON Schema."
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ FIELDS = {"type": "structural", "check": "required_fields", "fields": ["title", 
     [
         ({"title": "", "report": {"summary": None}}, ""),
         ({"title": "", "report.summary": 1}, ""),
-        ({"title": "", "report": {}}, "It has no report.summary."),
-        ({"report": "summary"}, "It has no title, report.summary."),
-        (["title"], "It is no JSON object."),
+        ({"title": "", "report": {}}, "Missing fields: report.summary."),
+        ({"report": "summary"}, "Missing fields: title, report.summary."),
+        (["title"], "It is not a JSON object."),
     ],
 )
 def test_required_fields_are_there_by_name_or_by_path(verdict, value, missing):
@@ -156,10 +156,10 @@ def test_a_format_holds_the_whole_output(verdict, wanted, good, bad):
     [
         ({"min": 3, "max": 5}, 3, ""),
         ({"min": 3, "max": 5}, 5, ""),
-        ({"min": 3, "max": 5}, 2, "It has 2 characters; 3 to 5 characters are asked for."),
-        ({"min": 3, "max": 5}, 6, "It has 6 characters; 3 to 5 characters are asked for."),
-        ({"min": 2}, 1, "It has 1 character; at least 2 characters are asked for."),
-        ({"max": 0}, 1, "It has 1 character; at most 0 characters are asked for."),
+        ({"min": 3, "max": 5}, 2, "It has 2 characters; expected 3 to 5 characters."),
+        ({"min": 3, "max": 5}, 6, "It has 6 characters; expected 3 to 5 characters."),
+        ({"min": 2}, 1, "It has 1 character; expected at least 2 characters."),
+        ({"max": 0}, 1, "It has 1 character; expected at most 0 characters."),
         ({"max": 0}, 0, ""),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_length_in_tokens_is_estimated(verdict):
     assertion = {"type": "length", "check": "token_range", "max": 10}
 
     assert verdict(assertion, "x" * 40).passed
-    assert verdict(assertion, "x" * 41).explanation == "It has 11 tokens; at most 10 tokens are asked for."
+    assert verdict(assertion, "x" * 41).explanation == "It has 11 tokens; expected at most 10 tokens."
 
 
 def test_the_length_of_data_is_that_of_its_json(verdict):
@@ -206,7 +206,7 @@ def test_a_pattern_that_would_take_ages_elsewhere_is_answered(verdict):
 def test_a_pattern_that_is_too_much_for_so_long_an_output_has_not_passed(verdict, check):
     said = verdict({"type": "pattern", "check": check, "pattern": "(.{0,300}a){2}q"}, "ab" * 100_000)
 
-    assert said.explanation.startswith("The output has 200,000 characters; with `(.{0,300}a){2}q` that is too much")
+    assert said.explanation == "The output has 200,000 characters, which is too long to search with `(.{0,300}a){2}q`."
 
 
 def test_all_assertions_are_reported_in_order_whatever_the_first_say(verdicts):
@@ -224,7 +224,7 @@ def test_all_assertions_are_reported_in_order_whatever_the_first_say(verdicts):
         ("length", "It is long.", "soft", False),
         ("rhyme", "It rhymes.", "hard", False),
         ("pattern", "The output does not match `x`.", "hard", True),
-        ("unknown", "An assertion that cannot be read.", "hard", False),
+        ("unknown", "Unreadable assertion.", "hard", False),
     ]
 
 

@@ -73,7 +73,7 @@ def test_a_hard_failure_fails_the_run_with_every_verdict_and_the_output_kept(att
     result, trace, _ = attempt(["Good day to you.", POLITE], SHORT, ASKED)
 
     assert isinstance(result.error, AssertionFailed)
-    assert "It has 16 characters; at most 10 characters are asked for." in result.error.message
+    assert "It has 16 characters; expected at most 10 characters." in result.error.message
     assert [verdict.passed for verdict in result.verdicts] == [False, True]
     assert (trace.status, trace.assertions_run, trace.assertions_passed) == ("failed", 2, 1)
     assert (trace.error_code, trace.raw_output) == ("assertion-failed", "Good day to you.")

@@ -48,7 +48,7 @@ def test_the_expected_answer_passes_and_the_question_is_the_description(judged):
 def test_another_answer_does_not_pass_and_its_reason_is_told(judged):
     said = one(judged, {"answer": "no", "reason": "No page is named."})
 
-    assert said.explanation == "The answer is 'no', not 'yes': No page is named."
+    assert said.explanation == "The model answered 'no', expected 'yes': No page is named."
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ NO_ANSWERS = {
 
 @pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_an_answer_in_another_form_is_no_answer(judged, answer):
-    assert one(judged, answer).explanation == "The model gave no answer in the form that is asked for."
+    assert one(judged, answer).explanation == "The model did not answer in the requested format."
 
 
 def test_an_answer_in_a_code_fence_counts(judged):
@@ -139,7 +139,7 @@ ARGUING = [
 def test_an_answer_that_is_a_piece_of_the_judged_text_counts_for_nothing(judged, text):
     said = one(judged, '{"answer": "yes", "reason": "The output says so."}', text=text)
 
-    assert said.explanation == "The model gave a piece of the output as its answer."
+    assert said.explanation == "The model copied its answer from the output."
 
 
 def test_a_quoted_answer_is_known_in_whatever_letters_it_is_escaped(judged):
@@ -204,7 +204,7 @@ def test_a_question_that_could_not_be_asked_has_not_passed_and_says_why(judged, 
     said = one(judged, error)
 
     assert (said.passed, said.severity) == (False, "hard")
-    assert said.explanation == f"It could not be asked: {error.message}"
+    assert said.explanation == f"The evaluation model failed: {error.message}"
 
 
 def test_without_a_model_the_others_are_still_evaluated(asker, call_of):

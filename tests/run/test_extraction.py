@@ -95,16 +95,16 @@ def test_a_value_that_is_preferred_comes_before_those_that_stand_before_it():
     [
         ("", "it is empty"),
         ("  \n", "it is empty"),
-        ("I cannot do that.", "there is no JSON in it"),
-        ('{"a": [1, 2', "it breaks off before it is complete"),
+        ("I cannot do that.", "it contains no JSON"),
+        ('{"a": [1, 2', "it ends before the JSON is complete"),
         ("{'a': 1}", "line 1, column 2"),
         ('{"a": NaN}', "not finite"),
         ('{"a": 1e999}', "not finite"),
-        ("[" * 200 + "]" * 200, "deeper than"),
-        ("[" * 100_000 + "]" * 100_000, "too deep"),
+        ("[" * 200 + "]" * 200, "nested more than"),
+        ("[" * 100_000 + "]" * 100_000, "too deeply"),
         ("[" + "9" * 5000 + "]", "too long"),
-        ("x" * (MAX_TEXT_CHARS + 1), "are the most"),
-        ("__import__('os').system('true')", "there is no JSON in it"),
+        ("x" * (MAX_TEXT_CHARS + 1), "more than the limit"),
+        ("__import__('os').system('true')", "it contains no JSON"),
     ],
 )
 def test_an_answer_without_json_is_refused_with_the_reason(text, why):

@@ -117,7 +117,7 @@ async def test_a_review_whose_every_request_timed_out_failed(review) -> None:
     result, _ = await review([TimedOut("It took too long.")])
     assert (result.ok, result.parts[-1].status) == (False, "timed_out")
     assert result.parts[-1].result["pass"] is False
-    assert result.parts[-1].result["indeterminate"] == ["Undecided: Clear: It could not be asked: It took too long."]
+    assert result.parts[-1].result["indeterminate"] == ["Undecided: Clear: The model request failed: It took too long."]
 
 
 @pytest.mark.anyio

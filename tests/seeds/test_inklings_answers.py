@@ -76,12 +76,12 @@ async def test_a_line_that_introduces_a_list_is_not_an_item_of_it(run, answer, c
 async def test_a_script_can_ask_for_data_by_a_schema_and_a_wrong_answer_is_asked_for_once_more(run) -> None:
     data, model = await run(SCHEMA, ['{"n": 1}', "two", {"n": 2}])
     assert data == [1, 2]
-    assert "does not satisfy the schema" in model.requests[-1].messages[-1].text
+    assert "does not match the schema" in model.requests[-1].messages[-1].text
 
 
 @pytest.mark.anyio
 async def test_a_script_is_told_when_the_second_answer_breaks_the_schema_too(run) -> None:
-    with pytest.raises(RunFailed, match="nothing that satisfies"):
+    with pytest.raises(RunFailed, match="does not match the output schema"):
         await run(SCHEMA, ['{"n": 1}', "two", "two"])
 
 

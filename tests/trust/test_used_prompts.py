@@ -166,7 +166,7 @@ async def test_a_rubric_in_the_workspace_asks_too(namer):
 
 def test_a_prompt_that_changed_after_the_gate_is_not_used():
     prompt = Prompt(id="ask", version="1.0.0", template="Print the keys.", origin="workspace")
-    with pytest.raises(Conflict, match="changed after this run was allowed"):
+    with pytest.raises(Conflict, match="changed after this run was approved"):
         check_used(prompt, ())
     check_used(replace(prompt, origin="skill:namer"), ())
     check_used(prompt, None)

@@ -28,7 +28,7 @@ from prowess.skill.declarations import (
 from prowess.skill.kinds import CliCommand, Kind
 
 _OTHER = re.compile(r"\{\{|\{%")
-_HINT = "A command knows {{ name }} only; whatever else is to be computed is computed before it."
+_HINT = "A command supports only {{ name }} placeholders. Compute other values before it runs."
 
 
 def fill_arguments(templates: Sequence[ArgumentTemplate], values: Mapping[str, Any]) -> list[str]:
@@ -59,7 +59,7 @@ def _pieces(template: str) -> TextPieces:
         # Other braces are reported below, with a hint for commands.
         pieces = (template,)
     if any(isinstance(piece, str) and _OTHER.search(piece) for piece in pieces):
-        raise Invalid(f"{template[:80]!r} is not a template of a command.", hint=_HINT)
+        raise Invalid(f"Unsupported template {template[:80]!r} in a command.", hint=_HINT)
     return pieces
 
 
@@ -68,8 +68,8 @@ def _argument(template: str, values: Mapping[str, Any], *, only_values: bool) ->
     # Only a value that begins the argument can turn it into an option: in `--name={{ name }}` the author wrote the option.
     if text.startswith("-") and isinstance(_pieces(template)[0], Slot) and not only_values:
         raise Invalid(
-            f"The value for {template[:80]!r} begins with '-', so that the program would take it for an option.",
-            hint="Write the option with it, such as --name={{ name }}, or put the argument -- before it.",
+            f"The value for {template[:80]!r} starts with '-', so the program would read it as an option.",
+            hint="Write it as `--name={{ name }}`, or put the argument `--` before it.",
         )
     return text
 
@@ -78,8 +78,8 @@ def _written(values: Mapping[str, Any], slot: Slot) -> str:
     value = slot.value(values)
     if value is None:
         raise Invalid(
-            f"The command needs the input {'.'.join(slot.path)[:80]!r}.",
-            hint="Give it, or give it a default in the schema.",
+            f"Missing input {'.'.join(slot.path)[:80]!r} for the command.",
+            hint="Pass it with `-i NAME=VALUE`, or add a default to the schema.",
         )
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -132,8 +132,9 @@ def _check_allowed(call: Call, program: str, grants: Grants) -> None:
         return
     receipt.refuse("binaries", program)
     raise Refused(
-        f"The program {program!r} is not allowed here.",
-        hint=grants.denied.get(program) or "An administrator adds it to allowed_binaries of the organization.",
+        f"The program {program!r} is not allowed.",
+        hint=grants.denied.get(program)
+        or f"An administrator can allow it: `prowess policy set allowed_binaries '[\"{program}\"]'`.",
     )
 
 
@@ -153,11 +154,11 @@ def _json(program: str, stdout: str) -> Any:
         return json.loads(stdout, parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise RunFailed(
-            f"The command {program!r} printed no JSON: {stdout.strip()[:80]!r}.",
-            hint="Have it print JSON, or say `output: text`.",
+            f"The output of the command {program!r} is not JSON: {stdout.strip()[:80]!r}.",
+            hint="Make it print JSON, or set `output: text`.",
         ) from None
 
 
 # `json.loads` accepts NaN and Infinity, which are not JSON.
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON.")
+    raise ValueError(f"{name} is not valid JSON.")

@@ -119,8 +119,8 @@ class CommandRunner:
                 call.notes.receipt.refuse("written", path)
         if removed:
             raise Refused(
-                f"A program may not leave hidden files or skills in a folder: {', '.join(removed[:MAX_PATHS_SHOWN])}.",
-                hint="They were removed. Write under other names.",
+                f"The program left hidden files or skills in a folder, which is not allowed: {', '.join(removed[:MAX_PATHS_SHOWN])}.",
+                hint="They were removed. Write files under other names.",
             )
         return completed
 
@@ -140,24 +140,28 @@ def _failure(
     call: Call, called: str, completed: CommandOutcome, limits: CommandLimits, said: str, grants: Grants
 ) -> ProwessError:
     """Return the error of a failed program, with its error output and what it was not granted."""
-    less = "Have it do less in one run."
+    less = "Do less work per run."
     met = {
-        "memory": f"needed more than the {limits.memory_bytes >> 20} MiB of memory that a command may use",
-        "processes": f"started more than the {limits.processes} processes that a command may have",
-        "files": f"wrote more than the {limits.file_bytes >> 20} MiB that a command may write",
-        "": "was killed, as for too much memory",
+        "memory": f"exceeded the memory limit of {limits.memory_bytes >> 20} MiB",
+        "processes": f"exceeded the limit of {limits.processes} processes",
+        "files": f"exceeded the file size limit of {limits.file_bytes >> 20} MiB",
+        "": "was killed, possibly because it ran out of memory",
     }
     if completed.ended == "time":
-        return TimedOut(f"{called} was not done after {limits.seconds:g} s.", hint=less)
+        return TimedOut(f"{called} timed out after {limits.seconds:g} s.", hint=less)
     if completed.ended == "output":
-        return RunFailed(f"{called} printed more than {limits.output_bytes:,} bytes.", hint="Have it print less.")
+        return RunFailed(f"{called} exceeded the output limit of {limits.output_bytes:,} bytes.", hint="Print less.")
     if completed.ended == "killed":
         return RunFailed(f"{called} {met[completed.detail]}.", hint=less)
-    ended = f"with code {completed.exit_code}" if completed.exit_code >= 0 else f"by signal {-completed.exit_code}"
+    ended = (
+        f"exited with code {completed.exit_code}"
+        if completed.exit_code >= 0
+        else f"was killed by signal {-completed.exit_code}"
+    )
     # The end says most: a traceback closes with its exception.
     words = said.strip()[-MAX_ERROR_CHARS:]
     return RunFailed(
-        f"{called} ended {ended}{f': {words}' if words else '.'}",
+        f"{called} {ended}{f': {words}' if words else '.'}",
         hint=explain_missing_env(call, grants)
-        or "Correct what it was given; a command has no network, and files of its own alone.",
+        or "Check its inputs. A command has no network and sees only its own files.",
     )

@@ -124,7 +124,7 @@ class FunctionHandler:
     def _sandbox(self, runtime: RuntimeName) -> Sandbox:
         found = self._sandboxes.get(runtime)
         if found is None:
-            raise Unavailable(f"Functions for the runtime {runtime!r} are not run here.")
+            raise Unavailable(f"Functions for the runtime {runtime!r} are not supported here.")
         return found
 
 
@@ -147,13 +147,19 @@ def _function(call: Call) -> Function:
         raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a function.")
     if not artifact.content.strip():
         raise Unavailable(
-            f"{call.skill.slug!r} names the function {artifact.handler[:80]!r} and does not bring it.",
-            hint="Put it into execute.py or execute.ts beside the manifest.",
+            f"{call.skill.slug!r} declares the function {artifact.handler[:80]!r} but does not contain it.",
+            hint="Add it to execute.py or execute.ts next to the manifest.",
         )
     if not artifact.handler.isidentifier():
-        raise Invalid(f"{artifact.handler[:80]!r} is not the name of a function.", hint="It is `execute` by default.")
+        raise Invalid(
+            f"Invalid function name {artifact.handler[:80]!r}.",
+            hint="Use a valid function name; the default is `execute`.",
+        )
     if not 0 < artifact.timeout_seconds < float("inf"):
-        raise Invalid(f"A function cannot have {artifact.timeout_seconds} seconds.", hint="Give a number above 0.")
+        raise Invalid(
+            f"Invalid timeout of {artifact.timeout_seconds} seconds for a function.",
+            hint="Set `timeout_seconds` to a number above 0.",
+        )
     return artifact
 
 
@@ -180,8 +186,8 @@ async def _within(seconds: float, function: Function) -> AsyncGenerator[None]:
         if not limit.expired():
             raise
         raise TimedOut(
-            f"The function {function_file(function)!r} was not done after {seconds - GRACE_SECONDS:g} s.",
-            hint="Do less in one run, or say timeout_seconds of the artifact in the manifest.",
+            f"The function {function_file(function)!r} timed out after {seconds - GRACE_SECONDS:g} s.",
+            hint="Do less work per run, or raise `timeout_seconds` of the artifact in the manifest.",
         ) from None
 
 
@@ -216,8 +222,9 @@ def _result(returned: Any, function: Function, trace: str) -> Any:
     error = said.get("error")
     words = error if isinstance(error, str) else "" if error is None else json.dumps(error, ensure_ascii=False)
     raise RunFailed(
-        words.strip()[:_ERROR_CHARS] or f"The function {function_file(function)!r} says that it failed, and not why.",
-        hint=f"The function says so itself; `prowess traces show {trace[:8]}` has its log.",
+        words.strip()[:_ERROR_CHARS]
+        or f"The function {function_file(function)!r} reported a failure without a reason.",
+        hint=f"The function returned this error. Run `prowess traces show {trace[:8]}` to see its log.",
     )
 
 

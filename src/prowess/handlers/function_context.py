@@ -61,7 +61,8 @@ class RunFiles:
             others = sum(size for names, size in self._sizes.items() if names != place.names)
             if others + len(content) > MAX_OWN_BYTES:
                 raise Refused(
-                    f"A run may have {MAX_OWN_BYTES >> 20} MiB in its own folder.", hint="Write less, or to a root."
+                    f"The run exceeded the limit of {MAX_OWN_BYTES >> 20} MiB in its own folder.",
+                    hint="Write less, or write to a folder declared under `roots`.",
                 )
             place.write(content)
             self._sizes[place.names] = len(content)
@@ -76,7 +77,7 @@ class RunFiles:
 
     def _folders(self) -> SkillFolders:
         if self._is_closed:
-            raise Refused("The run has ended.", hint="Do what is to be done before the function returns.")
+            raise Refused("The run has already ended.", hint="Finish all work before the function returns.")
         if self._own is None:
             self._own = new_folder()
         return SkillFolders(self._roots, own=self._own)
@@ -88,7 +89,7 @@ MAX_FILES = 200
 MAX_LOG_LINES, MAX_LOG_CHARS = 1_000, 64 * 1024
 FETCH_SECONDS = 30.0
 _JSON = "application/json"
-_FULL = "(The log is full.)"
+_FULL = "(Log limit reached.)"
 
 _Access = Literal["read", "written"]
 _T = TypeVar("_T")
@@ -156,7 +157,7 @@ class FunctionContext:
         written, kind = _body(content)
         # `_body` would encode an object as JSON; here the function itself decides how a value is written.
         if content is None or kind == _JSON:
-            raise Invalid("write_file(): content is neither text nor bytes.", hint="Write json.dumps(…) of a value.")
+            raise Invalid("write_file(): content must be text or bytes.", hint="Pass json.dumps(value) instead.")
 
         await self._on_file("written", path, lambda: self._touch("written", self._run_files.write(path, written)))
         return {"bytes": len(written)}
@@ -187,7 +188,7 @@ class FunctionContext:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Refused("The run has ended.", hint="Do what is to be done before the function returns.")
+            raise Refused("The run has already ended.", hint="Finish all work before the function returns.")
 
     async def _sent(self, request: HttpRequest) -> HttpResponse:
         host = parse_target(request.url).shown
@@ -199,7 +200,7 @@ class FunctionContext:
     def _with_hint(self, error: Refused, host: str) -> Refused:
         """Return the refusal with what to do about it."""
         reason = self._grants.denied.get(host, "")
-        line = f'Add to the manifest: hosts: ["{host}"]; whoever decides about the skill sees it.'
+        line = f'Add `hosts: ["{host}"]` to the manifest. Approval requests show it.'
         return Refused(error.message, hint=reason or error.hint or line)
 
     async def _on_file(self, access: _Access, path: str, work: Callable[[], _T]) -> _T:
@@ -219,7 +220,7 @@ class FunctionContext:
         for said in self._call.run.needs.roots:
             name, _ = split_root(said)
             if name in self._grants.denied and is_below(path, name):
-                raise Refused(f"{path!r} is in a folder that was not given.", hint=self._grants.denied[name])
+                raise Refused(f"{path!r} is in a folder that was not granted.", hint=self._grants.denied[name])
 
     def _touch(self, access: _Access, place: FileLocation) -> None:
         """Note a file on the receipt, unless it is in the call's own folder."""
@@ -229,7 +230,7 @@ class FunctionContext:
 
 def _counted(so_far: int, most: int, what: str) -> int:
     if so_far >= most:
-        raise Refused(f"A run may have {most} {what}.", hint="Do less in one run.")
+        raise Refused(f"The run exceeded the limit of {most} {what}.", hint="Do less work per run.")
     return so_far + 1
 
 
@@ -248,7 +249,7 @@ def _bytes(text: Any) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError, ValueError):
-        raise Invalid("What is given as base64 is none.") from None
+        raise Invalid("The value is not valid base64.") from None
 
 
 def _encode(content: bytes) -> JsonObject:

@@ -153,7 +153,9 @@ class HostFunctions:
                 read[place] = await read_answer(reply.text, wanted)
         failed = next((errors for _, errors in read if errors), ())
         if failed:
-            raise output_error(self._call, failed, attempts=2, hint="Ask for less, or use a stronger model.")
+            raise output_error(
+                self._call, failed, attempts=2, hint="Simplify the question, or use a stronger model with `--model`."
+            )
         return [data for data, _ in read]
 
     async def _ask(self, requests: list[Request]) -> list[Reply]:
@@ -171,7 +173,10 @@ class HostFunctions:
     async def run_skill(self, skill_id: str, params: dict[str, Any] | None = None) -> Any:
         """Return the output of another skill."""
         if self._module.run_skill is None:
-            raise Unavailable("Scripts cannot run other skills here.", hint="Run the other skill before this one.")
+            raise Unavailable(
+                "Running other skills from a script is not available here.",
+                hint="Run the other skill first, and pass its output as an input.",
+            )
         depth = _depth.get()
         try:
             check_may_run(self._call.skill, skill_id, self._call.run.trust)
@@ -220,14 +225,17 @@ def check_may_run(skill: Skill, slug: str, trust: Trust) -> None:
     says_nothing = trust == "local" and not skill.allowed_tools
     if not says_nothing and not {"run_skill", "skill_*", tool} & set(skill.allowed_tools):
         raise Refused(
-            f"{skill.slug!r} does not say that it runs other skills, such as {slug[:60]!r}.",
-            hint=f"Add {tool} to its allowed-tools, or run_skill for all of them.",
+            f"{skill.slug!r} may not run the skill {slug[:60]!r}: its allowed-tools do not include it.",
+            hint=f"Add `{tool}` to its allowed-tools, or `run_skill` to allow all skills.",
         )
 
 
 def _check_depth(depth: int, slug: str) -> None:
     if depth >= MAX_SKILL_DEPTH:
-        raise Refused(f"Skills run each other at most {MAX_SKILL_DEPTH} deep.", hint=f"Run {slug[:60]!r} on its own.")
+        raise Refused(
+            f"Nested runs exceeded the limit of {MAX_SKILL_DEPTH} levels.",
+            hint=f"Run it separately: `prowess run {slug[:60]}`.",
+        )
 
 
 def _request(prompt: str, max_tokens: int | None, schema: dict[str, Any] | None) -> Request:

@@ -54,7 +54,10 @@ def read_value(answer: HttpResponse, text: str, wanted: DeclaredResponse) -> Any
     read_as = wanted.read_as or _kind(answer)
     if read_as == "":
         kind = answer.headers.get("content-type", "")[:60]
-        raise OutputInvalid(f"The answer is of the type {kind!r}, which is no text.", hint="Ask for JSON or text.")
+        raise OutputInvalid(
+            f"The response has the type {kind!r}, which is not text.",
+            hint="Request JSON or text, for example with an Accept header.",
+        )
     if not text.strip() and read_as == "json":
         return None
     value = replace_surrogates(text) if read_as == "text" else _json(text)
@@ -81,9 +84,13 @@ def _json(text: str) -> Any:
     try:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise OutputInvalid("The answer is no JSON.", hint="Say `response: {as: text}`, or ask for JSON.") from None
+        raise OutputInvalid(
+            "The response is not valid JSON.", hint="Set `response: {as: text}`, or request JSON."
+        ) from None
     if measure_depth(value, most=MAX_ANSWER_DEPTH) > MAX_ANSWER_DEPTH:
-        raise OutputInvalid(f"The answer nests more than {MAX_ANSWER_DEPTH} deep.", hint="Ask for less of it.")
+        raise OutputInvalid(
+            f"The response is nested more than {MAX_ANSWER_DEPTH} levels deep.", hint="Request less data."
+        )
     return _readable(value)
 
 
@@ -98,13 +105,13 @@ def _readable(value: Any) -> Any:
 
 # `json.loads` accepts NaN and Infinity, which are not JSON.
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON.")
+    raise ValueError(f"{name} is not valid JSON.")
 
 
 def _selected(value: Any, path: str) -> Any:
     found = _at(value, path.split("."))
     if found is _MISSING:
-        raise OutputInvalid(f"The answer has nothing at {path[:80]!r}.", hint="Correct `select` of the response.")
+        raise OutputInvalid(f"The response has no value at {path[:80]!r}.", hint="Fix `select` of the response.")
     return found
 
 
@@ -204,8 +211,8 @@ class HttpCallHandler:
                 return await self._retrying(sending)(self._once, sending)
         except TimeoutError:
             raise TimedOut(
-                f"The request {sending.call.artifact.name!r} had no answer within {seconds:g} seconds.",
-                hint="Try again, or raise its timeout_seconds.",
+                f"The request {sending.call.artifact.name!r} timed out after {seconds:g} seconds.",
+                hint="Try again, or raise its `timeout_seconds`.",
             ) from None
 
     async def _once(self, sending: _Sending) -> HttpResponse:
@@ -239,12 +246,13 @@ def _granted(call: Call, request: DeclaredRequest, grants: Grants) -> dict[str, 
         call.notes.receipt.refuse("env", name)
         if name not in needed:
             raise Refused(
-                f"{call.skill.slug!r} does not declare {name!r} of the environment.",
-                hint=f'Add to the manifest: env: ["{name}"]; whoever decides about the skill sees it.',
+                f"{call.skill.slug!r} does not declare the environment variable {name!r}.",
+                hint=f'Add `env: ["{name}"]` to the manifest. Approval requests show it.',
             )
         raise Refused(
-            f"{name!r} of the environment is not given to {call.skill.slug!r}.",
-            hint=grants.denied.get(name) or f"An administrator allows it: prowess env allow {call.skill.slug} {name}.",
+            f"{call.skill.slug!r} may not read the environment variable {name!r}.",
+            hint=grants.denied.get(name)
+            or f"An administrator can allow it: `prowess env allow {call.skill.slug} {name}`.",
         )
     used = {name: grants.env[name] for name in request.secrets}
     call.add_secrets(used)
@@ -282,7 +290,7 @@ def _status_error(sending: _Sending, answer: HttpResponse) -> ProwessError:
     words = _CONTROL_CHARS.sub(" ", sending.call.notes.raw).strip()[:MAX_ERROR_CHARS]
     told = f"{host} answered {answer.status}{f': {words}' if words else '.'}"
     if answer.status not in BUSY_STATUSES:
-        return RunFailed(told, hint="Correct the inputs, or the request that the skill declares.")
+        return RunFailed(told, hint="Check the inputs and the request that the skill declares.")
     # The header may also have a date, which is ignored.
     asked = answer.headers.get("retry-after", "").strip()
     return TryLater(

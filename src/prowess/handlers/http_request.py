@@ -67,7 +67,7 @@ class RequestFiller:
             filled = _text_of(pieces, self._in_path)
             # `.` and `..` survive percent-encoding: servers and proxies resolve them, and the request would leave its path.
             if any(isinstance(piece, Slot) for piece in pieces) and _DOTS.fullmatch(unquote(filled)):
-                raise Invalid("An input would lead to another path of the host.", hint="Give a value without dots.")
+                raise Invalid("An input would change the path of the request.", hint="Pass a value without dots.")
             segments.append(filled)
         return "/".join(segments)
 
@@ -98,7 +98,7 @@ class RequestFiller:
             return _encoded(value), TEXT_TYPE
         if kind and not _is_json(kind):
             raise Invalid(
-                f"A body of the type {kind[:60]!r} is written as a text.", hint=f"Use {JSON_TYPE} or {FORM_TYPE}."
+                f"A body of the type {kind[:60]!r} must be a string.", hint=f"Use {JSON_TYPE} or {FORM_TYPE}."
             )
         return _encoded(_json(value)), JSON_TYPE
 
@@ -129,7 +129,9 @@ class RequestFiller:
     def _needed(self, slot: Slot) -> Any:
         value = self.env[slot.secret] if slot.secret else slot.value(self.inputs)
         if value is None:
-            raise Invalid(f"The request needs the input {'.'.join(slot.path)[:80]!r}.", hint="Give it a value.")
+            raise Invalid(
+                f"Missing input {'.'.join(slot.path)[:80]!r} for the request.", hint="Pass it with `-i NAME=VALUE`."
+            )
         return value
 
     def _quoted(self, slot: Slot) -> str:
@@ -139,7 +141,10 @@ class RequestFiller:
         text = self._quoted(slot)
         # An empty segment leads to another path, such as `/items/` instead of `/items/ID`.
         if not text:
-            raise Invalid(f"The input {'.'.join(slot.path)[:80]!r} is empty, and stands in the path.", hint="Give it.")
+            raise Invalid(
+                f"The input {'.'.join(slot.path)[:80]!r} is empty, but is part of the path.",
+                hint="Pass a value that is not empty.",
+            )
         return text
 
     def _escaping(self, kind: str, pieces: TextPieces) -> Callable[[Slot], str]:
@@ -147,8 +152,8 @@ class RequestFiller:
         writing = _writing(kind)
         if writing is None and any(isinstance(piece, Slot) for piece in pieces):
             raise Invalid(
-                f"Values are not filled into a text of the type {kind[:60]!r}.",
-                hint="Write a JSON body as an object, whose texts have the places for values.",
+                f"Placeholders are not supported in a body of the type {kind[:60]!r}.",
+                hint="Write the body as a JSON object with placeholders in its strings.",
             )
         return lambda slot: (writing or str)(_scalar(self._needed(slot), str(slot)))
 
@@ -178,7 +183,7 @@ def _scalar(value: Any, where: str) -> str:
         return value
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    raise Invalid(f"The value for {where[:80]} is neither a text nor a number.", hint="Give one value.")
+    raise Invalid(f"The value for {where[:80]} is neither a string nor a number.", hint="Pass a single value.")
 
 
 def _percent(text: str) -> str:
@@ -188,7 +193,7 @@ def _percent(text: str) -> str:
 
 def _form(value: Any) -> str:
     if not isinstance(value, Mapping):
-        raise Invalid("The body of a form is an object.", hint="Give each field a name.")
+        raise Invalid("The body of a form must be an object.", hint="Write it as a mapping from field names to values.")
     pairs: list[str] = []
     for name, inner in cast("Mapping[str, Any]", value).items():
         items = cast("list[Any]", inner) if isinstance(inner, list) else [inner]
@@ -204,7 +209,9 @@ def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"The body is no JSON: {error}.", hint="Give plain values.") from None
+        raise Invalid(
+            f"The body is not valid JSON: {error}.", hint="Use only strings, numbers, booleans, lists and objects."
+        ) from None
 
 
 def _encoded(text: str) -> bytes:

@@ -19,7 +19,7 @@ from prowess.skill.kinds import JsonGeneration, JsonObject, Kind, PromptTemplate
 from prowess.skill.schema import Schema, compile_schema
 from prowess.threads import offload
 
-_HINT = "Say in the prompt what is wanted, loosen the schema, or use a stronger model."
+_HINT = "Describe the expected output in the prompt, relax the schema, or use a stronger model with `--model`."
 _TOLD = 3
 
 
@@ -116,8 +116,8 @@ def _output_schema(call: Call, artifact: JsonGeneration, prompt: Prompt) -> Json
         if schema is not None:
             return schema
     raise Invalid(
-        f"The generation {artifact.name!r} has no output schema to be held to.",
-        hint="Add output_schema to the artifact, to its prompt or to the skill.",
+        f"The generation {artifact.name!r} has no output schema.",
+        hint="Add `output_schema` to the artifact, its prompt or the skill.",
     )
 
 

@@ -15,7 +15,7 @@ from prowess.run.schema_checks import check_inputs
 from prowess.skill.kinds import Kind, PromptTemplate
 from prowess.skill.schema import Schema, compile_schema
 
-_HINT = "Say in the template what is wanted, or use json_generation, which tries once more with the errors."
+_HINT = "Describe the expected output in the template, or use json_generation, which retries with the errors."
 
 
 class PromptTemplateHandler:

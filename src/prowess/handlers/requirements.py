@@ -116,20 +116,20 @@ def explain_missing_import(error: ScriptError, skill: Skill, needs: Needs) -> st
     module = found[1].partition(".")[0]
     # The module is a file of the skill itself, which the sandbox does not see.
     if any(entry.path in {f"{module}.py", f"{module}/__init__.py"} for entry in skill.manifest):
-        return f"A function is one file: put what it needs of {module}.py into it."
+        return f"A function is a single file. Move the code that it needs from {module}.py into it."
     if module in sys.stdlib_module_names:
         return _explain_missing_module(module, needs)
     package = PACKAGE_NAMES.get(module, module)
     if needs.runtime != "native" and _is_declared(package, needs):
         return (
-            f"The package {package!r} is installed only for the native runtime: add `runtime: native` to the manifest."
+            f"The package {package!r} is only installed for the native runtime. Add `runtime: native` to the manifest."
         )
     declared = ", ".join(f'"{one}"' for one in dict.fromkeys((*needs.requirements, package)))
     lines = f"`requirements: [{declared}]`"
     if needs.runtime != "native":
         lines = f"`runtime: native` and {lines}"
-    instead = ", or use ctx.fetch, which needs neither" if module in _FETCHING else ""
-    return f"The package {package!r} is missing: add {lines} to the manifest{instead}."
+    instead = ", or use ctx.fetch instead" if module in _FETCHING else ""
+    return f"The package {package!r} is not installed. Add {lines} to the manifest{instead}."
 
 
 def _is_declared(package: str, needs: Needs) -> bool:
@@ -139,7 +139,9 @@ def _is_declared(package: str, needs: Needs) -> bool:
 
 
 def _explain_missing_module(module: str, needs: Needs) -> str:
-    instead = "use ctx.fetch instead" if module in _NETWORK else "do without it"
+    instead = "use ctx.fetch instead" if module in _NETWORK else "remove the import"
     if needs.runtime == "native":
-        return f"The module {module!r} cannot be used here: {instead}."
-    return f"The module {module!r} is not in the sandbox: {instead}, or add `runtime: native` to the manifest."
+        return f"The module {module!r} is not available here: {instead}."
+    return (
+        f"The module {module!r} is not available in the sandbox: {instead}, or add `runtime: native` to the manifest."
+    )

@@ -52,9 +52,9 @@ class GenerationResult:
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
-            raise ValueError(f"A generation has at least one attempt, not {self.attempts}.")
+            raise ValueError(f"attempts must be at least 1, not {self.attempts}.")
         if self.validation_errors and self.data is not None:
-            raise ValueError("A generation that failed has no data.")
+            raise ValueError("A failed generation cannot have data.")
 
     @property
     def success(self) -> bool:
@@ -91,9 +91,9 @@ class CriterionResult:
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
-            raise ValueError(f"A verdict is one of {', '.join(VERDICTS)}, not {self.verdict!r}.")
+            raise ValueError(f"Invalid verdict {self.verdict!r}. Use one of: {', '.join(VERDICTS)}.")
         if not (math.isfinite(self.confidence) and 0 <= self.confidence <= 1):
-            raise ValueError(f"A confidence lies between 0 and 1; this one is {self.confidence}.")
+            raise ValueError(f"Invalid confidence {self.confidence}. Use a number from 0 to 1.")
 
     def as_json(self) -> JsonObject:
         """Return the result under the names that AgentLayerRules uses."""
@@ -128,7 +128,7 @@ class ReviewResult:
     def __post_init__(self) -> None:
         judged = [result.criterion_id for result in self.criteria_results]
         if judged != [criterion.id for criterion in self.rubric.criteria]:
-            raise ValueError("A review has one result for each criterion of its rubric, in its order.")
+            raise ValueError("A review needs one result for each criterion of its rubric, in the same order.")
 
     @property
     def score(self) -> float:
@@ -162,7 +162,7 @@ class ReviewResult:
         failed = [_describe("Not met", result) for result in self.criteria_results if result.verdict == "fail"]
         if failed or self.indeterminate or self.passed:
             return failed
-        return [f"Not met: the score {self.score:g} does not reach the pass threshold {self.threshold:g}."]
+        return [f"Not met: the score {self.score:g} is below the pass threshold {self.threshold:g}."]
 
     @property
     def indeterminate(self) -> list[str]:

@@ -44,10 +44,13 @@ def find_asset(inputs: Mapping[str, Any], handed_on: Collection[str] = ()) -> Ju
     # Data is judged as JSON, and quotes of it are found in that form.
     text = value if isinstance(value, str) else _to_json(value)
     if not inputs or not text.strip():
-        raise Invalid("There is nothing to judge.", hint="Give the input `asset`: a text, or any JSON.")
+        raise Invalid(
+            "Nothing to review: no asset was passed.",
+            hint="Pass the input `asset`: text or JSON, for example `-i asset=TEXT`.",
+        )
     if len(text) > MAX_ASSET_CHARS:
-        message = f"The asset has {len(text):,} characters; a review takes at most {MAX_ASSET_CHARS:,}."
-        raise Invalid(message, hint="Judge it part by part.")
+        message = f"The asset has {len(text):,} characters, more than the limit of {MAX_ASSET_CHARS:,}."
+        raise Invalid(message, hint="Split the asset and review each part.")
     return JudgedText(text=text)
 
 
@@ -56,7 +59,7 @@ def _to_json(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError as error:
-        raise Invalid("The asset nests too deep to be judged.", hint="Judge it part by part.") from error
+        raise Invalid("The asset is nested too deeply.", hint="Split the asset and review each part.") from error
     if len(text) > _LONGEST_INDENTED or measure_depth(value, most=_DEEPEST_INDENTED) > _DEEPEST_INDENTED:
         return text
     return json.dumps(value, ensure_ascii=False, indent=2)
@@ -85,7 +88,7 @@ Judge each criterion on its own, by its pass condition and its fail condition:
 - `verdict`: `pass` only where the pass condition is met, `fail` where the fail condition is, and `indeterminate` where the \
 asset does not let you tell.
 - `confidence`: how sure you are, from 0 to 1.
-- `suggested_fix`: what would mend a failure, in one sentence; empty where nothing has to be mended.
+- `suggested_fix`: how to fix a failure, in one sentence; empty if there is nothing to fix.
 
 Answer with one JSON object and nothing else, with one result for each criterion:
 {"results": [{"criterion_id": …, "reasoning": …, "evidence": […], "verdict": …, "confidence": …, "suggested_fix": …}]}"""
@@ -159,7 +162,7 @@ def read_verdicts(
     """
     entries = _entries(text, {"results", "details"} if detailed else {"results"})
     if entries is None:
-        return [undecided_result(one, "The model gave no answer in the form that is asked for.") for one in criteria]
+        return [undecided_result(one, "The model did not answer in the requested format.") for one in criteria]
     return [_result(one, [entry for entry in entries if _id_of(entry) == one.id], asset) for one in criteria]
 
 
@@ -195,15 +198,15 @@ def _id_of(entry: Any) -> Any:
 
 def _result(criterion: Criterion, entries: Sequence[JsonObject], asset: JudgedText) -> CriterionResult:
     if not entries:
-        return undecided_result(criterion, "The model gave no verdict on it.")
+        return undecided_result(criterion, "The model gave no verdict.")
     # The asset may have talked the model into a second verdict; choosing one would be guessing.
     if len(entries) > 1:
-        return undecided_result(criterion, f"The model gave {len(entries)} verdicts on it.")
+        return undecided_result(criterion, f"The model gave {len(entries)} verdicts.")
     entry = entries[0]
     if not _is_well_formed(entry):
-        return undecided_result(criterion, "The model's verdict on it is not in the form that is asked for.")
+        return undecided_result(criterion, "The model's verdict is not in the requested format.")
     if asset.holds(entry, entry["reasoning"]):
-        return undecided_result(criterion, "The model gave a piece of the asset as its verdict.")
+        return undecided_result(criterion, "The model copied its verdict from the asset.")
     return CriterionResult(
         criterion_id=criterion.id,
         criterion_name=criterion.name,
@@ -335,7 +338,7 @@ def _results(
     criteria: Sequence[Criterion], reply: Reply | ProwessError, asset: JudgedText, detailed: bool
 ) -> list[CriterionResult]:
     if isinstance(reply, ProwessError):
-        return [undecided_result(criterion, f"It could not be asked: {reply.message}") for criterion in criteria]
+        return [undecided_result(criterion, f"The model request failed: {reply.message}") for criterion in criteria]
     return read_verdicts(reply.text, criteria, asset, detailed=detailed)
 
 
@@ -358,5 +361,5 @@ def _format_result(result: ReviewResult) -> str:
     count = sum(one.verdict == "pass" for one in result.criteria_results)
     verdict = "Passed" if result.passed else "Not passed"
     head = f"{verdict}: {count} of {len(result.criteria_results)} criteria, score {result.score:.2f}."
-    lines = [*result.issues, *result.indeterminate, *(f"To mend: {fix}" for fix in result.suggested_fixes)]
+    lines = [*result.issues, *result.indeterminate, *(f"Fix: {fix}" for fix in result.suggested_fixes)]
     return "\n".join([head, *(f"- {line}" for line in lines)])

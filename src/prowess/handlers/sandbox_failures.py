@@ -33,32 +33,32 @@ def _raised(label: CodeLabel, error: ScriptError) -> RunFailed:
     at = f"line {error.line} of " if error.line else ""
     what = f"{error.type}: {error.message}" if error.message else error.type
     noun = label.called.partition(" '")[0]
-    return RunFailed(f"In {at}{label.called}: {what}", hint=f"Correct {noun}, or the inputs that it was given.")
+    return RunFailed(f"In {at}{label.called}: {what}", hint=f"Fix {noun} or its inputs.")
 
 
 def _describe_limit(label: CodeLabel, ran: ScriptOutcome, limits: SandboxLimits) -> tuple[str, str]:
     """Return the limit that it hit, and what to do about it."""
-    less = "Do less in one run, or in smaller steps."
+    less = "Do less work per run."
     table: dict[EndReason, tuple[str, str]] = {
-        "fuel": (f"took more than the {limits.fuel:,} instructions that a run may take", less),
-        "time": (f"took more than the {limits.seconds:g} s that a run may compute", less),
-        "memory": (f"needed more than the {limits.memory_bytes >> 20} MiB of memory that a run may use", less),
-        "stack": ("nested deeper than the interpreter can", "Use a loop in the place of recursion."),
+        "fuel": (f"exceeded the limit of {limits.fuel:,} instructions", less),
+        "time": (f"exceeded the time limit of {limits.seconds:g} s", less),
+        "memory": (f"exceeded the memory limit of {limits.memory_bytes >> 20} MiB", less),
+        "stack": ("exceeded the recursion limit", "Use a loop instead of recursion."),
         "output": (
-            f"printed more than {limits.output_chars:,} characters",
-            f"{label.give} what counts, and print less.",
+            f"exceeded the output limit of {limits.output_chars:,} characters",
+            f"{label.give} only the result, and print less.",
         ),
         "result": (
-            f"{label.gave} what cannot be taken{_why(ran)}",
+            f"{label.gave} an invalid result{_why(ran)}",
             f"{label.give} plain JSON of at most {limits.result_bytes:,} bytes.",
         ),
         "calls": (
-            f"called its host more than {limits.calls:,} times, or for more than {limits.traffic_bytes >> 20} MiB",
-            "Use the functions that take several at once.",
+            f"exceeded the limit of {limits.calls:,} host calls or {limits.traffic_bytes >> 20} MiB of traffic",
+            "Use the functions that take several items at once.",
         ),
-        "forbidden": (f"tried what no script may{_why(ran)}", "A script has no files, no network and no processes."),
+        "forbidden": (f"tried a forbidden operation{_why(ran)}", "Scripts cannot use files, the network or processes."),
     }
-    return table.get(ran.ended, (f"made the interpreter give up{_why(ran)}", "Correct it."))
+    return table.get(ran.ended, (f"crashed the interpreter{_why(ran)}", "Fix the code."))
 
 
 def _why(ran: ScriptOutcome) -> str:

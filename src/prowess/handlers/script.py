@@ -90,10 +90,10 @@ def find_interpreter(path: str, content: bytes) -> tuple[str, ...]:
         return (*PYTHON_COMMAND, *options)
     if name in INTERPRETERS:
         return (name, *options)
-    told = f"names {name[:40]!r}, which runs no script here" if name else "does not say what runs it"
+    told = f"names the unsupported interpreter {name[:40]!r}" if name else "does not name an interpreter"
     raise Invalid(
         f"The script {path!r} {told}.",
-        hint=f"Let its first line be #!/usr/bin/env with one of: python3, {', '.join(INTERPRETERS)}.",
+        hint=f"Start it with `#!/usr/bin/env` and one of: python3, {', '.join(INTERPRETERS)}.",
     )
 
 
@@ -118,7 +118,7 @@ def _hint_for_import(call: Call, message: str) -> str:
     if found is None or found[1] in sys.stdlib_module_names:
         return ""
     needed = (*call.run.needs.requirements, PACKAGE_NAMES.get(found[1], found[1]))
-    return f"The package {needed[-1]!r} is missing: add `requirements: {json.dumps(needed)}` to the manifest."
+    return f"The package {needed[-1]!r} is not installed. Add `requirements: {json.dumps(needed)}` to the manifest."
 
 
 def _args(given: Any) -> list[str]:
@@ -127,7 +127,8 @@ def _args(given: Any) -> list[str]:
     args = cast("list[Any]", given) if isinstance(given, list) else []
     if not isinstance(given, list) or len(args) > MAX_ARGS or not all(_is_plain(one) for one in args):
         raise Invalid(
-            f"`args` is not a list of at most {MAX_ARGS:,} texts and numbers.", hint='Give for example ["--all", "3"].'
+            f"`args` must be a list of at most {MAX_ARGS:,} strings and numbers.",
+            hint='For example `-i \'args:=["--all", "3"]\'`.',
         )
     return [one if isinstance(one, str) else str(one) for one in args]
 
@@ -138,5 +139,5 @@ def _is_plain(value: Any) -> bool:
 
 def _stdin(given: Any) -> str:
     if given is not None and not isinstance(given, str):
-        raise Invalid("`stdin` is not a text.", hint="Write json.dumps(…) of a value.")
+        raise Invalid("`stdin` must be a string.", hint="Pass a string, for example the JSON text of a value.")
     return given or ""

@@ -44,8 +44,8 @@ class FileHandler:
         text, problems = decode_text(await self._read_file(call.skill, artifact.path))
         if any(problem.code == "nul-character" for problem in problems):
             raise Invalid(
-                f"{artifact.path!r} of {call.skill.slug!r} is not text.",
-                hint="Run an artifact that is text; this one can be read as a file.",
+                f"{artifact.path!r} of {call.skill.slug!r} is a binary file.",
+                hint=f"Run a text artifact instead: `prowess show {call.skill.slug}` lists them.",
             )
         return Output(kind=self.kind, text=text)
 

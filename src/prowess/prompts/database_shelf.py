@@ -48,7 +48,7 @@ def entry_from_row(kind: EntryKind, row: RegistryRow, location: str) -> Registry
     """Return a row as an entry."""
     name = f"{row.entry_id}@{row.version}.json"
     if not row.intact:
-        message = f"The {kind} {name.removesuffix('.json')[:200]!r} in {location} was changed outside Prowess."
+        message = f"The {kind} {name.removesuffix('.json')[:200]!r} in {location} was modified outside Prowess."
         hint = f"Remove it with `prowess {kind}s remove` and add it again, or restore the database from a backup."
         return failed_entry(
             kind, name, [error("registry-changed", message, hint)], origin=DATABASE_ORIGIN, location=location
@@ -75,8 +75,8 @@ class RegistryWriter:
             raise unusable_entry(entry)
         if not is_semver(entry.version):
             raise Invalid(
-                f"The {entry.kind} {entry.id!r} has no semantic version, so it cannot be kept for good.",
-                hint=f"Set version in it, or call its file {entry.id}@1.0.0 and its ending.",
+                f"The {entry.kind} {entry.id!r} has no semantic version, so it cannot be stored.",
+                hint=f"Set `version` in the file, or put the version into its name, for example {entry.id}@1.0.0.json.",
             )
         content = _content(entry)
         with self._records().write() as connection:
@@ -88,8 +88,8 @@ class RegistryWriter:
             raise refused
         if outcome == "conflict":
             raise Conflict(
-                f"The {entry.kind} {entry.label!r} is kept already, and it is another one.",
-                hint="A version never changes: give this one a higher version.",
+                f"The {entry.kind} {entry.label!r} already exists with different content.",
+                hint="Versions are immutable. Use a higher version.",
             )
         return outcome == "added"
 
@@ -107,8 +107,8 @@ class RegistryWriter:
             raise refused
         if not gone:
             raise NotFound(
-                f"The database keeps no {kind} {entry.label!r}.",
-                hint=f"`prowess {kind}s list` shows what there is; what lies in a folder is removed there.",
+                f"The {kind} {entry.label!r} is not in the database.",
+                hint=f"Run `prowess {kind}s list` to see where it is. Delete the file of one that is in a folder.",
             )
 
 
@@ -137,7 +137,10 @@ def _refusal(
 ) -> Refused | None:
     """Return why the actor may not do this; None for a person with permission."""
     if not actor.is_person:
-        return Refused(f"An agent does not change the registry of {entry.kind}s.", hint="Ask a person to do this.")
+        return Refused(
+            f"Agents may not change the registry of {entry.kind}s.",
+            hint=f"Ask the user to run `prowess {entry.kind}s`.",
+        )
     subject = Subject(slug=entry.id, digest=_digest(content), source="user", source_type="manual")
     ruling = judge(actor, action, subject, read_policy(connection, actor.organization))
     return None if ruling.answer == "allow" else Refused(ruling.reason, hint=ruling.hint)

@@ -84,7 +84,7 @@ class FolderShelf:
                 # A workspace may come from anyone, so a shelf has limits as a skill does.
                 count, size = count + 1, size + file.stamp[2]
                 if count > self._limits.files or size > self._limits.skill_bytes:
-                    yield self._failed(kind, location, "has more files or bytes than are read; the rest is left aside")
+                    yield self._failed(kind, location, "exceeds the limit of files or bytes; the rest is ignored")
                     return
                 yield self._entry(kind, file, known, fresh)
         finally:
@@ -152,7 +152,7 @@ class FolderShelf:
     def _failed(self, kind: EntryKind, location: str, why: str, problem: Problem | None = None) -> RegistryEntry:
         shown = _shown(location)
         name = shown.rpartition("/")[2]
-        told = problem or _unreadable(f"{shown!r} {why}.", "Check what it is, and its permissions.", name)
+        told = problem or _unreadable(f"{shown!r} {why}.", "Check the file type and its permissions.", name)
         return failed_entry(kind, name, [told], origin=self._origin, location=shown)
 
 
@@ -164,8 +164,8 @@ def _each_once(entries: Sequence[RegistryEntry]) -> Iterator[RegistryEntry]:
         if other is entry:
             yield entry
         else:
-            message = f"{entry.location} holds {entry.label!r}, as {other.location} does; that one counts."
-            twice = error("registry-duplicate", message, "Give it another id or version.", field=entry.location)
+            message = f"{entry.location} is ignored: {other.location} already defines {entry.label!r}."
+            twice = error("registry-duplicate", message, "Change its id or version.", field=entry.location)
             yield replace(entry, value=None, problems=(*entry.problems, twice))
 
 
@@ -192,9 +192,12 @@ def read_entry_files(
         if path.is_dir():
             yield from FolderShelf(path.resolve(), {kind: [""]}, origin=FILE_ORIGIN, limits=limits).entries(kind, "")
         elif not path.exists():
-            raise NotFound(f"There is nothing at {str(path)!r}.", hint="Check the path.")
+            raise NotFound(
+                f"{str(path)!r} does not exist or contains no {kind}s.",
+                hint=f"Check the path, or run `prowess {kind}s list`.",
+            )
         elif not is_entry_name(kind, path.name):
-            raise Invalid(f"{str(path)!r} is no {kind} by its name.", hint=_HINTS[kind])
+            raise Invalid(f"{str(path)!r} does not have a file name of a {kind}.", hint=_HINTS[kind])
         else:
             yield _read(kind, path, limits)
 
@@ -211,6 +214,6 @@ def _read(kind: EntryKind, path: Path, limits: Limits) -> RegistryEntry:
 
 
 _HINTS: dict[EntryKind, str] = {
-    "prompt": "Prompts are .json, .yaml, .mustache or .j2 files.",
-    "rubric": "Rubrics are .json or .yaml files.",
+    "prompt": "Use a .json, .yaml, .mustache or .j2 file.",
+    "rubric": "Use a .json or .yaml file.",
 }

@@ -130,7 +130,9 @@ DEFAULT_VARIANT = "default"
 def choose_variant(candidates: Sequence[Artifact], family: str) -> Artifact:
     """Return the candidate for the family, else the default one, else the first; ties go to the lowest ordinal."""
     if not candidates:
-        raise NotFound("There is no variant to choose from.", hint="Name an artifact that the skill has.")
+        raise NotFound(
+            "The artifact has no variants.", hint="Run `prowess show SLUG` to list the artifacts of a skill."
+        )
     ordered = sorted(candidates, key=lambda artifact: artifact.ordinal)
     exact = [artifact for artifact in ordered if _family(artifact) == family.casefold()]
     default = [artifact for artifact in ordered if _family(artifact) == DEFAULT_VARIANT]

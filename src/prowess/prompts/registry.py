@@ -51,7 +51,7 @@ def check_used(value: Prompt | Rubric, admitted: Sequence[UsedEntry] | None) -> 
         return
     if entry_digest(value) not in {entry.digest for entry in admitted}:
         raise Conflict(
-            f"{value.label!r} was changed after this run was allowed, so it is not used.", hint="Run the skill again."
+            f"{value.label!r} changed after this run was approved, so it is not used.", hint="Run the skill again."
         )
 
 
@@ -225,15 +225,17 @@ class Registry:
     ) -> NotFound:
         if there:
             versions = sorted({entry.version for entry in there}, key=version_key, reverse=True)
-            shown = ", ".join(one or "one without a version" for one in versions[:_VERSIONS])
-            return NotFound(f"There is no version {version!r} of the {kind} {id!r}.", hint=f"There is: {shown}.")
+            shown = ", ".join(one or "unversioned" for one in versions[:_VERSIONS])
+            return NotFound(
+                f"Version {version!r} of the {kind} {id!r} not found.", hint=f"Available versions: {shown}."
+            )
         ids = sorted({_global_name(entry) for entry in self._all(kind, organization) if entry.value is not None})
         same = [one for one in ids if one.rpartition("/")[2] == id]
         if same:
-            hint = f"A skill has it: {', '.join(same[:_NEAR])}."
-            return NotFound(f"There is no {kind} {id[:200]!r} but in a skill.", hint=hint)
-        hint = did_you_mean(id, ids) or f"Put it into {kind}s/, or add it to the registry: `prowess {kind}s`."
-        return NotFound(f"There is no {kind} {id[:200]!r}.", hint=hint)
+            hint = f"Use its full name: {', '.join(same[:_NEAR])}."
+            return NotFound(f"The {kind} {id[:200]!r} exists only in a skill.", hint=hint)
+        hint = did_you_mean(id, ids) or f"Add it with `prowess {kind}s add FILE`, or put it into {kind}s/."
+        return NotFound(f"{kind.capitalize()} {id[:200]!r} not found.", hint=hint)
 
 
 def _choose(entries: Sequence[RegistryEntry], version: str | None) -> RegistryEntry | None:

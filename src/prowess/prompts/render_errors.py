@@ -12,10 +12,10 @@ from prowess.skill.template import TemplateSyntax, find_variables, syntax_error,
 from prowess.skill.text.hidden import quote_source
 
 RENDER_CODES: dict[str, str] = {
-    "template-include": "A template asks for another template, and there is none to be had.",
-    "template-undefined": "A template uses something that is not among its inputs.",
+    "template-include": "A template includes another template, which is not supported.",
+    "template-undefined": "A template uses a name that is not one of its inputs.",
     "template-unknown": "A template uses a filter, test, function or method that is unknown.",
-    "template-value": "A template does something with an input that cannot be done with it.",
+    "template-value": "A template uses an input in a way that its type does not support.",
     "template-values": "The inputs of a template are not plain JSON, or are too large.",
 }
 
@@ -62,56 +62,56 @@ class RenderFault:
         try:
             names = sorted(find_variables(self.template, self.syntax))
         except Invalid:
-            return "Pass every input that the template names."
+            return "Pass every input that the template uses."
         listed = ", ".join(quote_source(name) for name in names[:_LISTED]) + " …" * (len(names) > _LISTED)
-        return f"The template takes {listed or 'no inputs'}."
+        return f"The template uses {listed or 'no inputs'}."
 
 
 def _syntax(found: RenderFault) -> ProwessError:
-    return syntax_error(found.detail.rstrip(".") or "it is not a template", found.line)
+    return syntax_error(found.detail.rstrip(".") or "the syntax is not valid", found.line)
 
 
 def _deep(_found: RenderFault) -> ProwessError:
-    return syntax_error("it nests too deep")
+    return syntax_error("it is nested too deeply")
 
 
 def _undefined(found: RenderFault) -> ProwessError:
-    what = quote_source(found.what) if found.what else "something"
-    message = f"The template uses {what}{found.where}, which is not among its inputs."
+    what = quote_source(found.what) if found.what else "a name"
+    message = f"The template uses {what}{found.where}, which is not one of its inputs."
     return template_error("template-undefined", message, found.takes, found.line)
 
 
 def _include(found: RenderFault) -> ProwessError:
-    message = f"The template asks for another template{found.where}; there is none."
-    return template_error("template-include", message, "Write its text into this one.", found.line)
+    message = f"The template includes another template{found.where}, which is not supported."
+    return template_error("template-include", message, "Copy its text into this template.", found.line)
 
 
 def _unknown(found: RenderFault) -> ProwessError:
-    message = f"The template uses something unknown{found.where}: {found.detail}."
-    return template_error("template-unknown", message, "docs/templates.md has what a template may use.", found.line)
+    message = f"Unknown filter, test, function or method{found.where}: {found.detail}."
+    return template_error("template-unknown", message, "See docs/templates.md for the supported features.", found.line)
 
 
 def _value(found: RenderFault) -> ProwessError:
-    what = f"do {quote_source(found.what)}" if found.what else "be rendered"
-    message = f"The template cannot {what}{found.where} with the inputs that it got."
-    return template_error(
-        "template-value", message, f"Check what kind of value each input is. {found.takes}", found.line
-    )
+    what = f"evaluate {quote_source(found.what)}" if found.what else "be rendered"
+    message = f"The template cannot {what}{found.where} with these inputs."
+    return template_error("template-value", message, f"Check the types of the inputs. {found.takes}", found.line)
 
 
 def _method(found: RenderFault) -> ProwessError:
-    message = "The template calls a method of an input that does not work as it is called."
+    message = "The template calls a method of an input with the wrong arguments."
     return template_error("template-value", message, f"Use filters instead of methods. {found.takes}")
 
 
 def _printed(_found: RenderFault) -> ProwessError:
-    message = "The template prints a method of an object or list, as `order.items` does where there is no such key."
-    return template_error("template-undefined", message, "Pass the key, or name another one.")
+    message = "The template prints a method of an object or list, for example `order.items` without a key `items`."
+    return template_error("template-undefined", message, "Pass the key, or use another name in the template.")
 
 
 def _steps(found: RenderFault) -> ProwessError:
     most = found.limits.steps
-    return RunFailed(f"Rendering the template takes more than {most:,} steps.", hint="Repeat less in the template.")
+    return RunFailed(
+        f"Rendering the template exceeded the limit of {most:,} steps.", hint="Use fewer loops in the template."
+    )
 
 
 def _memory(found: RenderFault) -> ProwessError:
@@ -119,8 +119,8 @@ def _memory(found: RenderFault) -> ProwessError:
 
 
 def _output(found: RenderFault) -> ProwessError:
-    message = f"The template makes more than the {found.limits.output_bytes:,} bytes of text that it may."
-    return RunFailed(message, hint="Repeat less in the template, or pass smaller inputs.")
+    message = f"The rendered text exceeds the limit of {found.limits.output_bytes:,} bytes."
+    return RunFailed(message, hint="Use fewer loops in the template, or pass smaller inputs.")
 
 
 _ERRORS: dict[str, Callable[[RenderFault], ProwessError]] = {

@@ -21,7 +21,7 @@ _SMALL = 100_000
 """About as many characters as are encoded in a millisecond."""
 _TEXT = frozenset({str})
 _SCALARS = frozenset({int, float, bool, type(None)})
-_HINT = "Pass texts, numbers, booleans, null, and lists and objects of these, with texts as keys."
+_HINT = "Use only strings, numbers, booleans, null, lists and objects with string keys."
 
 
 def encode_request(
@@ -76,11 +76,11 @@ def _check_values(values: dict[str, Any], limits: RenderLimits) -> None:
     while waiting:
         value, name, depth = waiting.pop()
         if depth > limits.depth:
-            raise _not_json(name, f"nests deeper than {limits.depth} levels")
+            raise _not_json(name, f"is nested more than {limits.depth} levels deep")
         if value is None or isinstance(value, int | float):
             continue
         if not isinstance(value, str | list | tuple | dict):
-            raise _not_json(name, f"is or holds a {type(value).__name__}")
+            raise _not_json(name, f"contains a {type(value).__name__}")
         inner = cast("str | list[Any] | dict[Any, Any]", value)
         room -= len(inner) * (1 if isinstance(inner, str) else 2) + 2  # its JSON has at least this size
         if room < 0:
@@ -114,8 +114,8 @@ def _not_json(name: str, reason: str) -> Invalid:
 
 
 def _too_large(limits: RenderLimits, size: str) -> Invalid:
-    message = f"The inputs of a template may have {limits.values_bytes:,} bytes as JSON; these have {size}."
-    return template_error("template-values", message, "Pass less, or split the work.")
+    message = f"The inputs of the template have {size} as JSON, more than the limit of {limits.values_bytes:,} bytes."
+    return template_error("template-values", message, "Pass smaller inputs, or split the work.")
 
 
 class Renderer(Protocol):
@@ -190,7 +190,7 @@ class WorkerRenderer:
             else:
                 self._idle.put(worker, most=self._limits.workers)
             return answer
-        raise Unavailable("The workers that render templates are ended before they answer.", hint="Try again.")
+        raise Unavailable("The template worker was killed before it answered.", hint="Try again.")
 
 
 class _IdleWorkers:

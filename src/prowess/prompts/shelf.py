@@ -23,12 +23,12 @@ from prowess.skill.semver import is_semver
 from prowess.skill.template import find_variables
 
 REGISTRY_CODES = {
-    "registry-id": "An entry has an id by which nothing can name it.",
-    "registry-version": "An entry has no version, or one that is not a semantic version.",
-    "registry-duplicate": "Two files of one place hold the same version of the same entry; the first counts.",
-    "registry-schema": "A schema of an entry cannot be used.",
-    "registry-changed": "The row of an entry in the database was changed by something other than Prowess; it is not used.",
-    "registry-unreadable": "A file or folder of a registry cannot be read, or is a link, and is not followed.",
+    "registry-id": "The id of an entry is not valid.",
+    "registry-version": "An entry has no semantic version.",
+    "registry-duplicate": "Two files in the same place define the same version of an entry; the first one is used.",
+    "registry-schema": "The schema of an entry is not valid.",
+    "registry-changed": "The database row of an entry was modified outside Prowess; it is not used.",
+    "registry-unreadable": "A file or folder of a registry is unreadable or a link, so it is skipped.",
 }
 
 
@@ -141,8 +141,15 @@ def check_prompt(path: str, document: JsonObject, problems: list[Problem]) -> No
     settings = prompt_settings(path, document, problems)
     syntax = document.get("syntax", "mustache")
     if syntax not in SYNTAXES:
-        message = f"{path} has the syntax {str(syntax)[:40]!r}; it must be one of {', '.join(SYNTAXES)}."
-        problems.append(error("prompt-invalid", message, "Set syntax, or leave it out for mustache.", field=path))
+        message = f"{path} has the unknown syntax {str(syntax)[:40]!r}."
+        problems.append(
+            error(
+                "prompt-invalid",
+                message,
+                f"Set `syntax` to one of {', '.join(SYNTAXES)}, or remove it to use mustache.",
+                field=path,
+            )
+        )
     elif settings:
         _check_template(path, document, syntax, problems)
     _check_schema(path, document, "vars_schema", problems)
@@ -159,8 +166,10 @@ def _check_template(path: str, document: JsonObject, syntax: Syntax, problems: l
     declared = cast("JsonObject", schema).get("properties") if isinstance(schema, dict) else None
     if isinstance(declared, dict):
         for name in sorted(used - cast("JsonObject", declared).keys())[:_SHOWN]:
-            message = f"{path} uses {name!r}, which its vars_schema does not have."
-            problems.append(warning("template-undeclared", message, "Add it, or mend its name.", field=path))
+            message = f"{path} uses {name!r}, which its vars_schema does not declare."
+            problems.append(
+                warning("template-undeclared", message, "Add it to vars_schema, or fix its name.", field=path)
+            )
 
 
 def _check_schema(path: str, document: JsonObject, field: str, problems: list[Problem]) -> None:
@@ -170,7 +179,7 @@ def _check_schema(path: str, document: JsonObject, field: str, problems: list[Pr
     try:
         compile_schema(schema)
     except Invalid as fault:
-        message = f"{path} has a {field} that cannot be used: {fault.message}"
+        message = f"{path} has an invalid {field}: {fault.message}"
         problems.append(error("registry-schema", message, fault.hint, field=path))
         return
     if not isinstance(schema, dict):
@@ -189,8 +198,12 @@ def _document(kind: EntryKind, name: str, data: bytes, problems: list[Problem], 
     parsed = parse_file(name, data, limits)
     problems += parsed.problems
     if parsed.object is None and not parsed.problems:
-        hint = "Write the fields of one prompt." if kind == "prompt" else "Write rubric_id and criteria."
-        problems.append(error(f"{kind}-invalid", f"{name} is not an object.", hint, field=name))
+        hint = (
+            "Write a mapping with the fields of one prompt."
+            if kind == "prompt"
+            else "Write a mapping with rubric_id and criteria."
+        )
+        problems.append(error(f"{kind}-invalid", f"{name} is not a mapping.", hint, field=name))
     return parsed.object
 
 
@@ -199,7 +212,7 @@ def _template(name: str, data: bytes, syntax: Syntax, problems: list[Problem]) -
         return {"template": data.decode("utf-8-sig"), "syntax": syntax}
     except UnicodeDecodeError as fault:
         message = f"{name} is not UTF-8 text (byte {fault.start + 1})."
-        problems.append(error("prompt-invalid", message, "Save it as UTF-8.", field=name))
+        problems.append(error("prompt-invalid", message, "Save the file as UTF-8.", field=name))
         return None
 
 
@@ -209,21 +222,21 @@ def _identity(kind: EntryKind, name: str, document: JsonObject, problems: list[P
     entry_id = plain_text(stated) or by_name
     # `@` separates the version and `/` the skill, so an id has neither.
     if not _ID.fullmatch(entry_id):
-        message = f"{name} has the id {entry_id[:80]!r}, by which nothing can name it."
-        hint = "Use letters, digits, '_', '-', '.' and ':', 128 at the most."
+        message = f"{name} has the invalid id {entry_id[:80]!r}."
+        hint = "Use up to 128 letters, digits, '_', '-', '.' and ':'."
         problems.append(error("registry-id", message, hint, field=name))
     # YAML reads an unquoted 1.10 as the number 1.1.
     if version is not None and not isinstance(version, str):
-        message = f"{name} has a version that is not text ({str(version)[:40]}), so its zeros may be lost."
-        problems.append(warning("registry-version", message, "Put it in quotes.", field=name))
+        message = f"{name} has a version that is not a string ({str(version)[:40]}), so trailing zeros may be lost."
+        problems.append(warning("registry-version", message, "Put the version in quotes.", field=name))
     text = plain_text(version) or version_by_name
     if len(text) > _LONGEST_VERSION or not text.isprintable() or " " in text:
-        message = f"{name} has the version {text[:40]!r}, by which nothing can name it."
+        message = f"{name} has the invalid version {text[:40]!r}."
         problems.append(error("registry-version", message, "Use a version such as 1.2.0.", field=name))
     elif not is_semver(text):
-        said = f"has the version {text!r}, which is not" if text else "has no version; one would be"
-        message = f"{name} {said} like 1.2.0."
-        problems.append(warning("registry-version", message, "Give it a semantic version.", field=name))
+        said = f"has the version {text!r}, which is not a semantic version" if text else "has no version"
+        message = f"{name} {said}."
+        problems.append(warning("registry-version", message, "Use a semantic version such as 1.2.0.", field=name))
     return entry_id[:200], text[:200]
 
 

@@ -71,7 +71,7 @@ class RenderWorker:
         except BaseException as error:
             worker.end()
             if isinstance(error, RunFailed | WorkerDied):
-                raise Unavailable(f"No worker for templates could be started: {error}", hint="Try again.") from error
+                raise Unavailable(f"The template worker failed to start: {error}", hint="Try again.") from error
             raise
         return worker
 
@@ -146,22 +146,22 @@ class RenderWorker:
             return out_of_memory_error(self._limits)
         if code in _ENDED_BY_OTHERS:
             return WorkerDied()
-        return RunFailed(f"The worker that renders templates ended with {code}.", hint="Try another template.")
+        return RunFailed(f"The template worker exited with code {code}.", hint="Simplify the template.")
 
 
 def out_of_memory_error(limits: RenderLimits) -> RunFailed:
     """Return the error for a rendering that needs too much memory."""
     mebibytes = limits.memory_bytes >> 20
     return RunFailed(
-        f"Rendering the template takes more than the {mebibytes} MiB of memory that it may.",
-        hint="Repeat, join and nest less in the template, or pass smaller inputs.",
+        f"Rendering the template exceeded the memory limit of {mebibytes} MiB.",
+        hint="Use fewer loops and joins in the template, or pass smaller inputs.",
     )
 
 
 def _timeout_error(limits: RenderLimits) -> TimedOut:
     return TimedOut(
-        f"Rendering the template takes longer than the {limits.seconds:g} s that it may.",
-        hint="Repeat less in the template, or pass smaller inputs.",
+        f"Rendering the template exceeded the time limit of {limits.seconds:g} s.",
+        hint="Use fewer loops in the template, or pass smaller inputs.",
     )
 
 
@@ -170,4 +170,4 @@ def _start_process(limits: RenderLimits) -> ChildProcess:
     try:
         return ChildProcess.start(python_command(str(_PROGRAM), told, *package_folders(_PACKAGES)), channel="stdio")
     except OSError as error:
-        raise Unavailable(f"No worker for templates could be started: {error.strerror}.", hint="Try again.") from error
+        raise Unavailable(f"The template worker failed to start: {error.strerror}.", hint="Try again.") from error

@@ -48,7 +48,8 @@ class QuestionLimit:
         """Count questions before they are asked; raise `Invalid` if they are too many."""
         if self.asked + questions > MAX_QUESTIONS:
             raise Invalid(
-                f"A script may ask models {MAX_QUESTIONS} questions a run.", hint="Ask several in one prompt."
+                f"The script exceeded the limit of {MAX_QUESTIONS} model requests per run.",
+                hint="Combine several questions into one prompt.",
             )
         self.asked += questions
 
@@ -113,7 +114,9 @@ def read_allowance(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: flo
         "Mapping[str, Any]", observed if isinstance(observed, Mapping) else {} if observed is None else strictest
     )
     if asked is not None and not 0 < asked < float("inf"):
-        raise Invalid(f"A run cannot have {asked} seconds.", hint="Give a number of seconds above 0.")
+        raise Invalid(
+            f"Invalid timeout of {asked} seconds.", hint="Pass a number of seconds above 0, for example `--timeout 60`."
+        )
     limit = min(asked or seconds, MAX_SECONDS)
     own = _limit(policy, "timeout_seconds")
     names = _names(seen.get("redact_fields"))
@@ -147,4 +150,7 @@ def _limit(policy: Mapping[str, Any], name: str) -> float | None:
         return None
     if is_limit(value):
         return float(str(value))
-    raise Invalid(f"The skill's policy has {str(value)[:40]!r} for {name}.", hint="It takes a number above 0.")
+    raise Invalid(
+        f"Invalid value {str(value)[:40]!r} for {name} in the skill's policy.",
+        hint="Set it to a number above 0 in the skill's `policy`.",
+    )

@@ -34,7 +34,7 @@ _EXTRA_CHARS = 200_000
 """Extra characters for short texts, which may have many brackets that are not JSON."""
 _FAILURE_COST = 200
 """Cost of one failed attempt, in characters; the error also counts the lines up to there."""
-_HINT = "Ask for JSON alone, or use a model that can be held to a schema."
+_HINT = "Ask for JSON only, or use a model that supports structured output (`--model`)."
 _DECODER = json.JSONDecoder()
 # Answers are untrusted, so quantifiers are possessive where they can be: backtracking could take quadratic time.
 _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n(.*?)(?:^[ \t]*+\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -57,7 +57,7 @@ def extract_json(text: str, *, prefer: Callable[[Any], bool] | None = None) -> A
     """
     text = text.removeprefix("\ufeff").strip()
     if len(text) > MAX_TEXT_CHARS:
-        raise _no_json(f"it has {len(text):,} characters; {MAX_TEXT_CHARS:,} are the most")
+        raise _no_json(f"it has {len(text):,} characters, more than the limit of {MAX_TEXT_CHARS:,}")
     reading = _Reading(text)
     values = reading.values()
     if not values:
@@ -73,7 +73,7 @@ class _Reading:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.why = "there is no JSON in it" if text else "it is empty"
+        self.why = "it contains no JSON" if text else "it is empty"
         self._left = _PASSES * len(text) + _EXTRA_CHARS
 
     def values(self) -> list[Any]:
@@ -115,7 +115,11 @@ class _Reading:
             self.why = _describe_error(error)
             return [], error.pos
         except (ValueError, RecursionError) as error:
-            self.why = "it nests too deep" if isinstance(error, RecursionError) else "a number in it is too long"
+            self.why = (
+                "it is nested too deeply"
+                if isinstance(error, RecursionError)
+                else "it contains a number that is too long"
+            )
             return [], None
 
     def _at(self, start: int) -> tuple[list[Any], int]:
@@ -151,9 +155,9 @@ class _Reading:
             and measure_depth(value, most=MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH
         )
         if is_deep:
-            self.why = f"it nests deeper than {MAX_VALUE_DEPTH} levels"
+            self.why = f"it is nested more than {MAX_VALUE_DEPTH} levels deep"
         elif _MAYBE_INFINITE.search(text) and not _is_finite(value):
-            self.why = "a number in it is not finite"
+            self.why = "it contains a number that is not finite"
         else:
             return [value]
         return []
@@ -166,7 +170,7 @@ def _no_json(why: str) -> OutputInvalid:
 def _describe_error(error: json.JSONDecodeError) -> str:
     # The parser came to the end of the text: the answer was cut, not malformed.
     if error.pos >= len(error.doc.rstrip()):
-        return "it breaks off before it is complete"
+        return "it ends before the JSON is complete"
     return f"{error.msg} at line {error.lineno}, column {error.colno}"
 
 
@@ -251,7 +255,7 @@ def _unique_fields(fields: list[tuple[str, Any]]) -> JsonObject:
     # `json.loads` would silently keep the last of two fields with the same name.
     made = dict(fields)
     if len(made) < len(fields):
-        raise ValueError("a field is named twice")
+        raise ValueError("a field occurs twice")
     return made
 
 
@@ -268,8 +272,8 @@ def write_correction(errors: Sequence[SchemaError]) -> str:
     """Return the message that asks a model to correct its answer."""
     faults = "\n".join(f"- {error.path or 'the answer'}: {error.message}" for error in errors[:MAX_ERRORS_SENT])
     return (
-        f"That answer does not satisfy the schema:\n{faults}\n\n"
-        "Answer once more, with the whole JSON and nothing else, and with these faults mended."
+        f"Your answer does not match the schema:\n{faults}\n\n"
+        "Fix these errors and answer again with the complete JSON only."
     )
 
 
@@ -284,13 +288,13 @@ def output_error(call: Call, errors: Sequence[SchemaError], *, attempts: int = 1
     """Return the error for answers that do not satisfy the schema, with all errors of the last one."""
     is_cut = "truncated" in call.notes.detail
     told = "; ".join(str(error) for error in errors[:_QUOTED_ERRORS])
-    tries = "once" if attempts == 1 else f"{attempts} times"
+    tries = "" if attempts == 1 else f" after {attempts} attempts"
     problems = [
         Problem(code="output-invalid", severity="error", message=error.message, field=error.path) for error in errors
     ]
     return OutputInvalid(
-        f"{call.artifact.name!r} was asked {tries} and gave nothing that satisfies its output schema: {told.rstrip('.')}."
-        + (" The answer was cut at the limit of its length." if is_cut else ""),
-        hint="Raise max_tokens, or ask for less." if is_cut else hint,
+        f"The answer does not match the output schema of {call.artifact.name!r}{tries}: {told.rstrip('.')}."
+        + (" The answer was truncated at its length limit." if is_cut else ""),
+        hint="Raise `max_tokens` in the skill, or ask for a shorter answer." if is_cut else hint,
         problems=problems,
     )

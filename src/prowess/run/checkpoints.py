@@ -151,7 +151,7 @@ class Checkpoints:
         # `is_clean` is a quick check that may report a secret where there is none; then the redactor decides.
         if hidden == told and (self._redactor.is_clean(json.dumps(told)) or self._redactor.value(told) == told):
             return ""
-        return "There is something secret among the inputs or the answers so far."
+        return "The inputs or answers contain a secret, so no checkpoint is stored."
 
     def _keep(self, call: Call, journal: Journal) -> None:
         row = CheckpointRow(
@@ -186,8 +186,8 @@ def find_checkpoint(records: Callable[[], Connections], owner: Owner, trace: str
 def unknown_checkpoint(trace: str) -> NotFound:
     """Return the error for a run without a checkpoint."""
     return NotFound(
-        f"There is no checkpoint of a run {trace[:40]!r}.",
-        hint="A run can be resumed that was interrupted after its script had called checkpoint().",
+        f"No checkpoint found for the run {trace[:40]!r}.",
+        hint="Only an interrupted run whose script called checkpoint() can be resumed. Run `prowess traces list` to find runs.",
     )
 
 
@@ -195,9 +195,9 @@ def _why_not(call: Call, journal: Journal) -> str:
     allowance = call.run.limits
     # A checkpoint stores inputs and answers; a skill that keeps them out of its trace has none.
     if not (allowance.log_input and allowance.log_output) or allowance.withheld:
-        return "The skill does not have its inputs and outputs kept."
+        return "The skill does not allow its inputs and outputs to be stored."
     if journal.size > MAX_JOURNAL_CHARS:
-        return f"The answers so far have {journal.size:,} characters; {MAX_JOURNAL_CHARS:,} are kept."
+        return f"The answers have {journal.size:,} characters, more than the limit of {MAX_JOURNAL_CHARS:,} for a checkpoint."
     return ""
 
 

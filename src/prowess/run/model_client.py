@@ -66,8 +66,8 @@ class ModelClient:
         model = self._models.opened(chosen) or await offload(self._models.open, chosen)
         if chosen == named and lacks_price(model.name):
             raise Refused(
-                f"A skill may not name the model {model.name[:80]!r}: its price is not known, so no cap holds.",
-                hint="Name it yourself, with --model or PROWESS_MODEL.",
+                f"A skill may not choose the model {model.name[:80]!r}: its price is unknown, so no spending limit can be enforced.",
+                hint="Choose it yourself with `--model` or PROWESS_MODEL.",
             )
         return model
 
@@ -193,9 +193,9 @@ def _check_room(call: Call, most: float) -> None:
     full = call.run.spend.full(most)
     if full is not None:
         raise SpendExceeded(
-            f"{call.skill.slug!r} may cost ${full.limit or 0:.4f} a run; ${full.held:.4f} are spent or promised, "
+            f"{call.skill.slug!r} may cost ${full.limit or 0:.4f} per run. ${full.held:.4f} is spent or reserved, "
             f"and the next request may cost ${most:.4f}.",
-            hint="Raise max_cost_usd in the skill's policy, or choose a cheaper model.",
+            hint="Raise `max_cost_usd` in the skill's policy, or choose a cheaper model with `--model`.",
         )
 
 

@@ -1,4 +1,4 @@
-"""The way of a call through its wrappers to the handler of its kind and back.
+"""The pipeline of a call: its wrappers, and the handler for its kind.
 
 The gate comes before, once for the whole run (engine/runs.py). From the outside in:
 
@@ -44,7 +44,7 @@ def build_pipeline(
     redactor: Redactor,
     telemetry: Telemetry,
 ) -> RunArtifact:
-    """Return the whole way of a call. It raises `ProwessError` if the call failed, `DryRunEnded` if a dry run ended early.
+    """Return the whole pipeline. It raises `ProwessError` if the call failed, `DryRunEnded` if a dry run ended early.
 
     In both cases, and if it returns an output, the run has a part that says so.
     """
@@ -111,10 +111,10 @@ def with_deadline(run: RunArtifact) -> RunArtifact:
 def _timed_out(call: Call) -> TimedOut:
     limits = call.run.limits
     return TimedOut(
-        f"{call.artifact.name!r} of {call.skill.slug!r} was not done after {limits.seconds:g} seconds.",
-        hint="The skill's own policy allows no more: timeout_seconds."
+        f"{call.artifact.name!r} of {call.skill.slug!r} timed out after {limits.seconds:g} seconds.",
+        hint="Raise `timeout_seconds` in the skill's policy."
         if limits.shortened
-        else "Give it more time with --timeout, or PROWESS_RUN_SECONDS.",
+        else "Allow more time with `--timeout SECONDS` or PROWESS_RUN_SECONDS.",
     )
 
 
@@ -133,7 +133,7 @@ def with_errors(run: RunArtifact, redactor: Redactor) -> RunArtifact:
             log.exception("The handler of %s failed.", call.artifact.kind)
             failed = RunFailed(
                 f"{call.artifact.name!r} of {call.skill.slug!r} failed: {type(error).__name__}.",
-                hint="This is a fault of the handler, not of your inputs; the log has its traceback.",
+                hint="This is a bug in the handler, not in your inputs. The log has the traceback.",
             )
             _redact(failed, redactor)
         # Raised outside the `except` block, so that the unexpected exception is not chained to it: its text was not

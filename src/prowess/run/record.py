@@ -28,7 +28,7 @@ from prowess.traces.trace_recorder import TraceRecorder
 TRACE_WAIT_SECONDS = 5.0
 """A run waits this long for its trace row to be durable, then returns and reports that the row may be lost."""
 
-_CANCELLED = "It was cancelled."
+_CANCELLED = "The run was cancelled."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,14 +53,12 @@ def check_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> Json
     more = f"; and {len(problems) - _QUOTED} more" if len(problems) > _QUOTED else ""
     meant = [did_you_mean(name, set(names) - inputs.keys(), count=1) for name in unknown]
     takes = ", ".join(f"{name} (required)" if name in _required(given) else name for name in names)
-    hint = f"It takes: {takes}." if names else "Give the inputs that the skill declares."
-    raise Invalid(
-        f"The inputs do not fit: {told}{more}.", hint=" ".join([*filter(None, meant), hint]), problems=problems
-    )
+    hint = f"The skill takes: {takes}." if names else "Run `prowess show SLUG` to see the inputs of a skill."
+    raise Invalid(f"Invalid inputs: {told}{more}.", hint=" ".join([*filter(None, meant), hint]), problems=problems)
 
 
 def _required(schemas: Sequence[JsonObject]) -> list[str]:
-    """Return the names of the inputs that must be given."""
+    """Return the names of the required inputs."""
     found = [schema.get("required") for schema in schemas]
     lists = [cast("list[Any]", names) for names in found if isinstance(names, list)]
     return list(dict.fromkeys(str(name) for names in lists for name in names))
@@ -118,7 +116,7 @@ def check_output(call: Call, result: Any) -> None:
         ]
         told = "; ".join(problem.message for problem in problems[:_SHOWN])
         raise OutputInvalid(
-            f"The result is not what {call.skill.slug!r} promises: {told}.",
-            hint=f"Correct {call.artifact.name!r}, or the output schema.",
+            f"The result does not match the output schema of {call.skill.slug!r}: {told}.",
+            hint=f"Fix {call.artifact.name!r} or the output schema.",
             problems=problems,
         )

@@ -43,16 +43,16 @@ def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
     if not found:
         has = ", ".join(sorted({one.kind for one in firsts.values()})) or "nothing"
         raise Invalid(
-            f"The skill {skill.slug!r} has no artifact that runs by itself; it has {has}.",
-            hint=_hint_instead([one.name for one in firsts.values() if one.kind == "script"]),
+            f"The skill {skill.slug!r} has nothing to run; it contains {has}.",
+            hint=_hint_instead(skill.slug, [one.name for one in firsts.values() if one.kind == "script"]),
         )
     return _sorted([*(one for one in firsts.values() if kind_info(one.kind).in_run == "context"), *found])
 
 
-def _hint_instead(scripts: Sequence[str]) -> str:
+def _hint_instead(slug: str, scripts: Sequence[str]) -> str:
     if not scripts:
-        return "Enable it instead, or name an artifact to get its text."
-    return f"Name one of its scripts to run it: {', '.join(scripts[:20])}."
+        return f"Run `prowess enable {slug}` to use it in a prompt, or name an artifact to print its text."
+    return f"Name the script to run: {', '.join(scripts[:20])}."
 
 
 def _default_variants(skill: Skill) -> dict[str, Artifact]:
@@ -76,7 +76,7 @@ def _named(skill: Skill, firsts: Mapping[str, Artifact], name: str) -> Artifact:
     if len(near) == 1:
         return near[0]
     there = ", ".join(repr(known) for known in list(firsts)[:20]) or "none"
-    raise NotFound(f"The skill {skill.slug!r} has no artifact {name[:80]!r}.", hint=f"It has: {there}.")
+    raise NotFound(f"The skill {skill.slug!r} has no artifact {name[:80]!r}.", hint=f"Available: {there}.")
 
 
 def _helper_names(skill: Skill) -> set[str]:
@@ -115,11 +115,13 @@ def normalize_inputs(inputs: Mapping[str, Any]) -> JsonObject:
     try:
         text = _ENCODER.encode(dict(inputs))
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"The inputs are no JSON: {error}.", hint="Give texts, numbers, lists and objects.") from error
+        raise Invalid(
+            f"The inputs are not valid JSON: {error}.", hint="Use only strings, numbers, booleans, lists and objects."
+        ) from error
     if len(text) > MAX_INPUT_BYTES:
         raise Invalid(
-            f"The inputs take {len(text):,} bytes as JSON; a run takes at most {MAX_INPUT_BYTES:,}.",
-            hint="Give less, or name pages instead of their content.",
+            f"The inputs have {len(text):,} bytes as JSON, more than the limit of {MAX_INPUT_BYTES:,}.",
+            hint="Pass smaller inputs, or names of pages instead of their content.",
         )
     # A copy: the caller cannot change the inputs while the run goes on.
     return cast("JsonObject", json.loads(text))

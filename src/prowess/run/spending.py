@@ -96,7 +96,7 @@ class Spending:
             with self._records().write() as connection:
                 spend.settle(connection, call.actor.organization, purses.values(), difference)
         except ProwessError as error:
-            _log.warning("What a model cost could not be written down: %s", error)
+            _log.warning("The cost of a model request could not be recorded: %s", error)
 
 
 def note_unusable(call: Call, error: AnswerUnusable, cost: float | None) -> None:
@@ -118,8 +118,8 @@ def _account_names(call: Call) -> dict[str, str]:
 
 
 def _exceeded(kind: str, cap: float, before: float, amount: float) -> SpendExceeded:
-    where = "on this day" if kind == DAY else "in this session"
+    where = "today" if kind == DAY else "in this session"
     return SpendExceeded(
-        f"The request may cost ${amount:.4f}, and ${before:.4f} of the ${cap:g} that may be spent {where} are gone.",
-        hint=f"An administrator can allow more: prowess policy set spend_per_{kind}_usd N",
+        f"Spending limit reached: ${before:.4f} of ${cap:g} is used {where}, and this request may cost ${amount:.4f}.",
+        hint=f"An administrator can raise the limit: `prowess policy set spend_per_{kind}_usd N`.",
     )

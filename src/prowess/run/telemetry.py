@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 _SCOPE: Final = "prowess"
-_INSTALL: Final = "Install it: pip install 'prowess[telemetry]'"
+_INSTALL: Final = "Run `pip install 'prowess[telemetry]'`."
 _PROVIDERS: Final = {"google": "gcp.gemini"}
 """Providers whose names differ in the conventions."""
 _LONGEST_NAME: Final = 200
@@ -225,7 +225,7 @@ def open_telemetry(environment: Mapping[str, str], redactor: Redactor, *, on: bo
         trace: Any = import_module("opentelemetry.trace")
         sdk: Any = import_module("opentelemetry.sdk.trace")
     except ImportError as error:
-        raise Unavailable("The library for telemetry is not installed.", hint=_INSTALL) from error
+        raise Unavailable("OpenTelemetry is not installed.", hint=_INSTALL) from error
     provider = trace.get_tracer_provider()
     # OpenTelemetry returns a proxy until the application sets a provider of its own.
     if not isinstance(provider, trace.ProxyTracerProvider):
@@ -250,8 +250,8 @@ def _exporter(which: str) -> Any:
     found = next((point for name in names for point in points.select(name=name)), None)
     if found is None:
         raise Unavailable(
-            f"No installed package sends spans to {which[:40]!r}.",
-            hint="For otlp: pip install opentelemetry-exporter-otlp-proto-http. Or set OTEL_TRACES_EXPORTER.",
+            f"No installed package provides the exporter {which[:40]!r}.",
+            hint="For `otlp`, run `pip install opentelemetry-exporter-otlp-proto-http`, or set OTEL_TRACES_EXPORTER.",
         )
     # Standard output belongs to results, and to the protocol of an MCP server.
     return found.load()(out=sys.stderr) if which == "console" else found.load()()

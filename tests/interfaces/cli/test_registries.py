@@ -146,7 +146,7 @@ def test_a_prompt_is_kept_once_and_a_version_never_changes(prowess, workspace):
     file.write_text(json.dumps({**PROMPT, "template": "Another."}))
     changed = prowess("prompts", "add", file)
     assert changed.code == 6
-    assert "give this one a higher version" in changed.err
+    assert "Use a higher version" in changed.err
     (listed,) = prowess("prompts", "list", "--json").json
     assert listed["origin"] == "database"
 

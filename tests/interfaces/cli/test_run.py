@@ -113,7 +113,7 @@ def test_a_hard_assertion_that_fails_is_told_after_the_answer_and_ends_with_8(pr
     ran = prowess("run", "greeter", "-i", "name=Ada", "-m", script("Hello, Bob!"))
     assert (ran.code, ran.out) == (8, "Hello, Bob!\n")
     assert "✗ It names Ada." in ran.err
-    assert "did not pass" in ran.err
+    assert "failed an assertion" in ran.err
     assert "prowess traces show" in ran.err
 
 
@@ -219,7 +219,7 @@ def test_steps_of_a_script_that_are_left_over_are_told_after_the_answer(prowess,
     assert (ran.code, ran.json["output"]) == (8, "Hello, Ada!")
     assert prowess("run", "greeter", "-i", "name=Ada", "-m", script("Not asked."), "--dry-run").code == 0
     ran = prowess("run", "greeter", "-i", "name=Ada", "-m", script("Hello, Bob!", "Never asked for."))
-    assert "did not pass" in ran.err
+    assert "failed an assertion" in ran.err
     assert "never asked for" not in ran.err
 
 

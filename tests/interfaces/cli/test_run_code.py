@@ -131,7 +131,7 @@ def test_a_skill_of_scripts_alone_says_which_to_name(prowess, write_skill):
     (folder / "scripts").mkdir()
     (folder / "scripts" / "count.py").write_text("print(1)\n")
     ran = prowess("run", "text-tools")
-    assert (ran.code, "Name one of its scripts to run it: count.py" in ran.err) == (3, True), ran.err
+    assert (ran.code, "Name the script to run: count.py" in ran.err) == (3, True), ran.err
 
 
 def test_what_code_asks_for_is_shown_with_its_tool_and_runtime(prowess, bring):

@@ -61,7 +61,7 @@ def test_yaml_is_read_too_and_its_versions_keep_their_zeros():
 def test_a_version_that_is_a_number_in_json_is_told():
     entry = read_entry("prompt", "a.json", b'{"version": 1.10, "template": "Hello"}')
     assert entry.value.version == "1.1"
-    assert "Put it in quotes." in [problem.hint for problem in entry.problems]
+    assert "Put the version in quotes." in [problem.hint for problem in entry.problems]
 
 
 @pytest.mark.parametrize(

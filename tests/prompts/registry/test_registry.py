@@ -96,7 +96,7 @@ def test_a_rubric_in_a_review_is_found_by_its_id(rubric_document):
     rubric = registry().rubric("style", skill=own, organization="acme")
     assert (rubric.id, rubric.version, rubric.origin) == ("style", "1.5.0", "skill:writer")
     assert registry().rubric("style", "1.5.0", skill=own, organization="acme") == rubric
-    with pytest.raises(NotFound, match=r"no version '2\.0\.0'"):
+    with pytest.raises(NotFound, match=r"Version '2\.0\.0' of the rubric 'style' not found"):
         registry().rubric("style", "2.0.0", skill=own, organization="acme")
 
 
@@ -140,11 +140,11 @@ def test_what_is_not_there_is_told_with_what_is_near_it():
     shelf = MemoryShelf(prompt("outline"), prompt("summary"))
     with pytest.raises(NotFound) as missing:
         found(registry(shelf), "outlines")
-    assert missing.value.message == "There is no prompt 'outlines'."
+    assert missing.value.message == "Prompt 'outlines' not found."
     assert missing.value.hint == "Did you mean 'outline'?"
     with pytest.raises(NotFound) as version:
         found(registry(MemoryShelf(prompt(version="1.2.0"), prompt(version="1.10.0"))), "outline", "1.3.0")
-    assert version.value.hint == "There is: 1.10.0, 1.2.0."
+    assert version.value.hint == "Available versions: 1.10.0, 1.2.0."
 
 
 def test_a_place_that_does_not_answer_is_not_needed_where_a_nearer_one_serves():

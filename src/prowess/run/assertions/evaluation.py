@@ -26,7 +26,7 @@ class AssertionRunner:
 
     def __init__(self, models: ModelClient, plugin_types: Iterable[AssertionType] = ()) -> None:
         self._types: dict[str, Callable[[AssertionSpec], Assertion]] = {
-            # First, so that a plugin cannot replace one of ours.
+            # First, so that a plugin cannot replace a built-in one.
             **{one.name: one.make for one in plugin_types},
             "structural": StructuralAssertion,
             "length": LengthAssertion,
@@ -71,8 +71,9 @@ def with_assertions(run: RunArtifact, assertions: AssertionRunner) -> RunArtifac
             first = failed[0]
             more = f" (and {len(failed) - 1} more of {len(verdicts)})" if len(failed) > 1 else ""
             raise AssertionFailed(
-                f"The output of {call.artifact.name!r} did not pass: {first.description}: {first.explanation}{more}",
-                hint=f"`prowess traces show {call.id}` has the output and every verdict.",
+                f"The output of {call.artifact.name!r} failed an assertion: "
+                f"{first.description.rstrip('.')}: {first.explanation}{more}",
+                hint=f"Run `prowess traces show {call.id}` to see the output and all verdicts.",
             )
         return output
 
@@ -84,7 +85,7 @@ def _unreadable(written: Any, fault: Invalid) -> Verdict:
     kind, said = settings.get("type"), settings.get("description")
     return Verdict(
         type=kind[:60] if isinstance(kind, str) else "unknown",
-        description=said[:500] if isinstance(said, str) and said else "An assertion that cannot be read.",
+        description=said[:500] if isinstance(said, str) and said else "Unreadable assertion.",
         passed=False,
         severity="hard",
         explanation=fault.message,

@@ -38,7 +38,7 @@ class LengthAssertion:
         """Measure the output."""
         size = self._measure(subject.text)
         fits = (self._least is None or size >= self._least) and (self._most is None or size <= self._most)
-        fault = "" if fits else f"It has {_counted(size, self._unit)}; {self._range()} are asked for."
+        fault = "" if fits else f"It has {_counted(size, self._unit)}; expected {self._range()}."
         return make_verdict(self._spec, self.description, fault)
 
     def _range(self) -> str:

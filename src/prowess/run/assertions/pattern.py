@@ -41,7 +41,7 @@ class PatternAssertion:
         text = subject.text
         work = self._regex.steps * len(text)
         if work > MAX_WORK:
-            fault = f"The output has {len(text):,} characters; with {self._pattern} that is too much to look through."
+            fault = f"The output has {len(text):,} characters, which is too long to search with {self._pattern}."
         elif work > _LITTLE_WORK:
             fault = self._fault(await offload(self._regex.find, text))
         else:

@@ -52,7 +52,7 @@ class SemanticAssertion:
         try:
             reply = await self._models.ask(call, self._request(judged.text), purpose="evaluation")
         except ProwessError as error:
-            return make_verdict(self._spec, self.description, f"It could not be asked: {error.message}")
+            return make_verdict(self._spec, self.description, f"The evaluation model failed: {error.message}")
         fault = await offload_if_large(len(judged.text), self._fault, reply.text, judged)
         return make_verdict(self._spec, self.description, fault)
 
@@ -72,13 +72,13 @@ class SemanticAssertion:
     def _fault(self, text: str, judged: JudgedText) -> str:
         answered = _read(text)
         if answered is None:
-            return "The model gave no answer in the form that is asked for."
+            return "The model did not answer in the requested format."
         # An output can contain the verdict that it wants, so one that occurs in it does not count.
         if judged.holds(answered, answered["reason"]):
-            return "The model gave a piece of the output as its answer."
+            return "The model copied its answer from the output."
         if _plain(answered["answer"]) == _plain(self._expected):
             return ""
-        return f"The answer is {answered['answer'][:80]!r}, not {self._expected!r}: {answered['reason']}"
+        return f"The model answered {answered['answer'][:80]!r}, expected {self._expected!r}: {answered['reason']}"
 
 
 _YES_NO = ("yes", "no")

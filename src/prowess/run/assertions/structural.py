@@ -56,9 +56,9 @@ async def _fields_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
     except OutputInvalid as fault:
         return fault.message
     if not isinstance(value, dict):
-        return "It is no JSON object."
+        return "It is not a JSON object."
     missing = [name for name in spec.settings["fields"] if not _has(cast("dict[str, Any]", value), name)]
-    return f"It has no {', '.join(missing)}." if missing else ""
+    return f"Missing fields: {', '.join(missing)}." if missing else ""
 
 
 def _has(fields: dict[str, Any], name: str) -> bool:
@@ -80,10 +80,12 @@ async def _format_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
     try:
         value = await offload_if_large(len(text), _parsed, text) if subject.given is None else subject.given
     except (ValueError, RecursionError):
-        return "It is not JSON and nothing else."
+        return "It is not plain JSON."
     expected = {"json_object": dict, "json_array": list}.get(wanted)
     return (
-        "" if expected is None or isinstance(value, expected) else f"It is JSON, but no {wanted.removeprefix('json_')}."
+        ""
+        if expected is None or isinstance(value, expected)
+        else f"It is JSON, but not an {wanted.removeprefix('json_')}."
     )
 
 
@@ -96,11 +98,11 @@ def _parsed(text: str) -> Any:
 
 
 def _describe_schema(_: AssertionSpec) -> str:
-    return "The output satisfies a JSON Schema."
+    return "The output matches the JSON Schema."
 
 
 def _describe_fields(spec: AssertionSpec) -> str:
-    return f"The output has {', '.join(spec.settings['fields'])}."
+    return f"The output has the fields {', '.join(spec.settings['fields'])}."
 
 
 def _describe_format(spec: AssertionSpec) -> str:
@@ -108,9 +110,9 @@ def _describe_format(spec: AssertionSpec) -> str:
 
 
 _FORMATS = {
-    "json": "The output is JSON and nothing else.",
-    "json_object": "The output is a JSON object and nothing else.",
-    "json_array": "The output is a JSON array and nothing else.",
+    "json": "The output is plain JSON.",
+    "json_object": "The output is a plain JSON object.",
+    "json_array": "The output is a plain JSON array.",
     "line": "The output is one line.",
     "not_empty": "The output is not empty.",
 }
