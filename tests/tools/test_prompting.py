@@ -44,7 +44,7 @@ async def test_an_agent_enables_lists_and_disables(each_place: Any, box: Callabl
             "budget_left_chars": 16_000,
         }
         again = await toolbox.call("disable_skill", {"skill_slug": "triage"})
-        assert (again.data["error"]["code"], again.data["hint"]) == ("not-found", "Enabled: none.")
+        assert (again.data["error"]["code"], again.data["hint"]) == ("not-found", "No skill is enabled.")
 
 
 async def test_an_agent_whose_prompt_is_not_ours_is_handed_the_block(
@@ -100,7 +100,7 @@ async def test_over_budget_an_agent_is_told_what_to_disable_and_that_works(
             "need": refused.data["budget"]["need"],
             "disable": ["small"],
         }
-        assert "Disable 'small'" in refused.data["hint"]
+        assert refused.data["hint"].startswith("Call disable_skill for small")
         await toolbox.call("disable_skill", {"skill_slug": "small"})
         assert (await toolbox.call("enable_skill", {"skill_slug": "new"})).ok
 
@@ -139,7 +139,7 @@ async def test_listing_opens_no_session_and_tells_the_budget_there_would_be(
         assert (await toolbox.call("list_enabled_skills", {})).data == nothing
         assert (await toolbox.call("list_enabled_skills", {"content": True})).data == {**nothing, "content": ""}
         refused = await toolbox.call("disable_skill", {"skill_slug": "triage"})
-        assert (refused.data["error"]["code"], refused.data["hint"]) == ("not-found", "Enabled: none.")
+        assert (refused.data["error"]["code"], refused.data["hint"]) == ("not-found", "No skill is enabled.")
         assert await engine.sessions.list() == []
         await engine.policy.set("skills_max_prompt_chars", 900)
         assert (await toolbox.call("enable_skill", {"skill_slug": "triage"})).ok
@@ -158,6 +158,7 @@ async def test_a_skill_is_disabled_by_the_address_it_was_enabled_by(
         await toolbox.call("enable_skill", {"skill_slug": "workspace:triage"})
         for other in ("account:triage", "nowhere:triage", ":triage"):
             refused = await toolbox.call("disable_skill", {"skill_slug": other})
-            assert (refused.data["error"]["code"], refused.data["hint"]) == ("not-found", "Enabled: triage.")
+            assert refused.data["error"]["code"] == "not-found"
+            assert refused.data["hint"].startswith("Call disable_skill with one of the enabled skills: triage.")
         told = (await toolbox.call("disable_skill", {"skill_slug": "workspace:triage"})).data
         assert (told["skill"], told["budget_used_chars"]) == ("triage", 0)

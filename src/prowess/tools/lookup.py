@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
 from prowess.catalog.store import Fault
 from prowess.match.recommendation import Recommendation
+from prowess.policy.text import clean_text
 from prowess.skill.model import SkillCard
 from prowess.tools.skill_tools import read_tool_status
 from prowess.tools.tool import SkillName, ToolContext
 
 PAGE_SIZE = 50
+_NAMED_TAGS = 30
+"""How many tags are named if none of those that were given fits."""
 
 _Tags = Annotated[list[str], Field(description="Only skills with these tags. Usually left out.")]
 
@@ -31,11 +35,13 @@ async def search_skills(
     Call this first when a task may need steps or knowledge that you do not have. The best skill comes first; `decision`
     is "offer" (good), "maybe" or "no" (poor). Then call enable_skill with the `skill` that you chose.
     """
-    found = await context.engine.skills.search(query, limit=limit, tags=tags)
+    found, note = await context.engine.skills.search(query, limit=limit, tags=tags), ""
+    if tags and not found:
+        # Models invent tags. An empty answer would make them give up, although the skill exists.
+        found = await context.engine.skills.search(query, limit=limit)
+        note = f"{_describe_tags(tags, await context.engine.skills.cards())} These results are without tags. "
     data: dict[str, Any] = {"skills": [_describe_match(item, scored=bool(query.strip())) for item in found]}
-    if not found:
-        data["hint"] = "No matching skill. Call search_skills with other words, or list_skills to see all skills."
-    return data
+    return {**data, "hint": note + _next_call(context, found, scored=bool(query.strip()))}
 
 
 async def list_skills(
@@ -66,6 +72,8 @@ async def list_skills(
     tools = await read_tool_status(context, {skill["skill"] for skill in page if skill["status"] == "active"})
     listed = [{**skill, **tools.get(skill["skill"], {})} if skill["status"] == "active" else skill for skill in page]
     data: dict[str, Any] = {"skills": listed, "total": len(keyed)}
+    if wanted and not keyed:
+        data["hint"] = f"{_describe_tags(tags, cards)} Call list_skills without tags."
     if len(after) > PAGE_SIZE:
         data["next_cursor"] = after[PAGE_SIZE - 1][0]
     return data
@@ -112,6 +120,25 @@ async def skill_reload(context: ToolContext) -> dict[str, Any]:
     if faults:
         data["hint"] = 'Call list_skills with {"status": "error"} to see what is wrong.'
     return data
+
+
+def _next_call(context: ToolContext, found: Sequence[Recommendation], *, scored: bool) -> str:
+    """Say what to call next, with the arguments: small models copy it."""
+    if not found:
+        return "No matching skill. Call search_skills with other words, or list_skills to see all skills."
+    best = found[0]
+    if scored and best.decision == "no":
+        return "No skill fits well. Call search_skills with other words, or work without a skill."
+    tool = "run_skill" if not best.chars else "enable_skill" if context.conversation else "load_skill"
+    return f"Next, call {tool} with {json.dumps({'skill': best.slug})}."
+
+
+def _describe_tags(given: Sequence[str], cards: Sequence[SkillCard]) -> str:
+    """Say that no skill has the tags, and which tags there are, the most frequent first."""
+    counts = Counter(tag for card in cards for tag in card.tags)
+    named = ", ".join(tag for tag, _ in counts.most_common(_NAMED_TAGS))
+    missing = ", ".join(clean_text(tag, limit=40) for tag in given[:5])
+    return f"No matching skill has the tags {missing}. Existing tags: {named or 'none'}."
 
 
 def _describe_fault(fault: Fault) -> dict[str, Any]:

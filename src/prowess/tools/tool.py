@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, g
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from prowess.engine.engine import Engine
-from prowess.errors import Invalid, Problem, ProwessError
+from prowess.errors import BudgetExceeded, Invalid, Problem, ProwessError
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
 from prowess.policy.text import clean_text
@@ -97,8 +97,8 @@ class ToolContext:
         """Raise `Invalid` if the agent has no conversation, and therefore no prompt of ours."""
         if not self.conversation:
             raise Invalid(
-                "This agent has no conversation in which skills could be enabled.",
-                hint="Load the skill instead, with load_skill.",
+                "Skills cannot be enabled here, because there is no conversation.",
+                hint="Call load_skill instead, which reads the skill once.",
             )
 
 
@@ -270,15 +270,23 @@ _API_NAME = re.compile(r"[a-zA-Z0-9_-]+")
 Effect = Literal["reads", "changes", "destroys", "runs"]
 Need = Literal["", "skills", "files", "scripts", "conversation", "writing"]
 
-DEFAULT_HINT = "Go on without this, or ask the person you work for."
+DEFAULT_HINT = "Go on without this, or ask the user."
 """The hint for an error that has none."""
 
 HINT_SCHEMA: dict[str, Any] = {"description": "What to do next.", "anyOf": [{"type": "string"}, {"type": "null"}]}
 
 
 def error_data(error: ProwessError) -> dict[str, Any]:
-    """Return an error as the answer of a tool: what happened, and what to do about it."""
-    return error_answer(error, default_hint=DEFAULT_HINT)
+    """Return an error as the answer of a tool: what happened, and which tool to call next."""
+    data = error_answer(error, default_hint=DEFAULT_HINT)
+    # The hints of these errors name commands for people.
+    if isinstance(error, BudgetExceeded):
+        data["hint"] = (
+            f"Call disable_skill for {', '.join(error.room)}, then call enable_skill again."
+            if error.room
+            else "Call load_skill instead, which reads the skill once and needs no budget."
+        )
+    return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

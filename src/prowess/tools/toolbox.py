@@ -7,6 +7,7 @@ be called are separate tools beside them.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -180,7 +181,7 @@ class Toolbox:
             return refusal(error)
         except Exception:
             log.exception("The tool %s failed.", clean_text(name, limit=80))
-            return refusal(ProwessError("Something went wrong here, not with your call.", hint=DEFAULT_HINT))
+            return refusal(ProwessError("Internal error. Your call was correct.", hint=DEFAULT_HINT))
 
     async def refusal(self, name: str, error: ProwessError) -> ToolAnswer:
         """Return an error in the shape of the tool with this name."""
@@ -197,7 +198,7 @@ class Toolbox:
         self.context.actor.require("skills.read")
         skill = await find_callable(self.context, name) if name.startswith("skill_") else None
         if skill is None:
-            raise NotFound(f"There is no tool {name[:80]!r}.", hint=f"The tools are {', '.join(builtin_tools())}.")
+            raise NotFound(f"Unknown tool {name[:80]!r}.", hint=f"Call one of: {', '.join(builtin_tools())}.")
         return make_skill_tool(skill)
 
     async def _role(self, acting: Actor) -> Role | None:
@@ -258,9 +259,22 @@ def _error_answer(error: ProwessError) -> ToolAnswer:
 def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
     arguments = make_arguments_model(function)
 
-    async def call(context: ToolContext, given: Mapping[str, Any]) -> ToolAnswer:
-        answer = await function(context, **check_arguments(arguments, given))
+    async def run(context: ToolContext, values: dict[str, Any]) -> ToolAnswer:
+        try:
+            answer = await function(context, **values)
+        except NotFound as error:
+            return ToolAnswer(data=error_data(error), error=error)
         return answer if isinstance(answer, ToolAnswer) else ToolAnswer(data=answer)
+
+    async def call(context: ToolContext, given: Mapping[str, Any]) -> ToolAnswer:
+        values = check_arguments(arguments, given)
+        answer = await run(context, values)
+        # Writing needs the exact name: a skill must not be changed because its title resembles another's name.
+        if "skill" not in values or needs == "writing" or not (answer.error or answer.data.get("error")):
+            return answer
+        return await _correct_name(
+            context, values["skill"], answer, lambda slug: run(context, {**values, "skill": slug})
+        )
 
     return Tool(
         name=function.__name__,
@@ -271,6 +285,31 @@ def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
         call=call,
         aliases=argument_aliases(arguments),
     )
+
+
+async def _correct_name(
+    context: ToolContext, given: str, answer: ToolAnswer, call: Callable[[str], Awaitable[ToolAnswer]]
+) -> ToolAnswer:
+    """Call again if a call failed because it named a skill by its title or in another spelling.
+
+    If no skill is meant, the answer says how to find one.
+    """
+    if await context.engine.skills.outline(given) is not None:
+        return answer
+    wanted = _plain_name(given)
+    cards = await context.engine.skills.cards()
+    meant = {card.slug for card in cards if wanted in (_plain_name(card.slug), _plain_name(card.title))}
+    # An address with a scope is exact.
+    if len(meant) == 1 and meant != {given} and ":" not in given:
+        return await call(meant.pop())
+    hint = f"{answer.data.get('hint') or ''} Call search_skills to find the name of the skill.".lstrip()
+    return replace(answer, data={**answer.data, "hint": hint})
+
+
+def _plain_name(name: str) -> str:
+    """Return a name as it can be compared: in lower case, with hyphens, without quotes and the prefix of tools."""
+    words = re.split(r"[\W_]+", name.casefold().strip().removeprefix("skill_"))
+    return "-".join(word for word in words if word)
 
 
 def _available_needs(inventory: Inventory, context: ToolContext) -> set[Need]:

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, Field
 
 from prowess.errors import NotFound
 from prowess.session.session import EnabledSkill, Session
-from prowess.tools.tool import SkillName, ToolAnswer, ToolContext
+from prowess.tools.tool import DEFAULT_HINT, SkillName, ToolAnswer, ToolContext
 
 if TYPE_CHECKING:
     from prowess.run.result import RunPart, RunResult
@@ -46,7 +46,8 @@ async def disable_skill(context: ToolContext, skill: SkillName) -> dict[str, Any
     if session is None or held is None:
         there = ", ".join(one.slug for one in session.enabled) if session else ""
         raise NotFound(
-            f"The skill {skill[:80]!r} is not enabled in this conversation.", hint=f"Enabled: {there or 'none'}."
+            f"The skill {skill[:80]!r} is not enabled in this conversation.",
+            hint=f"Call disable_skill with one of the enabled skills: {there}." if there else "No skill is enabled.",
         )
     after = await context.engine.disable(held.slug, session=session)
     return {"skill": held.slug, "status": "disabled", **_describe_budget(after)}
@@ -141,7 +142,10 @@ async def run_skill_script(
     found = outline.file_part("script", script) if outline else None
     if outline is None or found is None:
         # The names of its scripts are text of the skill, which nobody may have accepted; load_skill asks first.
-        raise NotFound(f"The skill {skill[:80]!r} has no script {script[:80]!r}.", hint="load_skill lists its scripts.")
+        raise NotFound(
+            f"The skill {skill[:80]!r} has no script {script[:80]!r}.",
+            hint=f"Call load_skill with {skill[:80]!r}; available_scripts lists its scripts.",
+        )
     result = await context.engine.runs.attempt(context.run_request(skill, found.name, {"args": args, "stdin": stdin}))
     ended = result.output.result if result.output else {}
     return ToolAnswer(data={**_describe_run(result), **({"result": ended} if ended else {})}, error=result.error)
@@ -159,7 +163,7 @@ def _describe_run(result: RunResult) -> dict[str, Any]:
         data["produced"] = [one.as_json() for one in result.produced]
     if result.error is not None:
         data["error"] = {"code": result.error.code, "message": result.error.message}
-        data["hint"] = result.error.hint or "Change the inputs, or go on without this."
+        data["hint"] = result.error.hint or f"Correct the inputs and call run_skill again. {DEFAULT_HINT}"
     return data
 
 
