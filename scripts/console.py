@@ -27,7 +27,7 @@ from prowess.match import matcher
 from prowess.sandbox.wasm.component import ensure_component
 
 ROOT = Path(__file__).resolve().parents[1]
-COLUMNS = 100
+COLUMNS = 88
 ASKS_A_PERSON = re.compile(r"prowess (trust|approvals (approve|deny))\b")
 PARTS = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 ID = re.compile(r"(?<![\w-])([0-9a-f]{8})((?:-[0-9a-f]{4}){3}-[0-9a-f]{12})?(?![\w-])")
