@@ -101,6 +101,7 @@ def imported_json(result: ImportResult) -> JsonObject:
         "form": result.form,
         "version": result.version,
         "digest": result.digest,
+        "chars": result.chars,
         "changed": result.changed,
         "problems": problems_json(result.problems),
         "findings": [finding.as_json() for finding in result.findings],

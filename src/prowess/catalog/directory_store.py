@@ -32,7 +32,6 @@ from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
-from prowess.skill.prompt_block import prompt_chars
 from prowess.skill.validate import accept
 from prowess.storage.files.atomic_write import recover_folder
 from prowess.storage.files.folder_lock import try_lock_folder
@@ -156,6 +155,8 @@ class DirectoryStore(EditableStore):
                 yield self._document(skill, location)
 
     def _document(self, skill: Skill, location: str) -> SearchDocument:
+        from prowess.skill.prompt_block import prompt_chars
+
         chars = prompt_chars(skill, self.scope)
         return replace(SearchDocument.of(skill), scope=self.scope, location=location, chars=chars)
 

@@ -18,7 +18,6 @@ from prowess.skill.kinds import Kind
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope, Skill, SkillCard, artifact_id
 from prowess.skill.package import Package
-from prowess.skill.prompt_block import prompt_chars
 from prowess.skill.validate import validate
 from prowess.storage.clock import format_nanoseconds
 from prowess.storage.files.freshness import Stamp, stamps_match
@@ -116,6 +115,8 @@ def scan_skill(
     )
     if lone and not _is_skill(package, location):
         return found
+    from prowess.skill.prompt_block import prompt_chars  # not needed as long as nothing has changed
+
     report = validate(package, "prowess", limits)
     skill = report.reading.skill
     if skill is None or not report.ok:

@@ -79,6 +79,8 @@ class ImportResult:
     form: FormName | None = None
     version: str | None = None
     digest: str | None = None
+    chars: int = 0
+    """The characters that the skill takes in a prompt; 0 if it has no text for one."""
     changed: bool = False
     problems: tuple[Problem, ...] = ()
     """Warnings about a saved descriptor, such as a prompt that is not among its own files."""
@@ -216,6 +218,7 @@ def _outcome(path: Path, saved: SaveResult, limits: Limits) -> ImportResult:
         form=skill.form,
         version=skill.version,
         digest=skill.digest,
+        chars=skill.content_length,
         changed=saved.changed,
         problems=_warnings(saved.package, limits) if form_info(skill.form).is_descriptor else (),
         findings=_scan(saved.package),

@@ -10,7 +10,6 @@ from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound
 from prowess.skill.forms.form import Reading
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
-from prowess.suggestions import did_you_mean
 
 
 def unknown_skill(name: str, known: Collection[str], location: str) -> NotFound:
@@ -29,6 +28,8 @@ def suggest_names(name: str, known: Collection[str]) -> str:
     """Return a sentence with the known names that were probably meant, or the command that lists all."""
     if not known:
         return "Nothing is kept here yet."
+    from prowess.suggestions import did_you_mean
+
     return did_you_mean(name, known) or "`prowess list` shows all skills."
 
 

@@ -13,6 +13,7 @@ from prowess.errors import Invalid, Problem
 from prowess.net.target import parse_route
 from prowess.policy.actor import ACTIONS
 from prowess.policy.text import has_control_chars
+from prowess.skill.limits import DEFAULT_PROMPT_CHARS
 from prowess.skill.needs import parse_binary, parse_env_name, parse_host
 from prowess.skill.slug import is_slug
 
@@ -175,7 +176,7 @@ class OrgPolicy:
     `faults` names stored settings that are unreadable; each has its strictest value.
     """
 
-    skills_max_prompt_chars: int = 16_000
+    skills_max_prompt_chars: int = DEFAULT_PROMPT_CHARS
     skill_enablement_policy: str = "auto"
     skill_synced_policy: str = "prompt-user"
     skills_dynamic_search_enabled: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -133,7 +134,7 @@ def check_budget(slug: str, need: int, tokens: int, session: Session) -> BudgetE
     if need <= own or budget.used + need <= budget.limit:
         return None
     room = find_skills_to_disable(need, budget, [skill for skill in session.enabled if skill is not held])
-    enough = f"raise the budget: `prowess sessions open {session.conversation} --budget {budget.used + need}`."
+    enough = f"raise the budget: `prowess sessions open {shlex.quote(session.name)} --budget {budget.used + need}`."
     if need > budget.limit:
         hint = f"It can never fit. Load it on demand with `prowess load {slug}`, or {enough}"
     elif room:

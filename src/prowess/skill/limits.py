@@ -29,6 +29,8 @@ class Limits:
     hard_links: bool = False
 
 
+DEFAULT_PROMPT_CHARS = 16_000
+"""How many characters the enabled skills of a session may take together, unless the policy says otherwise."""
 MAX_INTENT_PATTERNS = 64
 """How many intent patterns a skill may have."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,31 @@ def test_a_skill_that_does_not_fit_is_refused_with_all_figures(prowess, sample):
     assert '"budget": {"limit": 300, "used": 265, "need": 369' in refused.err
     prowess("sessions", "open", "small", "--budget", "400")
     assert "Disable 'commit-messages' to make room" in prowess("enable", "release-notes", "-s", "small").err
+
+
+def test_a_skill_that_no_prompt_can_hold_is_named_by_import_and_list_and_refused_with_what_to_do(
+    prowess, write_skill, tmp_path
+):
+    text = "---\nname: {}\ndescription: Tells a long story.\n---\n\n" + "Once more. " * 1600
+    write_skill("epic", text.format("epic"))
+    listed = prowess("list").out
+    assert "1 skill is longer than the prompt budget of 16,000 characters and cannot be enabled: epic (17," in listed
+    assert "`prowess load SLUG`" in listed
+    assert prowess("list", "--json").json[0]["chars"] > 16_000
+    (tmp_path / "saga").mkdir()
+    (tmp_path / "saga" / "SKILL.md").write_text(text.format("saga"))
+    assert "cannot be enabled: saga (17," in prowess("import", tmp_path / "saga").out
+    assert prowess("import", tmp_path / "saga", "--json").json[0]["chars"] > 16_000
+
+    refused = prowess("enable", "epic")
+    assert refused.code == 5
+    hint = re.search(
+        r"`prowess (load epic)`, or raise the budget: `prowess (sessions open default --budget \d+)`", refused.err
+    )
+    assert hint
+    assert prowess(*hint[1].split()).code == 0
+    assert prowess(*hint[2].split()).code == 0
+    assert prowess("enable", "epic").code == 0
 
 
 def test_a_changed_skill_is_in_the_prompt_as_it_is_now(prowess, sample):

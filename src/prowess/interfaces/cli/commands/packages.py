@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.interfaces.cli.engine import common_options, progress_bar, with_engine
+from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.view import checked_json, imported_json
 
 if TYPE_CHECKING:
@@ -97,15 +98,17 @@ def import_command(paths: tuple[str, ...], scope: Any, replace: bool, workspace:
 
     with progress_bar("Importing") as watch:
 
-        async def work(prowess: Prowess) -> list[ImportResult]:
+        async def work(prowess: Prowess) -> tuple[list[ImportResult], int]:
             keep = partial(prowess.skills.import_path, scope=scope, replace=replace, watch=watch)
-            return [done for path in paths for done in await keep(Path(path))]
+            done = [one for path in paths for one in await keep(Path(path))]
+            return done, await read_prompt_limit(prowess, [one.chars for one in done])
 
-        outcome = with_engine(workspace, work)
+        outcome, limit = with_engine(workspace, work)
     if as_json:
         print_json([imported_json(item) for item in outcome])
     else:
         _print_imported(outcome, scope)
+        note_too_long([(item.slug, item.chars) for item in outcome if item.slug], limit)
     errors = [item.error for item in outcome if item.error is not None]
     if errors:
         raise click.exceptions.Exit(exit_code(errors[0]))

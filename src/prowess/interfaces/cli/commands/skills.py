@@ -11,6 +11,7 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import Period, delegate_to_subcommand
+from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.view import to_json, usage_json
 
 if TYPE_CHECKING:
@@ -35,17 +36,19 @@ def list_command(tags: tuple[str, ...], scope: str | None, workspace: str | None
     """Show the skills that are in reach, nearest scope first where two share a slug."""
     from prowess.interfaces.cli.output import print_json
 
-    async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault], dict[str, int]]:
+    async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault], dict[str, int], int]:
         cards, faults = await prowess.skills.look()
-        return cards, faults, await prowess.skills.dangers(cards, scan=SCANNED_AT_ONCE)
+        dangers = await prowess.skills.dangers(cards, scan=SCANNED_AT_ONCE)
+        return cards, faults, dangers, await read_prompt_limit(prowess, [card.chars for card in cards])
 
     with spinner("Reading skills …"):
-        cards, faults, dangers = with_engine(workspace, work)
+        cards, faults, dangers, limit = with_engine(workspace, work)
     chosen = [card for card in cards if set(tags) <= set(card.tags) and scope in (None, card.scope)]
     if as_json:
         print_json([{**to_json(card), "dangers": dangers.get(card.digest)} for card in chosen])
     else:
         _print_cards(chosen, len(cards), dangers)
+        note_too_long([(card.slug, card.chars) for card in chosen], limit)
     _warn_faults(len(faults))
 
 
