@@ -117,6 +117,8 @@ async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
         await prowess.skills.import_path(ROOT / "examples/more/review-minutes", scope="account")
         judged = ScriptedModel([{}])
         await prowess.run("review-minutes", {"minutes": "We met."}, session=session, model=judged)
+        package = await prowess.turns.context("Good morning!", session=session)
+        await prowess.turns.decide(package, await prowess.turns.suggest(package))
     async with Prowess.open(settings=settings) as prowess:
         return {event.name: event.data for event in await prowess.events.list()}
 
