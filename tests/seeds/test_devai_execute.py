@@ -107,16 +107,22 @@ async def test_the_printed_skill_makes_an_image_and_its_key_is_kept_nowhere(
     assert KEY not in traces + str(answer)
 
 
-async def test_as_printed_it_reaches_nothing_and_is_told_what_to_add(place, generate_image, images):
-    generate_image()
+@pytest.mark.parametrize(
+    ("declared", "line"),
+    [({}, '"env": ["OPENAI_API_KEY"]'), ({"env": ["OPENAI_API_KEY"]}, '"hosts": ["api.openai.com"]')],
+)
+async def test_as_printed_it_reaches_nothing_and_is_told_which_line_to_add(
+    place, generate_image, images, accept, declared, line
+):
+    generate_image(**declared)
     place.environment["OPENAI_API_KEY"] = KEY
     async with place.open(ANN) as engine:
         await engine.policy.set("host_routes", {"api.openai.com": f"http://127.0.0.1:{images.server_port}"})
+        await accept(engine, "generate-image")
         answer = await box(engine).call(TOOL, {"prompt": "A cat in space"})
         traces = await kept(engine)
     assert answer.data["success"] is False
-    assert "api.openai.com" in answer.data["error"]
-    assert "hosts" in answer.data["hint"]
+    assert answer.data["hint"] == f"Add this line to skill.json: {line}"
     assert images.asked == []
     assert KEY not in traces + str(answer)
 

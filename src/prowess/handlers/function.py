@@ -16,6 +16,7 @@ from prowess.handlers.requirements import (
     InstallPackages,
     explain_missing_env,
     explain_missing_import,
+    explain_undeclared_env,
     grant_env,
     install_packages,
 )
@@ -80,7 +81,7 @@ class FunctionHandler:
             function.content,
             values,
             entry=function.handler,
-            env=grant_env(call, grants),
+            env={**dict.fromkeys(call.run.needs.env), **grant_env(call, grants)},
             language=function.language,
             file=function_file(function),
             packages=await install_packages(call, self._provision) if runtime == "native" else None,
@@ -203,7 +204,10 @@ def _check_end(
     if ran.error is not None and type(error) is RunFailed:
         needs = call.run.needs
         error.hint = (
-            explain_missing_import(ran.error, call.skill, needs) or explain_missing_env(call, grants) or error.hint
+            explain_missing_import(ran.error, call.skill, needs)
+            or explain_undeclared_env(ran.error, call.skill, needs)
+            or explain_missing_env(call, grants)
+            or error.hint
         )
     raise error
 

@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeVar, cast
 
 from prowess.errors import Invalid, Refused
 from prowess.handlers.host_functions import Refusals, expose_methods
+from prowess.handlers.requirements import manifest_line
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
-from prowess.net.target import parse_target
+from prowess.net.target import Target, is_host_listed, parse_target
 from prowess.policy.grants import Grants
 from prowess.run.call import Call
 from prowess.run.request import Step
@@ -191,17 +192,19 @@ class FunctionContext:
             raise Refused("The run has already ended.", hint="Finish all work before the function returns.")
 
     async def _sent(self, request: HttpRequest) -> HttpResponse:
-        host = parse_target(request.url).shown
+        target = parse_target(request.url)
         try:
             return await self._outbound.send(request)
         except Refused as error:
-            raise self._with_hint(error, host) from None
+            raise self._with_hint(error, target) from None
 
-    def _with_hint(self, error: Refused, host: str) -> Refused:
+    def _with_hint(self, error: Refused, target: Target) -> Refused:
         """Return the refusal with what to do about it."""
+        host = target.shown
         reason = self._grants.denied.get(host, "")
-        line = f'Add `hosts: ["{host}"]` to the manifest. Approval requests show it.'
-        return Refused(error.message, hint=reason or error.hint or line)
+        line = manifest_line(self._call.skill, "hosts", host, self._call.run.needs.hosts)
+        declared = is_host_listed(target, self._call.run.needs.hosts)
+        return Refused(error.message, hint=reason or (error.hint if declared else line))
 
     async def _on_file(self, access: _Access, path: str, work: Callable[[], _T]) -> _T:
         """Run file work in a thread; note what is refused.

@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 
 from prowess.errors import Invalid, OutputInvalid, ProwessError, Refused, RunFailed, TimedOut, TryLater
 from prowess.handlers.http_request import FilledRequest, RequestFiller
-from prowess.handlers.requirements import GrantLookup
+from prowess.handlers.requirements import GrantLookup, manifest_line
 from prowess.llm.models import Sleep
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
 from prowess.policy.grants import Grants
@@ -247,7 +247,7 @@ def _granted(call: Call, request: DeclaredRequest, grants: Grants) -> dict[str, 
         if name not in needed:
             raise Refused(
                 f"{call.skill.slug!r} does not declare the environment variable {name!r}.",
-                hint=f'Add `env: ["{name}"]` to the manifest. Approval requests show it.',
+                hint=manifest_line(call.skill, "env", name, needed),
             )
         raise Refused(
             f"{call.skill.slug!r} may not read the environment variable {name!r}.",

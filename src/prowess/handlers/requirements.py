@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from prowess.policy.grants import GrantResolver, Grants
 from prowess.run.call import Call
 from prowess.sandbox.protocol import ScriptError
+from prowess.skill.form_info import form_info
 from prowess.skill.kinds import kind_info
 from prowess.skill.model import Skill
 from prowess.skill.needs import Needs
 from prowess.threads import offload
 
+_UNDECLARED = re.compile(r"ctx\.env: (\S+) ")
 GrantLookup = Callable[[Call], Awaitable[Grants]]
 """Finds what a call may reach outside the sandbox."""
 
@@ -53,6 +56,23 @@ def grant_env(call: Call, grants: Grants) -> Mapping[str, str]:
 def explain_missing_env(call: Call, grants: Grants) -> str:
     """Explain why declared environment values were not granted; '' if all were."""
     return " ".join(grants.denied[name] for name in call.run.needs.env if name in grants.denied)
+
+
+def explain_undeclared_env(error: ScriptError, skill: Skill, needs: Needs) -> str:
+    """Return the line that declares the environment variable that a function asked for; '' for any other error."""
+    found = _UNDECLARED.match(error.message) if error.type == "EnvNotDeclared" else None
+    return manifest_line(skill, "env", found[1], needs.env) if found else ""
+
+
+def manifest_line(skill: Skill, field: str, value: str, declared: Sequence[str] = ()) -> str:
+    """Return the hint with the exact line that declares a need in the manifest of a skill."""
+    names = json.dumps([*declared, value], ensure_ascii=False)
+    form = form_info(skill.form)
+    if not form.is_data:
+        return f"Add this line to agents/prowess.yaml: {field}: {names}"
+    if "skill.json" in form.markers:
+        return f'Add this line to skill.json: "{field}": {names}'
+    return f"Add this line to the descriptor: {field}: {names}"
 
 
 InstallPackages = Callable[[tuple[str, ...]], Path]

@@ -149,6 +149,7 @@ _RULE_SETTINGS = (
     "skill_synced_policy",
     "skills_dynamic_search_enabled",
     "skills_dynamic_search_policy",
+    "agent_skills_live_for_all",
     "disabled_skills",
     "roles",
 )
@@ -163,7 +164,8 @@ class OrgPolicy:
     """The settings of one organization, with their defaults.
 
     `skill_enablement_policy` applies to all skills, `skill_synced_policy` to skills from elsewhere, and
-    `skills_dynamic_search_policy` to skills fetched live. `approval_minutes` is how long a request stays pending, and how
+    `skills_dynamic_search_policy` to skills fetched live. With `agent_skills_live_for_all`, a skill that an agent wrote is
+    treated like one that the acting agent wrote itself. `approval_minutes` is how long a request stays pending, and how
     long a single-use approval can be used; an approval to enable or run a skill is valid for `approval_days` while the skill
     stays the same. `spend_per_session_usd` and `spend_per_day_usd` limit what models may cost in one session, and per day in
     the organization. `roles` adds to the shipped roles or replaces them by name; None if they are unreadable.
@@ -181,6 +183,7 @@ class OrgPolicy:
     skill_synced_policy: str = "prompt-user"
     skills_dynamic_search_enabled: bool = False
     skills_dynamic_search_policy: str = "prompt-user"
+    agent_skills_live_for_all: bool = False
     approval_minutes: int = 60
     approval_days: int = 30
     spend_per_session_usd: float = 5
@@ -294,6 +297,9 @@ _SETTINGS: dict[str, _Setting] = {
         accepts=lambda value: isinstance(value, bool), takes="true or false", strictest=False
     ),
     "skills_dynamic_search_policy": _POLICY,
+    "agent_skills_live_for_all": _Setting(
+        accepts=lambda value: isinstance(value, bool), takes="true or false", strictest=False
+    ),
     "approval_minutes": _number(1, _MINUTES_LIMIT, strictest=1),
     "approval_days": _number(1, _DAYS_LIMIT, strictest=1),
     "spend_per_session_usd": _DOLLARS,

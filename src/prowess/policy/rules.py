@@ -199,7 +199,8 @@ def _rule_by_origin(actor: Actor, action: str, subject: Subject, policy: OrgPoli
         )
     if action in WRITE_ACTIONS:
         return _WRITE_ALLOWED
-    if subject.trust == "agent" and not own:
+    # Compared with True, so that an unreadable value counts as off.
+    if subject.trust == "agent" and not own and policy.agent_skills_live_for_all is not True:
         what = "skills written by other agents"
         return _rule_by_settings(actor, policy, what, "skill_enablement_policy", "skill_synced_policy")
     return _rule_by_settings(actor, policy, "skills", "skill_enablement_policy")

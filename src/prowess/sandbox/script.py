@@ -53,8 +53,8 @@ class Script:
     """What each mark replaced, as it was written."""
     entry: str = ""
     """The function that is called with the inputs and a context, and returns the result; '' for a script."""
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """The `env` of the context."""
+    env: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"], repr=False)
+    """The `env` of the context: every declared name; None for one that was not granted or is not set."""
     language: Language = "python"
     file: str = "<script>"
     """The name of the file in tracebacks."""
@@ -122,7 +122,7 @@ def script_from_function(
     inputs: Mapping[str, Any],
     *,
     entry: str = "execute",
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
     language: Language = "python",
     file: str = "execute.py",
     packages: Path | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
@@ -34,6 +35,10 @@ _Description = Annotated[str, Field(min_length=1, max_length=1024)]
 _Language = Literal["python", "typescript"]
 _Runtime = Literal["wasm", "native"]
 _AnyLanguage = Literal["python", "typescript", "javascript"]
+_PYTHON = re.compile(r"^(?:async )?def \w+\(.*\).*:\s*(?:#.*)?$", re.MULTILINE)
+_TYPESCRIPT = re.compile(
+    r"^\s*(?:export\s+(?:default\s+)?(?:async\s+)?(?:function|const|let)\b|import\s.*\bfrom\s+[\"'])", re.MULTILINE
+)
 _PATHS: dict[_AnyLanguage, str] = {"python": "execute.py", "typescript": "execute.ts", "javascript": "execute.js"}
 
 
@@ -51,7 +56,7 @@ async def skill_create(
         Field(description='The args of the code: {"width": {"type": "integer", "required": true}}, or a JSON Schema.'),
     ] = None,
     tags: list[str] | None = None,
-    language: Annotated[_Language | None, Field(description="Default: python.")] = None,
+    language: Annotated[_Language | None, Field(description="Default: recognised from the code.")] = None,
     runtime: Annotated[_Runtime | None, Field(description="native must be approved. Default: wasm.")] = None,
     hosts: Annotated[list[str] | None, Field(description="Hosts for ctx.fetch.")] = None,
     env: Annotated[list[str] | None, Field(description="Variables for ctx.env.")] = None,
@@ -67,7 +72,7 @@ async def skill_create(
     if instructions:
         artifacts.append(Instructions(name="instructions", content=instructions))
     if code:
-        artifacts.append(_make_function(code, language or "python"))
+        artifacts.append(_make_function(code, language or _recognise_language(code)))
     if not artifacts:
         raise Invalid(
             "A skill needs instructions, code, or both.", hint="Call skill_create again with instructions as Markdown."
@@ -121,7 +126,9 @@ async def skill_update(
     if instructions is not None:
         artifacts = _replace_artifact(artifacts, Instructions(name="instructions", content=instructions))
     if code is not None:
-        artifacts = _replace_artifact(artifacts, _make_function(code, language or _function_language(before)))
+        artifacts = _replace_artifact(
+            artifacts, _make_function(code, language or _recognise_language(code, _function_language(before)))
+        )
     # The stored code is in the old language and would not run.
     elif language is not None and language != _function_language(before):
         raise Invalid("A new language needs new code.", hint="Call skill_update again with language and code.")
@@ -190,6 +197,14 @@ def _check_title(title: str) -> str:
 def _make_function(code: str, language: _AnyLanguage) -> Function:
     path = _PATHS[language]
     return Function(name="execute", ordinal=1, path=path, content=code, language=language)
+
+
+def _recognise_language(code: str, known: _AnyLanguage | None = None) -> _AnyLanguage:
+    """Return the language that only code of this language has marks of; otherwise the known one, or Python."""
+    has_python = _PYTHON.search(code) is not None
+    if _TYPESCRIPT.search(code) and not has_python:
+        return known if known in ("typescript", "javascript") else "typescript"
+    return "python" if has_python else known or "python"
 
 
 def _function_language(skill: Skill) -> _AnyLanguage:

@@ -12,7 +12,6 @@ import json
 import re
 import types
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 Call = Callable[[str, str], str]
@@ -247,14 +246,50 @@ class Response:
         return _ready(self)
 
 
+class EnvNotDeclared(LookupError):
+    """A function asked for an environment variable that its skill does not declare."""
+
+
+class Env(Mapping[str, str]):
+    """The granted environment variables. A name that the skill does not declare is an error, not merely absent.
+
+    `None` stands for a declared variable that was not granted or is not set: it is absent.
+    """
+
+    __slots__ = ("_declared",)
+
+    def __init__(self, declared: Mapping[str, str | None]) -> None:
+        self._declared = dict(declared)
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._declared:
+            raise EnvNotDeclared(f"ctx.env: {name} is not declared by this skill.")
+        value = self._declared[name]
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._declared.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, value in self._declared.items() if value is not None])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __repr__(self) -> str:
+        return f"Env({dict(self)!r})"
+
+
 class Context:
     """What `execute(args, ctx)` has as `ctx`."""
 
     __slots__ = ("_ask", "env")
 
-    def __init__(self, ask: Ask, env: Mapping[str, str]) -> None:
+    def __init__(self, ask: Ask, env: Mapping[str, str | None]) -> None:
         self._ask = ask
-        self.env = MappingProxyType(dict(env))
+        self.env = Env(env)
 
     def fetch(
         self, url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None

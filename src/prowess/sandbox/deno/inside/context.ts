@@ -6,10 +6,10 @@ import { call } from "./line.ts";
 const WITHOUT_BODY = [101, 204, 205, 304];
 
 /** What `execute(args, ctx)` has as `ctx`. */
-export function context(env: Record<string, string>) {
+export function context(env: Record<string, string | null>) {
   return Object.freeze({
     fetch: ask,
-    env: Object.freeze({ ...env }),
+    env: environment(env),
     async readFile(path: string | URL): Promise<string | Uint8Array> {
       return taken(await call("read_file", [String(path)]));
     },
@@ -18,6 +18,21 @@ export function context(env: Record<string, string>) {
     },
     log(message: unknown): void {
       call("log", [String(message)]).catch(() => undefined);
+    },
+  });
+}
+
+/** The granted variables. `null` stands for one that is declared but absent; any other name is an error. */
+function environment(declared: Record<string, string | null>): Readonly<Record<string, string>> {
+  const granted = Object.fromEntries(Object.entries(declared).filter(([, value]) => value !== null));
+  return new Proxy(Object.freeze(granted) as Record<string, string>, {
+    get(target, name, receiver) {
+      // `then` and `toJSON` are looked up by `await` and `JSON.stringify`, not by the author of the function.
+      const known = typeof name !== "string" || name in declared || name in target || ["then", "toJSON"].includes(name);
+      if (known) return Reflect.get(target, name, receiver);
+      const error = new Error(`ctx.env: ${name} is not declared by this skill.`);
+      error.name = "EnvNotDeclared";
+      throw error;
     },
   });
 }
