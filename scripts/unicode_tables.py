@@ -142,7 +142,7 @@ def main() -> None:
         sequences = json.loads(gzip.decompress(base64.b64decode(content[1] if content else "")))
     parts = [
         HEAD,
-        table("DEFAULT_IGNORABLE", char_class(ignorable), "Default_Ignorable_Code_Point: characters without a shape."),
+        table("DEFAULT_IGNORABLE", char_class(ignorable), "Default_Ignorable_Code_Point: invisible characters."),
         table("JOINING", char_class(joining - ignorable), "Letters of cursive scripts (Joining_Type C, D, L and R)."),
         table(
             "UNIFIED_IDEOGRAPH", char_class(ideographs), "Characters that ideographic variation selectors may follow."

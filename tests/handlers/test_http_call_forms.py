@@ -103,10 +103,10 @@ def test_its_settings_come_back_from_the_native_form():
 @pytest.mark.parametrize(
     ("changed", "by", "told"),
     [
-        ("https://api.example.com/projects", "https://{{ host }}/projects", "host that is written out"),
+        ("https://api.example.com/projects", "https://{{ host }}/projects", "literal host"),
         ("env: [ISSUES_API_KEY]", "env: []", "not declared"),
-        ("query:", "querry:", "has a field 'querry'"),
-        ("items.*.title}", "items.*.title, as: pdf}", "cannot be read"),
+        ("query:", "querry:", "unknown field 'querry'"),
+        ("items.*.title}", "items.*.title, as: pdf}", "is not valid"),
     ],
 )
 @pytest.mark.parametrize("form", PACKAGES)

@@ -109,11 +109,9 @@ def test_a_yes_to_running_covers_what_reaches_no_farther(
 def test_a_person_who_runs_a_process_says_yes_to_these_bytes_once(
     desk: Any, ann: Actor, package: Any, subject_of: Any, approve: Callable[..., None]
 ) -> None:
-    own = subject_of(
-        package, source="user", source_type="manual", reach="machine", requests=("to run the program git",)
-    )
+    own = subject_of(package, source="user", source_type="manual", reach="machine", requests=("to run programs: git",))
     asked = desk.admit(ann, "run", own)
-    assert asked.approval.detail["requests"] == ["to run the program git"]
+    assert asked.approval.detail["requests"] == ["to run programs: git"]
     approve(ann, asked)
     assert desk.admit(ann, "run", own).allowed
     assert desk.admit(ann, "run", own).allowed

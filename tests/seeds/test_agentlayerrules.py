@@ -243,7 +243,7 @@ def test_a_problem_of_the_descriptor_tells_its_line():
 def test_a_second_descriptor_is_an_error_that_names_both():
     package = generation().with_files(Package.of_texts("x", {"other.yaml": "skill_id: other\n"}).files)
     problem = next(one for one in read_package(package).problems if one.code == "several-descriptors")
-    assert "outline-writer.yaml is a descriptor as well; only other.yaml is read" in problem.message
+    assert "outline-writer.yaml is also a descriptor; only other.yaml is read" in problem.message
 
 
 def test_a_descriptor_without_an_id_or_with_a_schema_that_is_none_is_reported():

@@ -155,7 +155,7 @@ def test_an_unknown_kind_is_an_error_that_names_the_known_ones_and_the_rest_is_r
     problem = next(problem for problem in reading.problems if problem.code == "unknown-kind")
     assert problem.severity == "error"
     assert problem.field == "artifacts[0].kind"
-    assert all(kind in problem.message for kind in ("description", "prompt_template", "code_template", "dspy_module"))
+    assert all(kind in problem.hint for kind in ("description", "prompt_template", "code_template", "dspy_module"))
     assert len(reading.skill.artifacts) == 3
 
 

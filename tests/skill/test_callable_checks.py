@@ -29,7 +29,7 @@ def found(judged: Package, code: str) -> list[Problem]:
 
 
 def test_a_function_that_is_no_python_is_refused_with_its_line() -> None:
-    with pytest.raises(Invalid, match=r"execute\.py cannot be run: expected ':'.*line 2"):
+    with pytest.raises(Invalid, match=r"execute\.py cannot run: expected ':'.*line 2"):
         accept(devai("\ndef execute(args, ctx)\n    return 1\n"))
 
 

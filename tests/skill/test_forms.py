@@ -542,14 +542,14 @@ def test_very_many_unknown_fields_are_summed_up():
     value = {"name": "A", "description": "b", "artifacts": [], **{f"k{number}": 1 for number in range(100)}}
     reading = read_package(package({"x.json": json.dumps(value)}))
     assert len(reading.problems) == 51
-    assert "50 more fields" in reading.problems[-1].message
+    assert "50 more unknown fields" in reading.problems[-1].message
 
 
 def test_very_many_unknown_fields_of_a_document_are_summed_up_too():
     text = document(name="notes", description="d", **{f"k{number}": "1" for number in range(100)})
     reading = read_package(package(text))
     assert codes(reading) == ["unknown-field"] * 51
-    assert "50 more fields" in reading.problems[-1].message
+    assert "50 more unknown fields" in reading.problems[-1].message
     assert len(reading.skill.extra) == 100
 
 

@@ -209,7 +209,7 @@ def test_a_value_that_yaml_refuses_is_mended_and_told(block: str, value: object,
 
 def test_the_hint_shows_the_mended_line() -> None:
     (problem,) = read("name: a\ndescription: It's here: now\n").problems
-    assert problem.hint == "Put the value in quotes: `description: 'It''s here: now'`"
+    assert problem.hint == "Quote the value: `description: 'It''s here: now'`"
     assert (problem.line, problem.field, problem.severity) == (3, "description", "warning")
     assert read("name: a\ndescription: 'It''s here: now'\n").fields["description"] == "It's here: now"
 

@@ -89,12 +89,12 @@ class Stateful(Query):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"name": "query"}, "no namespace"),
+        ({"name": "query"}, "needs a namespace"),
         ({"model": Unnamed}, "default"),
         ({"model": Stateful}, "state"),
         ({"folder": "scripts"}, "belongs to script"),
-        ({"folder": "agents"}, "plain name"),
-        ({"folder": "../queries"}, "plain name"),
+        ({"folder": "agents"}, "plain folder name"),
+        ({"folder": "../queries"}, "plain folder name"),
         ({"root_files": ("execute.py",)}, "outside its folder"),
     ],
 )

@@ -328,8 +328,8 @@ def test_a_plain_skill_may_have_such_keys_for_somebody_else() -> None:
 def test_what_a_skill_needs_is_told_in_words() -> None:
     report = validate(Package.of_texts("s", PACKAGES["devai"]))
     told = [problem.message for problem in report.problems if problem.code == "asks-for"]
-    assert "The skill asks to reach api.example.com, *.example.org." in told
-    assert "The skill asks to read from the environment: EXAMPLE_KEY." in told
+    assert "The skill asks to connect to api.example.com, *.example.org." in told
+    assert "The skill asks to read environment variables: EXAMPLE_KEY." in told
     assert "The skill asks to read files in notes." in told
     assert "The skill asks to read and write files in out." in told
     assert any("outside the sandbox" in line for line in told)
@@ -360,9 +360,9 @@ def test_a_person_is_shown_which_other_skills_the_code_runs(
 
 
 def test_a_person_is_shown_that_code_with_hosts_can_send_them_what_is_in_the_workspace() -> None:
-    pages = "to read the pages of the workspace and ask models, and so to send what it finds there to these hosts"
-    assert describe_needs(Needs(hosts=("a.example",)), ("function",)) == ("to reach a.example", pages)
-    assert describe_needs(Needs(hosts=("a.example",)), ("http_call",)) == ("to reach a.example",)
+    pages = "to read the pages of the workspace and ask models, which it can send to these hosts"
+    assert describe_needs(Needs(hosts=("a.example",)), ("function",)) == ("to connect to a.example", pages)
+    assert describe_needs(Needs(hosts=("a.example",)), ("http_call",)) == ("to connect to a.example",)
 
 
 def test_the_host_that_is_declared_is_the_one_that_is_asked():

@@ -46,8 +46,8 @@ def test_a_file_that_defines_its_function_has_no_fault(code: str) -> None:
         ('text = """one\ntwo"""\n\ndef execute(args ctx):\n    ...\n', 4, "invalid syntax"),
         (GOOD + "  x = 1\n", 3, "unindent"),
         (GOOD + "x = (1,\n", 3, "'(' was never closed"),
-        (GOOD + "x = 'one\n", 3, "no end"),
-        (GOOD + 'x = """one\n', 3, "no end"),
+        (GOOD + "x = 'one\n", 3, "never closed"),
+        (GOOD + 'x = """one\n', 3, "never closed"),
         (GOOD + "\nreturn 2\n", 4, "outside function"),
         (GOOD + "x = 1\0", 3, "NUL"),
         ("function execute(args, ctx) { return 1; }", 1, "invalid syntax"),
@@ -66,7 +66,7 @@ def test_a_fault_is_told_with_its_line(code: str, line: int, message: str) -> No
 def test_a_file_without_the_function_is_a_fault(code: str) -> None:
     fault = find_source_fault(code, "execute")
     assert fault is not None
-    assert "defines no function execute" in fault.message
+    assert "does not define a function named execute" in fault.message
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_this_package_has_no_fault_but_that_it_has_no_such_function() -> None:
     found = [
         find_source_fault(text, "execute") for text in [*texts, (root / "tokenize.py").read_text(encoding="utf-8")]
     ]
-    assert {fault.message for fault in found if fault} <= {"it defines no function execute"}
+    assert {fault.message for fault in found if fault} <= {"it does not define a function named execute"}

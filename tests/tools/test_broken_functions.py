@@ -48,9 +48,9 @@ def descriptor(kind: str, handler: str) -> dict[str, str]:
     ("files", "reason"),
     [
         (devai(BAD), "execute.py cannot be run: expected ':' (line 3)"),
-        (devai("def count(args, ctx): ...\n"), "it defines no function execute"),
-        (descriptor("http_call", "GET https://{{ host }}/x"), "host that is written out"),
-        (descriptor("cli_command", "{{ program }} x"), "name of a program"),
+        (devai("def count(args, ctx): ...\n"), "it does not define a function named execute"),
+        (descriptor("http_call", "GET https://{{ host }}/x"), "literal host"),
+        (descriptor("cli_command", "{{ program }} x"), "program name"),
     ],
 )
 async def test_a_skill_that_could_never_be_called_is_no_tool_and_says_why(
@@ -95,5 +95,5 @@ async def test_code_that_cannot_be_run_is_refused_with_its_line_and_nothing_chan
         assert await engine.skills.cards() == []
         assert (await toolbox.call("skill_create", NEW)).ok
         refused = await toolbox.call("skill_update", {"id": "counter", "code": "def count(args, ctx): ...\n"})
-        assert "defines no function execute" in refused.data["error"]["message"]
+        assert "does not define a function named execute" in refused.data["error"]["message"]
         assert (await engine.skills.get("counter")).artifact("execute").content == GOOD

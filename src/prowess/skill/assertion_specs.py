@@ -26,7 +26,7 @@ from prowess.skill.schema import compile_schema
 from prowess.skill.text.hidden import quote_source
 
 SettingsCheck = Callable[[JsonObject], Iterable[Problem]]
-"""Returns what is wrong with the settings that an author gave to a check."""
+"""Returns the problems with the settings an author gave to a check."""
 
 AssertionSeverity = Literal["hard", "soft"]
 
@@ -34,18 +34,18 @@ OUTPUT_FORMATS = ("json", "json_object", "json_array", "line", "not_empty")
 MAX_ASSERTIONS = 50
 MAX_REGEX_CHARS = 1_000
 MAX_REGEX_STEPS = 10_000
-"""The largest compiled pattern: each of its steps may be taken once for every character of an output."""
+"""The largest compiled pattern. Each step may run once for every character of an output."""
 MAX_QUESTION_CHARS = 4_000
 MAX_EXPECTED_CHARS = 200
 _MAX_FIELD_CHARS = 200
 
 _PLUGIN_TYPE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
-_HINT = 'Write it like `{"type": "length", "check": "char_range", "max": 500}`.'
+_HINT = 'For example: `{"type": "length", "check": "char_range", "max": 500}`.'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertionSpec:
-    """One valid assertion; `settings` is everything that its author wrote."""
+    """One valid assertion; `settings` holds everything its author wrote."""
 
     type: str
     check: str
@@ -78,7 +78,7 @@ def read_assertion(written: Any) -> AssertionSpec:
 
 
 def check_assertions(written: Iterable[Any], field: str = "assertions") -> list[Problem]:
-    """Return every problem of these assertions; each names its position in `field`."""
+    """Return every problem with these assertions; each names its position in `field`."""
     items = list(written)
     found = [
         Problem(code=one.code, severity=one.severity, message=one.message, hint=one.hint, field=f"{field}[{place}]")
@@ -86,21 +86,21 @@ def check_assertions(written: Iterable[Any], field: str = "assertions") -> list[
         for one in _find_problems(item)
     ]
     if len(items) > MAX_ASSERTIONS:
-        message = f"There are {len(items):,} assertions; {MAX_ASSERTIONS} are the most."
-        found.append(_problem("assertions-many", message, "Assert less, or in fewer words.", field))
+        message = f"The skill has {len(items):,} assertions; the limit is {MAX_ASSERTIONS}."
+        found.append(_problem("assertions-many", message, "Remove or combine some of them.", field))
     return found
 
 
 def _find_problems(written: Any) -> Iterator[Problem]:
     if not isinstance(written, dict):
-        yield _problem("assertion-invalid", "An assertion is an object with a type and a check.", _HINT)
+        yield _problem("assertion-invalid", "An assertion must be an object with `type` and `check`.", _HINT)
         return
     settings = cast("JsonObject", written)
     kind, check = settings.get("type"), settings.get("check")
     checks = ASSERTION_CHECKS.get(kind) if isinstance(kind, str) else None
     if checks is None and isinstance(kind, str) and _PLUGIN_TYPE.fullmatch(kind):
-        message = f"No installed plugin brings the assertion type {kind[:60]!r}; a run fails until one does."
-        hint = "Install the plugin that brings it."
+        message = f"The assertion type {kind[:60]!r} is not installed. Runs fail until a plugin provides it."
+        hint = "Install the plugin that provides this type."
         yield Problem(code="assertion-not-installed", severity="warning", message=message, hint=hint)
     elif checks is None:
         yield _unknown_problem("type", kind, ASSERTION_CHECKS)
@@ -109,15 +109,15 @@ def _find_problems(written: Any) -> Iterator[Problem]:
     else:
         yield from checks[check](settings)
     if settings.get("severity") not in (None, "hard", "soft"):
-        yield _problem("assertion-invalid", "The severity of an assertion is `hard` or `soft`.", _HINT)
+        yield _problem("assertion-invalid", "`severity` must be `hard` or `soft`.", _HINT)
     if not isinstance(settings.get("description") or "", str):
-        yield _problem("assertion-invalid", "The description of an assertion is a text.", _HINT)
+        yield _problem("assertion-invalid", "`description` must be a string.", _HINT)
 
 
 def _unknown_problem(what: str, given: Any, known: Iterable[str]) -> Problem:
     name = f" {given[:60]!r}" if isinstance(given, str) else ""
-    text = f"There is no {what}{name} of assertions" if name else f"The assertion has no {what}"
-    return _problem("assertion-unknown", f"{text}; there are {', '.join(known)}.", _HINT)
+    text = f"Unknown assertion {what}{name}" if name else f"The assertion has no {what}"
+    return _problem("assertion-unknown", f"{text}. Use one of: {', '.join(known)}.", _HINT)
 
 
 def _problem(code: str, message: str, hint: str, field: str | None = None) -> Problem:
@@ -128,29 +128,29 @@ def _check_schema(settings: JsonObject) -> Iterator[Problem]:
     try:
         compile_schema(settings.get("schema"))
     except Invalid as fault:
-        yield _problem("assertion-schema", f"The schema of an assertion cannot be used: {fault.message}", fault.hint)
+        yield _problem("assertion-schema", f"The assertion's schema is not usable: {fault.message}", fault.hint)
 
 
 def _check_fields(settings: JsonObject) -> Iterator[Problem]:
     fields = settings.get("fields")
     names = cast("list[Any]", fields) if isinstance(fields, list) else []
     if not names or not all(isinstance(name, str) and 0 < len(name) <= _MAX_FIELD_CHARS for name in names):
-        yield _problem("assertion-invalid", "`required_fields` needs `fields`, a list of names.", _HINT)
+        yield _problem("assertion-invalid", "`required_fields` needs `fields`, a non-empty list of names.", _HINT)
 
 
 def _check_format(settings: JsonObject) -> Iterator[Problem]:
     if settings.get("format") not in OUTPUT_FORMATS:
-        yield _problem("assertion-invalid", f"`format` is one of {', '.join(OUTPUT_FORMATS)}.", _HINT)
+        yield _problem("assertion-invalid", f"`format` must be one of: {', '.join(OUTPUT_FORMATS)}.", _HINT)
 
 
 def _check_range(settings: JsonObject) -> Iterator[Problem]:
     least, most = settings.get("min"), settings.get("max")
     given = [one for one in (least, most) if one is not None]
     if not given or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in given):
-        yield _problem("assertion-invalid", "A range needs `min`, `max` or both, as whole numbers from 0.", _HINT)
+        yield _problem("assertion-invalid", "A range needs `min`, `max` or both, as integers of 0 or more.", _HINT)
     elif len(given) == 2 and given[0] > given[1]:
-        message = f"The range from {given[0]:,} to {given[1]:,} has nothing in it."
-        yield _problem("assertion-range", message, "Write the smaller number as `min`.")
+        message = f"The range is empty: `min` ({given[0]:,}) is greater than `max` ({given[1]:,})."
+        yield _problem("assertion-range", message, "Swap `min` and `max`.")
 
 
 def _check_pattern(settings: JsonObject) -> Iterator[Problem]:
@@ -160,20 +160,21 @@ def _check_pattern(settings: JsonObject) -> Iterator[Problem]:
         return
     if len(pattern) > MAX_REGEX_CHARS:
         message = (
-            f"The pattern {quote_source(pattern)} has {len(pattern):,} characters; {MAX_REGEX_CHARS:,} are the most."
+            f"The pattern {quote_source(pattern)} is {len(pattern):,} characters long; the limit is "
+            f"{MAX_REGEX_CHARS:,}."
         )
-        yield _problem("assertion-pattern", message, "Say it in several assertions.")
+        yield _problem("assertion-pattern", message, "Split it into several assertions.")
         return
     try:
         steps = compile_regex(pattern).steps
     except RegexRefused as reason:
-        message = f"RE2 refuses the pattern {quote_source(pattern)}: {reason}."
-        hint = "Look-around and back-references are left out of RE2, since they can take more than linear time."
-        yield _problem("assertion-pattern", message, f"{hint} Assert `match` and `no_match` apart instead.")
+        message = f"The pattern {quote_source(pattern)} is not valid RE2: {reason}."
+        hint = "RE2 has no look-around or back-references."
+        yield _problem("assertion-pattern", message, f"{hint} Use separate `match` and `no_match` assertions instead.")
         return
     if steps > MAX_REGEX_STEPS:
-        message = f"The pattern {quote_source(pattern)} comes to {steps:,} steps; {MAX_REGEX_STEPS:,} are the most."
-        yield _problem("assertion-pattern", message, "Repeat less: a number in braces counts as often as it says.")
+        message = f"The pattern {quote_source(pattern)} compiles to {steps:,} steps; the limit is {MAX_REGEX_STEPS:,}."
+        yield _problem("assertion-pattern", message, "Lower the repeat counts: `x{1000}` counts as 1,000 steps.")
 
 
 def _check_question(settings: JsonObject) -> Iterator[Problem]:
@@ -183,7 +184,7 @@ def _check_question(settings: JsonObject) -> Iterator[Problem]:
         yield _problem("assertion-invalid", message, _HINT)
     answer = expected.strip() if isinstance(expected, str) else expected
     if answer == "" or not isinstance(answer, str | bool | None) or len(str(answer)) > MAX_EXPECTED_CHARS:
-        message = f"`expected` is the answer to the question, in at most {MAX_EXPECTED_CHARS} characters."
+        message = f"`expected` must be the expected answer, in at most {MAX_EXPECTED_CHARS} characters."
         yield _problem("assertion-invalid", message, _HINT)
 
 
@@ -193,14 +194,14 @@ ASSERTION_CHECKS: dict[str, Mapping[str, SettingsCheck]] = {
     "pattern": {"match": _check_pattern, "no_match": _check_pattern},
     "semantic": {"llm_eval": _check_question},
 }
-"""Every type with its checks; each check returns the problems of the settings that it is given."""
+"""Every assertion type with its checks. Each check returns the problems with its settings."""
 
 
 def add_assertion_type(name: str, checks: Mapping[str, SettingsCheck]) -> None:
-    """Add a plugin's type of assertion, for the whole process; `ValueError` says why it cannot be added."""
+    """Register a plugin's assertion type for the whole process. Raise `ValueError` if it is not valid."""
     if not _PLUGIN_TYPE.fullmatch(name):
-        raise ValueError(f"the assertion type {name[:100]!r} has no namespace, as in 'acme.tone'")
+        raise ValueError(f"the assertion type {name[:100]!r} needs a namespace, as in 'acme.tone'")
     if not checks or not all(callable(check) for check in checks.values()):
         raise ValueError(f"the assertion type {name} has no checks")
     if ASSERTION_CHECKS.setdefault(name, checks) is not checks:
-        raise ValueError(f"the assertion type {name} is there already")
+        raise ValueError(f"the assertion type {name} is already registered")

@@ -1,4 +1,4 @@
-"""The files beside a descriptor that it names: prompts and rubrics in a registry, and the file of its function."""
+"""Find the files that a descriptor refers to: prompts and rubrics in a registry, and the file of its function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.slug import slugify
 
 COMPANION_FOLDERS = {"prompts": "prompt_id", "rubrics": "rubric_id"}
-"""The folders of companions, with the field by which a descriptor and a companion refer to each other."""
+"""Companion folders, with the field through which a descriptor and a companion refer to each other."""
 
 _SUFFIXES = (".json", ".yaml", ".yml", ".mustache")
 
@@ -29,7 +29,7 @@ def find_companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) 
 
 
 def find_function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
-    """Return where the function of a descriptor can be, relative to the descriptor's folder; the first existing file has it."""
+    """Return the paths where a descriptor's function may be, relative to the descriptor's folder; the first existing file wins."""
     if not name.endswith((".yaml", ".yml")) or b"ts_function" not in data:
         return ()
     given = (parse_file(name, data, limits).object or {}).get("implementation")

@@ -1,7 +1,7 @@
-"""The decision rule of the agent layer: a skill is a template for a model, or code with a handler.
+"""Decide whether a skill should be a template for a model or code with a handler.
 
-A template says what is wanted and leaves the work to one shared, tested flow: render, ask, check, retry. A handler is code.
-So a template is preferred wherever it can do the work, and the questions below are asked in order.
+A template only states the goal; one shared, tested flow does the work: render, ask, check, retry. A handler is custom code.
+Templates are preferred wherever they are enough. The questions below are asked in order.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from prowess.skill.model import Skill
 
 Recommended = Literal["LLM_JSON_GENERATION", "LLM_REVIEW", "handler", "prompt_template"]
 MAX_TEXT_CHARS = 4_000
-"""How much of a description is read."""
+"""The number of characters of a description that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One question of the rule: the way to go if the answer is yes, the reason, and words that suggest a yes."""
+    """One question of the rule: what to use if the answer is yes, the reason, and words that suggest a yes."""
 
     name: str
     asks: str
@@ -37,7 +37,7 @@ QUESTIONS: tuple[Question, ...] = (
         name="acts",
         asks="Does it act: send a request, run a command, write files or data?",
         way="handler",
-        why="A template only asks a model and checks the answer; what acts is code, which the gate can hold back.",
+        why="A template only asks a model and checks the answer. Actions need code, which requires approval.",
         words=(
             *("api", "call", "calls", "command", "commit", "create file", "database", "delete", "deploy", "download"),
             *("email", "execute", "fetch", "http", "install", "migrate", "post", "publish", "query", "run", "save"),
@@ -48,7 +48,7 @@ QUESTIONS: tuple[Question, ...] = (
         name="computes",
         asks="Does the answer follow from the input by a rule: arithmetic, lookup, conversion, parsing?",
         way="handler",
-        why="Code gives the same answer every time, at once and for nothing; a model would only guess at it.",
+        why="Code returns the same answer every time, instantly and at no cost. A model would guess.",
         words=(
             *(
                 "add up",
@@ -69,7 +69,7 @@ QUESTIONS: tuple[Question, ...] = (
         name="loops",
         asks="Does it take several steps that depend on each other, or several models or tools?",
         way="handler",
-        why="A template makes one request, and one more where the answer does not fit; steps that branch are code.",
+        why="A template makes one request, plus one retry if the answer is invalid. Branching steps need code.",
         words=(
             "and then",
             "each of",
@@ -86,7 +86,8 @@ QUESTIONS: tuple[Question, ...] = (
         name="judges",
         asks="Does it judge something by criteria that can be written down?",
         way="LLM_REVIEW",
-        why="A rubric states what passes and what fails; what cannot be told is indeterminate, and never a pass.",
+        why="A rubric says what passes and what fails. If that cannot be determined, the result is "
+        "indeterminate, never a pass.",
         words=(
             *("accept", "assess", "audit", "check", "criteria", "evaluate", "grade", "judge", "quality", "review"),
             *("rubric", "score", "verify", "whether"),
@@ -96,7 +97,8 @@ QUESTIONS: tuple[Question, ...] = (
         name="generates",
         asks="Does one prompt, filled in with the input, give data that a schema can check?",
         way="LLM_JSON_GENERATION",
-        why="A prompt of the registry and an output_schema are all it takes; a wrong answer is retried once, with its errors.",
+        why="It only needs a registered prompt and an output_schema. An invalid answer is retried "
+        "once, with its errors.",
         words=(
             *("brainstorm", "classify", "describe", "draft", "extract", "generate", "json", "label", "list", "outline"),
             *(
@@ -115,9 +117,9 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         name="writes",
-        asks="Is free text wanted, which no schema describes?",
+        asks="Does it return free text that no schema describes?",
         way="prompt_template",
-        why="A prompt template with assertions gives text; nothing has to be parsed.",
+        why="A prompt template with assertions returns text; nothing needs parsing.",
         words=("answer", "essay", "explain", "letter", "message", "poem", "reply", "story", "text", "write"),
     ),
 )
@@ -126,7 +128,7 @@ QUESTIONS: tuple[Question, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hint:
-    """A question that a text may answer with yes, and the words in it that suggest so."""
+    """A question that a text may answer with yes, and the words that suggest it."""
 
     question: Question
     words: tuple[str, ...]
@@ -134,7 +136,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The kind of work that a skill declares, the reason for this verdict, and the objections of the rule."""
+    """What a skill declares (template, handler, both or neither), the reason, and the rule's objections."""
 
     uses: Literal["template", "handler", "both", "neither"]
     parts: tuple[str, ...]
@@ -144,7 +146,7 @@ class Decision:
 
 
 def find_hints(text: str) -> list[Hint]:
-    """Return the questions that a description may answer with yes, in order. This matches words; it does not understand."""
+    """Return the questions that a description may answer with yes, in order. This only matches keywords."""
     flat = " ".join(re.findall(r"[a-z0-9-]+", text[:MAX_TEXT_CHARS].lower()))
     found: list[Hint] = []
     for question in QUESTIONS:
@@ -155,26 +157,31 @@ def find_hints(text: str) -> list[Hint]:
 
 
 def judge_decision(skill: Skill) -> Decision:
-    """Return what a skill uses, and the objections of the rule."""
+    """Return what a skill uses, and the rule's objections."""
     templates = [one for one in skill.artifacts if isinstance(one, JsonGeneration) or _is_template(one, skill)]
     handlers = [one for one in skill.artifacts if isinstance(one, Function | HttpCall | CliCommand)]
     parts = tuple(f"{one.kind} {one.name}" for one in (*templates, *handlers))
     hints = find_hints(f"{skill.title} {skill.description}")
     if templates and handlers:
-        why = "It declares a template type, which does the work, and an implementation, which runs only when named."
+        why = "The skill declares a template type, which runs, and an implementation, which runs only when it is named."
         return Decision(uses="both", parts=parts, why=why, against=_objections_to_template(hints))
     if templates:
-        why = "It declares a template type, so the shared flow does the work."
+        why = "The skill declares a template type, so the shared flow runs it."
         return Decision(uses="template", parts=parts, why=why, against=_objections_to_template(hints))
     if handlers:
-        why = "It has no template type and names an implementation."
+        why = "The skill has no template type and names an implementation."
         return Decision(uses="handler", parts=parts, why=why, against=_objections_to_handler(handlers, hints))
-    why = "It declares neither a template type nor an implementation."
-    return Decision(uses="neither", parts=parts, why=why, against=("Nothing in it runs: give it one of the two.",))
+    why = "The skill declares neither a template type nor an implementation."
+    return Decision(
+        uses="neither",
+        parts=parts,
+        why=why,
+        against=("Nothing in this skill runs. Add template_type or implementation.",),
+    )
 
 
 def _is_template(artifact: Artifact, skill: Skill) -> bool:
-    """Return True for a review that the skill performs, False for a rubric that only lies beside its descriptor."""
+    """Return True for a review that the skill performs, False for a rubric that is only stored with its descriptor."""
     if not isinstance(artifact, Review):
         return False
     return not form_info(skill.form).is_descriptor or not is_registered(artifact)
@@ -184,7 +191,7 @@ def _objections_to_template(hints: Sequence[Hint]) -> tuple[str, ...]:
     first = hints[0] if hints else None
     if first is None or first.question.way != "handler" or any(hint.question.way != "handler" for hint in hints):
         return ()
-    return (f"{first.question.asks} Its description says {_quote_words(first.words)}. {first.question.why}",)
+    return ((f"{first.question.asks} The description says {_quote_words(first.words)}. {first.question.why}"),)
 
 
 def _objections_to_handler(handlers: Sequence[Artifact], hints: Sequence[Hint]) -> tuple[str, ...]:
@@ -192,7 +199,7 @@ def _objections_to_handler(handlers: Sequence[Artifact], hints: Sequence[Hint]) 
     acts = any(isinstance(one, HttpCall | CliCommand) for one in handlers)
     if acts or first is None or first.question.way == "handler":
         return ()
-    suggestion = f"Its description says {_quote_words(first.words)}, so {first.question.way} may do."
+    suggestion = f"The description says {_quote_words(first.words)}, so {first.question.way} may be enough."
     return (f"{first.question.asks} {suggestion} {first.question.why}",)
 
 

@@ -1,7 +1,7 @@
 """Parse the requests (`http_call`) and commands (`cli_command`) that artifacts declare, with their slots for values.
 
-A slot is `{{ name }}`, `{{ name.part.0 }}`, or `{{ env.NAME }}` for a secret. A text is split into its slots once; the
-caller that fills it decides how a value is escaped in each place, so that a value can never become more than a value.
+A slot is `{{ name }}`, `{{ name.part.0 }}`, or `{{ env.NAME }}` for a secret. A text is split into its slots once. The
+caller that fills the slots escapes each value for its place, so that a value can never be read as anything else.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from prowess.suggestions import near_names
 _SLOT = re.compile(r"\{\{[ \t]*([A-Za-z_]\w*(?:\.\w+)*)[ \t]*\}\}", re.ASCII)
 _UNKNOWN_SLOT = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _ENV_PREFIX = "env"
-_SLOT_HINT = "Only {{ name }} is known here; whatever else is to be computed is computed before."
+_SLOT_HINT = "Only {{ name }} is supported here. Compute other values before the call and pass them as inputs."
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One place for a value, by its path."""
+    """A placeholder for one value, identified by its path."""
 
     path: tuple[str, ...]
 
     @property
     def secret(self) -> str:
-        """The environment variable that it stands for; '' if it stands for an input."""
+        """The environment variable it refers to; '' if it refers to an input."""
         return ".".join(self.path[1:]) if self.path[0] == _ENV_PREFIX and len(self.path) > 1 else ""
 
     def __str__(self) -> str:
         return f"{{{{ {'.'.join(self.path)} }}}}"
 
     def value(self, values: Mapping[str, Any]) -> Any:
-        """Return the value of the inputs at this path, or None."""
+        """Return the input value at this path, or None."""
         found: Any = values
         for part in self.path:
             if isinstance(found, Mapping):
@@ -67,7 +67,7 @@ def parse_slots(text: str) -> TextPieces:
             continue
         other = _UNKNOWN_SLOT.search(piece)
         if other is not None:
-            raise Invalid(f"{other[0][:80]!r} is no place for a value.", hint=_SLOT_HINT)
+            raise Invalid(f"{other[0][:80]!r} is not a valid placeholder.", hint=_SLOT_HINT)
         if piece:
             pieces.append(piece)
     return tuple(pieces)
@@ -100,7 +100,7 @@ _METHOD_AND_URL = re.compile(r"\s*(?:([A-Za-z]+)\s+)?(\S.*?)\s*", re.DOTALL)
 # The host ends before the first slot, so that no input can extend it. `@` would start another host, and some clients
 # read a backslash as a slash.
 _FIXED_HOST = re.compile(r"(?:https?)://[^\s/?#{}\\@]+(?=[/?]|$)", re.IGNORECASE)
-_REQUEST_HINT = "See how a request is declared: GET https://api.example.com/items/{{ id }}."
+_REQUEST_HINT = "Declare the request like this: GET https://api.example.com/items/{{ id }}"
 
 
 def _check_status(value: int | str) -> int | str:
@@ -108,7 +108,7 @@ def _check_status(value: int | str) -> int | str:
         return value
     if isinstance(value, str) and re.fullmatch(r"[2-5]xx", value.lower()):
         return value.lower()
-    raise ValueError("a status is a number such as 201, or 2xx")
+    raise ValueError("a status must be a number such as 201, or a class such as 2xx")
 
 
 def _as_list(value: Any) -> Any:
@@ -116,24 +116,24 @@ def _as_list(value: Any) -> Any:
 
 
 class DeclaredResponse(FrozenModel):
-    """How an answer is read. `select` is a dotted path, or a path for each field of the resulting object."""
+    """How a response is parsed. `select` is a dotted path, or a path for each field of the resulting object."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     read_as: Literal["", "json", "text"] = Field(default="", alias="as")
-    """'' to follow the content type of the answer."""
+    """'' to follow the content type of the response."""
     select: str | dict[str, str] = ""
     status: Annotated[
         tuple[Annotated[int | str, AfterValidator(_check_status)], ...], BeforeValidator(_as_list), Field(min_length=1)
     ] = ("2xx",)
 
     def accepts(self, status: int) -> bool:
-        """Return True if an answer with this status is a success."""
+        """Return True if a response with this status counts as success."""
         return status in self.status or f"{status // 100}xx" in self.status
 
 
 class DeclaredRequest(FrozenModel):
-    """A request with slots for values. No slot can change which host is asked."""
+    """A request with slots for values. No slot can change the host."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
@@ -149,7 +149,7 @@ class DeclaredRequest(FrozenModel):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The environment variables that it uses."""
+        """The environment variables it uses."""
         slots = find_slots([list(self.headers.values()), list(self.query.values()), self.body])
         return tuple(dict.fromkeys(slot.secret for slot in slots if slot.secret))
 
@@ -159,22 +159,22 @@ REQUEST_FIELDS = tuple(name for name in DeclaredRequest.model_fields if name != 
 
 
 def parse_request(call: HttpCall) -> DeclaredRequest:
-    """Return the request of an artifact; raise `Invalid` with the reason if it cannot be read."""
+    """Return the request of an artifact; raise `Invalid` with the reason if it is not valid."""
     try:
         declared = DeclaredRequest.model_validate(_request_settings(call))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         details = "; ".join(f"{'.'.join(map(str, fault['loc'][:3]))}: {fault['msg']}" for fault in faults[:3])
-        raise Invalid(f"The request {call.name!r} cannot be read: {details}.", hint=_REQUEST_HINT) from None
+        raise Invalid(f"The request {call.name!r} is not valid: {details}.", hint=_REQUEST_HINT) from None
     _check_url(declared.url)
     _check_field_names("header", declared.headers)
     _check_field_names("query", declared.query)
     for value in declared.query.values():
         _check_query_value(value)
     if measure_depth(declared.body, most=MAX_BODY_DEPTH) > MAX_BODY_DEPTH:
-        raise Invalid(f"The body of {call.name!r} nests more than {MAX_BODY_DEPTH} deep.")
+        raise Invalid(f"The body of {call.name!r} is nested too deeply; the limit is {MAX_BODY_DEPTH} levels.")
     if any(slot.path == ("env",) for slot in find_slots([declared.body, *declared.headers.values()])):
-        raise Invalid("{{ env }} is no value.", hint="Write {{ env.NAME }}.")
+        raise Invalid("{{ env }} is not a value.", hint="Name the variable: {{ env.NAME }}.")
     return declared
 
 
@@ -189,12 +189,16 @@ def _request_settings(call: HttpCall) -> JsonObject:
     for name in call.metadata:
         near = [] if name in REQUEST_FIELDS else near_names(name, REQUEST_FIELDS, count=1)
         if near:
-            raise Invalid(f"The request {call.name!r} has a field {name[:40]!r}.", hint=f"Did you mean {near[0]!r}?")
+            raise Invalid(
+                f"The request {call.name!r} has an unknown field {name[:40]!r}.", hint=f"Did you mean {near[0]!r}?"
+            )
     found = _METHOD_AND_URL.fullmatch(call.handler)
     before = found[1] if found else None
     stated = call.metadata.get("method")
     if before and isinstance(stated, str) and before.upper() != stated.upper():
-        raise Invalid(f"The request {call.name!r} has two methods, {before!r} and {stated[:20]!r}.", hint="Give one.")
+        raise Invalid(
+            f"The request {call.name!r} has two methods, {before!r} and {stated[:20]!r}.", hint="Remove one of them."
+        )
     method = before or stated or ("GET" if call.metadata.get("body") is None else "POST")
     return {**call.metadata, "url": request_url(call), "method": method.upper() if isinstance(method, str) else method}
 
@@ -202,29 +206,33 @@ def _request_settings(call: HttpCall) -> JsonObject:
 def _check_url(url: str) -> None:
     if _FIXED_HOST.match(url) is None:
         raise Invalid(
-            "The URL of the request does not begin with https:// and a host that is written out.",
-            hint="An input fills the path or the query, never the host. " + _REQUEST_HINT,
+            "The request's URL must start with https:// and a literal host.",
+            hint="Inputs can fill the path and the query, but not the host. " + _REQUEST_HINT,
         )
     if "#" in url:
-        raise Invalid("The URL of the request has a part after #, which is never sent.", hint="Leave it out.")
+        raise Invalid("The request's URL has a fragment (#…), which is never sent.", hint="Remove the fragment.")
     if any(slot.path[0] == "env" for slot in find_slots(url)):
         raise Invalid(
-            "The URL of the request has a value of the environment in it.",
-            hint="Use {{ env.NAME }} in headers, query or body.",
+            "The request's URL contains an environment variable.",
+            hint="Use {{ env.NAME }} only in headers, query or body.",
         )
 
 
 def _check_field_names(what: str, fields: Mapping[str, Any]) -> None:
     for name in fields:
         if "{{" in name or not name.strip():
-            raise Invalid(f"A {what} field of the request has no name of its own.", hint="Only values are filled in.")
+            raise Invalid(
+                f"The request has a {what} field whose name is empty or contains a placeholder.",
+                hint="Use placeholders only in values.",
+            )
 
 
 def _check_query_value(value: Any) -> None:
     items = cast("list[Any]", value) if isinstance(value, list) else [value]
     if not all(isinstance(item, str | int | float | bool) for item in items):
         raise Invalid(
-            "A query field of the request is neither a text, a number nor a list of such.", hint="Write it out."
+            "A query field of the request must be a string, a number, a boolean or a list of these.",
+            hint="Replace nested objects with plain values.",
         )
     # Called for its checks: it raises for any other expression in braces.
     find_slots(items)
@@ -232,15 +240,15 @@ def _check_query_value(value: Any) -> None:
 
 MAX_COMMAND_SECONDS = 3_600.0
 ArgumentTemplate = str | tuple[str, ...]
-"""One argument, or several that are left out together if an input of one of them has no value."""
+"""One argument, or several that are omitted together if an input of one of them has no value."""
 
 
 def split_command_line(line: str) -> tuple[str, ...]:
-    """Split a command line by its quotes. Nothing else in it has a special meaning: no shell runs it."""
+    """Split a command line by its quotes. Nothing else is special: no shell runs it."""
     try:
         return tuple(shlex.split(compact_slots(line)))
     except ValueError as error:
-        raise Invalid(f"The command line cannot be read: {error}.", hint="Close its quotes.") from None
+        raise Invalid(f"The command line is not valid: {error}.", hint="Close the quotes.") from None
 
 
 def _split_text(value: Any) -> Any:
@@ -260,19 +268,20 @@ class CommandSettings(FrozenModel):
 
 
 def parse_command(artifact: CliCommand) -> tuple[tuple[str, ...], CommandSettings]:
-    """Return the program with its fixed arguments, and the settings; raise `Invalid` with the reason if they cannot be read."""
+    """Return the program with its fixed arguments, and the settings; raise `Invalid` with the reason if they are not valid."""
     try:
         settings = CommandSettings.model_validate(artifact.metadata)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         details = "; ".join(f"{'.'.join(map(str, fault['loc'][:2]))}: {fault['msg']}" for fault in faults[:3])
         raise Invalid(
-            f"The command {artifact.name!r} cannot be read: {details}.", hint="Correct the manifest."
+            f"The command {artifact.name!r} is not valid: {details}.", hint="Fix it in the manifest."
         ) from None
     words = split_command_line(artifact.handler)
     if not words or not words[0] or "{" in words[0] or "/" in words[0] or words[0].startswith("-"):
         raise Invalid(
-            f"{artifact.handler[:80]!r} does not begin with the name of a program.",
-            hint="Write its bare name, which no input can change, and its arguments after it or in `args`.",
+            f"{artifact.handler[:80]!r} does not start with a program name.",
+            hint="Start with a plain program name, without a path or a placeholder. Put arguments "
+            "after it or in `args`.",
         )
     return words, settings

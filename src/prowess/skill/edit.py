@@ -47,7 +47,7 @@ def _unified_diff(path: str, before: File | None, after: File | None) -> str:
     old, new = _text_lines(before), _text_lines(after)
     if old is None or new is None:
         sizes = [f"{len(file.content):,} bytes" if file else "nothing" for file in (before, after)]
-        return f"not shown as text: {sizes[0]} → {sizes[1]}"
+        return f"binary or too large to show: {sizes[0]} → {sizes[1]}"
     names = (f"a/{path}" if before else "/dev/null", f"b/{path}" if after else "/dev/null")
     lines = difflib.unified_diff(old, new, *names)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The queries that a skill ships to say when it should be chosen and when not.
+"""Read the queries that a skill ships to test when it should be chosen and when not.
 
 Supported are lists of `{"query", "should_trigger"}`, the `evals.json` of skill authors (where every prompt should trigger),
 and waza's `trigger_tests.yaml`. Files of other tools in the same folder are ignored. Bad content never raises.
@@ -15,11 +15,11 @@ from prowess.errors import Problem, Severity
 from prowess.skill.limits import MIB, Limits
 
 EVAL_CODES = {
-    "eval-unreadable": "A file with evals cannot be read; its queries are left out.",
-    "eval-shape": "A file with evals has no queries in a form that Prowess knows.",
-    "eval-case": "One query of an eval file is left out, because it is no text or does not say what is expected.",
-    "eval-contradiction": "The same query should trigger the skill and should not; it is left out.",
-    "eval-too-many": "There are more queries than are run; the rest is left out.",
+    "eval-unreadable": "An eval file cannot be read; its queries are skipped.",
+    "eval-shape": "An eval file has no queries in a supported format.",
+    "eval-case": ("A query in an eval file is skipped, because it is not a string or has no expected result."),
+    "eval-contradiction": "The same query is expected both to trigger the skill and not to; it is skipped.",
+    "eval-too-many": "There are more queries than the limit; the rest are skipped.",
 }
 
 MAX_CASES = 2000
@@ -28,7 +28,7 @@ _LIMITS = Limits(frontmatter_bytes=MAX_EVAL_BYTES, yaml_depth=16)
 
 _SUFFIXES = (".json", ".yaml", ".yml")
 _NAMES = frozenset({"evals", "triggers", "trigger_evals", "trigger-evals", "trigger_tests", "trigger-tests"})
-"""Names of files with evals. Files with other names are only looked for in `evals/`."""
+"""Names of eval files. Files with other names are only looked for in `evals/`."""
 
 _LISTS = ("queries", "evals", "cases", "prompts", "trigger_tests", "triggers")
 _POSITIVE = ("should_trigger_prompts", "shouldTriggerPrompts", "should_trigger")
@@ -39,7 +39,7 @@ _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerCase:
-    """One message, whether the skill should be chosen for it, and the file that says so."""
+    """One query, whether the skill should be chosen for it, and the file it comes from."""
 
     query: str
     should_trigger: bool
@@ -48,7 +48,7 @@ class TriggerCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerSet:
-    """The queries of one skill. `skill` is the name that the files give it, or None."""
+    """The queries of one skill. `skill` is the name given in the files, or None."""
 
     cases: tuple[TriggerCase, ...] = ()
     skill: str | None = None
@@ -70,13 +70,13 @@ def _is_eval_name(name: str) -> bool:
 
 
 def read_trigger_set(files: Mapping[str, bytes], *, named: bool = False) -> TriggerSet:
-    """Return all queries of these files, each once, in order. `named` says that a person named the files explicitly."""
+    """Return all queries of these files, each once, in order. `named` means that the user named the files explicitly."""
     read = [_read_file(path, data, named=named) for path, data in files.items()]
     problems = [problem for one in read for problem in one.problems]
     cases = _merge_cases((case for one in read for case in one.cases), problems)
     if len(cases) > MAX_CASES:
-        message = f"There are {len(cases):,} queries; the first {MAX_CASES:,} are run."
-        problems.append(_problem("eval-too-many", message, "Split them into several files and name one."))
+        message = f"There are {len(cases):,} queries; only the first {MAX_CASES:,} run."
+        problems.append(_problem("eval-too-many", message, "Split them into several files and run one at a time."))
     skill = next((one.skill for one in read if one.skill), None)
     return TriggerSet(cases=tuple(cases[:MAX_CASES]), skill=skill, problems=tuple(problems))
 
@@ -88,26 +88,31 @@ def _merge_cases(cases: Iterable[TriggerCase], problems: list[Problem]) -> list[
         first = found.setdefault(case.query, case)
         if first.should_trigger != case.should_trigger and case.query not in contradicted:
             contradicted.add(case.query)
-            message = f"{_shorten(case.query)} should trigger and should not."
-            problems.append(_problem("eval-contradiction", message, "Keep one of the two.", file=case.file))
+            message = f"{_shorten(case.query)} is listed both as a query that triggers and as one that does not."
+            problems.append(_problem("eval-contradiction", message, "Remove one of the two entries.", file=case.file))
     return [case for query, case in found.items() if query not in contradicted]
 
 
 def _read_file(path: str, data: bytes, *, named: bool) -> TriggerSet:
     if len(data) > MAX_EVAL_BYTES:
-        message = f"{len(data):,} bytes are too many; the limit is {MAX_EVAL_BYTES:,}."
-        return _refuse("eval-unreadable", message, "Keep only the queries in it.", path)
+        message = f"The file is {len(data):,} bytes; the limit is {MAX_EVAL_BYTES:,}."
+        return _refuse("eval-unreadable", message, "Keep only queries in this file.", path)
     try:
         value = _parse(path, data)
     except (ValueError, RecursionError) as fault:
-        return _refuse("eval-unreadable", f"It is not {_language_of(path)}: {fault}.", "Mend the file.", path)
+        return _refuse(
+            "eval-unreadable",
+            f"The file is not valid {_language_of(path)}: {fault}.",
+            "Fix the file and run the command again.",
+            path,
+        )
     read = _read_value(value, path)
     if read.cases or read.problems or not (named or _is_eval_name(path.rpartition("/")[2])):
         return read
-    return _refuse("eval-shape", "There are no queries in it.", EVAL_EXAMPLE, path)
+    return _refuse("eval-shape", "The file contains no queries.", EVAL_EXAMPLE, path)
 
 
-EVAL_EXAMPLE = 'Write them as [{"query": "what a user says", "should_trigger": true}, …].'
+EVAL_EXAMPLE = 'Use this format: [{"query": "what a user says", "should_trigger": true}, …].'
 
 
 def _parse(path: str, data: bytes) -> Any:
@@ -138,7 +143,7 @@ def _read_value(value: Any, path: str) -> TriggerSet:
 
 
 _Entry = tuple[int, Any, bool | None]
-"""The position in its list counted from 1, the entry, and what the list says is expected."""
+"""The position in its list counted from 1, the entry, and the result the list expects."""
 
 
 def _list_entries(fields: dict[str, Any]) -> Iterator[_Entry]:
@@ -155,13 +160,13 @@ def _number_entries(listed: list[Any], expected: bool | None) -> Iterator[_Entry
 
 
 def _collect_cases(entries: Iterable[_Entry], path: str) -> TriggerSet:
-    """Return the cases of a list. A list without a single case belongs to another tool and gives no problems either."""
+    """Return the cases of a list. A list without any valid case belongs to another tool and gives no problems."""
     cases: list[TriggerCase] = []
     problems: list[Problem] = []
     for place, item, expected in entries:
         query, should_trigger = _read_case(item, expected)
         if query is None or should_trigger is None:
-            what = "has no query" if query is None else "does not say true or false for should_trigger"
+            what = "has no query" if query is None else "needs `should_trigger` set to true or false"
             problems.append(_problem("eval-case", f"Entry {place} {what}.", EVAL_EXAMPLE, file=path))
         else:
             cases.append(TriggerCase(query=query, should_trigger=should_trigger, file=path))
@@ -169,7 +174,7 @@ def _collect_cases(entries: Iterable[_Entry], path: str) -> TriggerSet:
 
 
 def _read_case(item: Any, expected: bool | None) -> tuple[str | None, bool | None]:
-    """Return the query of an entry and what is expected of it; None for what the entry does not say."""
+    """Return the query of an entry and its expected result; None for each that is missing."""
     if isinstance(item, str):
         return (item if item.strip() and expected is not None else None), expected
     if not isinstance(item, dict):

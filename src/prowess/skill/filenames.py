@@ -28,7 +28,7 @@ STANDARD_KEYS = ("name", "description", "license", "compatibility", "metadata", 
 MAX_DESCRIPTION_CHARS = 1024
 MAX_COMPATIBILITY_CHARS = 500
 MAX_ARTIFACT_NAME_CHARS = 200
-"""How long the name of an artifact that is named after its path may be."""
+"""The maximum length of an artifact name that is derived from a path."""
 
 
 def is_skill_md(path: str) -> bool:
@@ -84,7 +84,7 @@ def has_marker(names: Iterable[str]) -> bool:
 
 
 def outermost_folders(folders: Iterable[str]) -> list[str]:
-    """Return the folders that are in no other one, sorted: a skill inside a skill belongs to the outer one."""
+    """Return the outermost folders, sorted: a skill inside a skill belongs to the outer one."""
     roots: list[str] = []
     # Sorted by segments: as plain text, `a-b` comes between `a` and `a/c`, and `a/c` would then count as a root.
     for folder in sorted(set(folders), key=lambda path: path.split("/")):

@@ -91,7 +91,7 @@ def _metadata_text(value: Any) -> str:
 
 
 def fit(skill: Skill, package: Package, profile: ProfileName, limits: Limits = DEFAULT_LIMITS) -> Writing:
-    """Return the skill, whose files are `package`, as a package that passes `profile`, in a folder of its own name.
+    """Return the skill, whose files are `package`, as a package that passes `profile`, in a folder named after it.
 
     Everything that was left out, shortened, renamed or moved is in `left_out`. Raise `Invalid` with the problems for a skill that
     cannot be fitted because it has no description, hides text or is over `limits`.
@@ -127,7 +127,7 @@ def _declared_name(report: ValidationReport) -> str | None:
 
 @dataclass(slots=True, kw_only=True)
 class _Fitting:
-    """A skill on its way to a profile: its name there, and the changes so far."""
+    """A skill being fitted to a profile: its name there, and the changes so far."""
 
     skill: Skill
     package: Package
@@ -142,7 +142,7 @@ class _Fitting:
         return self.document.lines.get(key) if self.document else None
 
     def settle_name(self) -> None:
-        """Take the name that the profile accepts, and report it if it differs."""
+        """Use the name that the profile accepts, and report it if it differs."""
         before = self.document.fields.get("name") if self.document else None
         before = before if isinstance(before, str) and before.strip() else self.skill.name
         if before != self.name:
@@ -152,11 +152,11 @@ class _Fitting:
             self.skill = self.skill.model_copy(update={"slug": slug if is_slug(slug) else self.name})
 
     def settle_description(self, limit: int, least: int = 1, markup: bool = True) -> str:
-        """Return a description within the limits, and report what had to change."""
+        """Return a description within the limits, and report changes."""
         line = self.line("description")
         text = self.skill.description
         if self.document is not None and not self.document.fields.get("description"):
-            self.changed.append(fit_changes.completed("description", "what else the skill says"))
+            self.changed.append(fit_changes.completed("description", "the rest of the skill"))
         if not markup and text != replace_angle_brackets(text):
             text = replace_angle_brackets(text)
             self.skill = self.skill.model_copy(update={"description": text})
@@ -266,8 +266,8 @@ def _drop_reserved_metadata(fitting: _Fitting, metadata: Any) -> Any:
         return metadata
     taken = [key for key in mapping if key.startswith(mcp.RESERVED)]
     for key in taken:
-        message = f"The metadata key {key[:80]!r} was left out, because the protocol reserves it."
-        fitting.changed.append(fit_changes.change("left-out", message, "Choose another prefix.", key="metadata"))
+        message = f"The metadata key {key[:80]!r} was left out because the protocol reserves it."
+        fitting.changed.append(fit_changes.change("left-out", message, "Use another prefix.", key="metadata"))
     return {key: value for key, value in mapping.items() if key not in taken}
 
 

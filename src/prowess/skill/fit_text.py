@@ -39,7 +39,7 @@ _LEAST_KEPT = 0.5
 def shorten(text: str, limit: int) -> str:
     """Return the start of a text within `limit` characters, including the ellipsis; a text that fits is returned unchanged.
 
-    It ends with a sentence if that keeps at least half of what fits, else with a word.
+    It ends at a sentence if that keeps at least half of what fits, else at a word.
     """
     if len(text) <= limit:
         return text
@@ -61,5 +61,5 @@ def lengthen(text: str, title: str, least: int) -> str:
 
 
 def replace_angle_brackets(text: str) -> str:
-    """Return the text with angle brackets that no parser takes for a tag."""
+    """Return the text with angle brackets that no parser mistakes for a tag."""
     return text.replace("<", "‹").replace(">", "›")

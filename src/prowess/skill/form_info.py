@@ -89,7 +89,7 @@ _BUILT_IN = (
 # fmt: on
 
 FORMS: dict[FormName, FormInfo] = {row.name: row for row in _BUILT_IN}
-"""Every form there is, in the order in which they are tried: the built-in ones, then those of plugins."""
+"""All forms in the order in which they are tried: the built-in ones, then those of plugins."""
 
 MARKER_FILES = {marker for row in _BUILT_IN for marker in row.markers}
 """A folder that holds one of these, in upper or lower case, is a skill; everything below it belongs to it.
@@ -102,19 +102,19 @@ _MARKER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 
 def form_info(form: FormName) -> FormInfo:
-    """Return the row of a form; for one whose plugin is not installed, that of a plain document."""
+    """Return the row of a form; for one whose plugin is not installed, the row of a plain document."""
     return FORMS.get(form) or FORMS["agentskills"]
 
 
 def add_form(row: FormInfo) -> None:
-    """Add the form of a plugin to `FORMS`, for the whole process; `ValueError` says why it cannot be added."""
+    """Add a plugin's form to `FORMS` for the whole process. Raise `ValueError` if it is not valid."""
     if not _PLUGIN_FORM.fullmatch(row.name):
-        raise ValueError(f"the form {row.name[:100]!r} has no namespace, as in 'acme.notebook'")
+        raise ValueError(f"the form {row.name[:100]!r} needs a namespace, as in 'acme.notebook'")
     wrong = next((marker for marker in row.markers if not _MARKER.fullmatch(marker)), None)
     if wrong is not None:
-        raise ValueError(f"the marker {wrong[:64]!r} of {row.name} is not the name of a file in lower case")
+        raise ValueError(f"the marker {wrong[:64]!r} of {row.name} must be a file name in lower case")
     known = FORMS.setdefault(row.name, row)
     if known != row:
-        raise ValueError(f"the form {row.name} is there already")
+        raise ValueError(f"the form {row.name} is already registered")
     MARKER_FILES.update(row.markers)
     add_reader_extension(row.name)

@@ -34,9 +34,9 @@ class FrozenModel(BaseModel):
 
 
 class Artifact(FrozenModel):
-    """What every artifact has, whatever its kind.
+    """The fields of every artifact, whatever its kind.
 
-    `name` with `variant` is unique in a skill; no variant is the default one. `fallback` names another artifact of
+    `name` with `variant` is unique in a skill; an empty variant is the default one. `fallback` names another artifact of
     the same skill. `path` is the file of the package that holds the artifact, where it has one of its own.
     `id`, `skill_id` and `revision` (the skill's digest when it was read) are set by the store that keeps it.
     """
@@ -59,7 +59,7 @@ class Artifact(FrozenModel):
     def _is_own_kind(cls, kind: Kind) -> Kind:
         own = cls.model_fields["kind"]
         if not own.is_required() and kind != own.default:
-            raise ValueError(f"the kind of {cls.__name__} is {own.default!r}")
+            raise ValueError(f"the kind of {cls.__name__} must be {own.default!r}")
         return kind
 
 
@@ -135,7 +135,7 @@ class JsonGeneration(Artifact):
 
 
 class Review(Artifact):
-    """A judgement by rubric, criterion by criterion; `content` is the rubric's text where the skill brings it."""
+    """A judgement by rubric, criterion by criterion; `content` is the rubric's text if the skill includes it."""
 
     kind: Kind = "review"
     rubric_id: str
@@ -194,7 +194,7 @@ class DspyModule(Artifact):
 
 
 class UnknownArtifact(Artifact):
-    """An artifact of a plugin's kind while that plugin is not installed: every setting is kept, nothing can run it."""
+    """An artifact of a plugin's kind while that plugin is not installed: every setting is kept, but it cannot run."""
 
     model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
 
@@ -210,7 +210,7 @@ class KindInfo:
     reads: tuple[str, ...]
     """How the name of a file in `folder` ends that is read as this kind; `("",)` for every file, `()` for none."""
     writes: str
-    """How the name of its file ends where nothing else decides it."""
+    """The default suffix of its file."""
     root_files: tuple[str, ...]
     """Files outside `folder`, beside SKILL.md, that are of this kind."""
     is_file: bool
@@ -286,7 +286,7 @@ _BUILT_IN = (
 # fmt: on
 
 KINDS: dict[Kind, KindInfo] = {row.name: row for row in _BUILT_IN}
-"""Every kind there is, in the order in which artifacts of a folder are read: the built-in ones, then those of plugins."""
+"""All kinds in the order in which artifacts of a folder are read: the built-in ones, then those of plugins."""
 
 _UNKNOWN = KindInfo(
     name="",
@@ -314,7 +314,7 @@ _MAX_KIND_CHARS = 100
 
 
 def kind_info(kind: Kind) -> KindInfo:
-    """Return the row of a kind; one that describes nothing for a kind whose plugin is not installed."""
+    """Return the row of a kind; an empty row for a kind whose plugin is not installed."""
     return KINDS.get(kind, _UNKNOWN)
 
 
@@ -329,23 +329,23 @@ def is_plugin_kind(kind: str) -> bool:
 
 
 def add_kind(row: KindInfo) -> None:
-    """Add the kind of a plugin to `KINDS`, for the whole process; `ValueError` says why it cannot be added."""
+    """Add a plugin's kind to `KINDS` for the whole process. Raise `ValueError` if it is not valid."""
     if not is_plugin_kind(row.name):
-        raise ValueError(f"the kind {row.name[:_MAX_KIND_CHARS]!r} has no namespace, as in 'acme.sql-query'")
+        raise ValueError(f"the kind {row.name[:_MAX_KIND_CHARS]!r} needs a namespace, as in 'acme.sql-query'")
     fields = row.model.model_fields
     if not issubclass(row.model, Artifact) or fields["kind"].default != row.name:
-        raise ValueError(f"the model of {row.name} is no Artifact with that kind as its default")
+        raise ValueError(f"the model of {row.name} must be an Artifact with that kind as its default")
     if "state" in fields:
-        raise ValueError(f"the model of {row.name} has a field 'state', which dspy_module keeps to itself")
+        raise ValueError(f"the model of {row.name} has a field 'state', which is reserved for dspy_module")
     if not _FOLDER.fullmatch(row.folder) or row.folder in _RESERVED_FOLDERS:
-        raise ValueError(f"the folder {row.folder[:64]!r} of {row.name} is not the plain name of a folder")
+        raise ValueError(f"the folder {row.folder[:64]!r} of {row.name} must be a plain folder name")
     other = next((one for one in KINDS.values() if one.folder == row.folder and one.name != row.name), None)
     if other is not None:
         raise ValueError(f"the folder {row.folder!r} of {row.name} belongs to {other.name}")
     if row.root_files:
         raise ValueError(f"{row.name} claims files outside its folder")
     if KINDS.setdefault(row.name, row) != row:
-        raise ValueError(f"the kind {row.name} is there already")
+        raise ValueError(f"the kind {row.name} is already registered")
     add_reader_extension(row.name)
 
 
@@ -358,7 +358,7 @@ def parse_artifact(values: Any) -> Any:
         return cast("Any", values)
     kind = cast("JsonObject", values).get("kind")
     if not isinstance(kind, str) or (kind not in KINDS and not is_plugin_kind(kind)):
-        raise ValueError(f"there is no kind {str(kind)[:_MAX_KIND_CHARS]!r}")
+        raise ValueError(f"unknown kind {str(kind)[:_MAX_KIND_CHARS]!r}")
     return kind_info(kind).model.model_validate(values)
 
 

@@ -11,7 +11,7 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits on what is read, with room to spare for honest skills."""
+    """Limits on what is read, generous enough for any ordinary skill."""
 
     # Checked before YAML is parsed: a block with 100,000 keys took 15 s, and 200,000 brackets crashed PyYAML's C
     # loader.
@@ -32,8 +32,8 @@ class Limits:
 DEFAULT_PROMPT_CHARS = 16_000
 """How many characters the enabled skills of a session may take together, unless the policy says otherwise."""
 MAX_INTENT_PATTERNS = 64
-"""How many intent patterns a skill may have."""
+"""The maximum number of intent patterns in a skill."""
 
 DEFAULT_LIMITS = Limits()
 UNLIMITED = Limits(file_bytes=sys.maxsize, skill_bytes=sys.maxsize, files=sys.maxsize)
-"""For packages made from others that were within their limits; a package is checked again before it is stored."""
+"""For packages built from others that were within their limits; a package is checked again before it is stored."""

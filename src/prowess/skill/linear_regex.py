@@ -1,4 +1,4 @@
-"""Authors' regular expressions, run by RE2 in time linear in the text. Expressions that RE2 refuses are refused."""
+"""Run authors' regular expressions with RE2, in time linear in the text. Expressions that RE2 rejects are rejected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def compile_regex(pattern: str, *, case_sensitive: bool = True) -> LinearRegex:
         ).partition(": ")
         raise RegexRefused(f"{reason} in {quote_source(part)}" if part and part != pattern else reason) from None
     except UnicodeError:
-        raise RegexRefused("it has half a character in it") from None
+        raise RegexRefused("it contains an unpaired surrogate") from None
 
 
 class LinearRegex:

@@ -55,7 +55,7 @@ class SkillCard(FrozenModel):
     """The characters that the skill takes in a prompt, as its budget counts them; 0 if it has no text for one."""
     hides: tuple[ShadowedSkill, ...] = ()
     trust: str = ""
-    """How far the skill is trusted here; '' where nobody has looked that up."""
+    """The skill's trust level here; '' if it was not looked up."""
 
 
 class Skill(FrozenModel):

@@ -1,8 +1,8 @@
-"""The needs of a skill outside itself: hosts, environment variables, folders, programs, packages, a native runtime.
+"""What a skill needs outside itself: hosts, environment variables, folders, programs, packages, a native runtime.
 
-A skill that only computes has no needs. Declared needs are requests: the gate shows them to the person who decides, and a
-run never reaches more than that. Values come from strangers, so a value is refused if it could be read in two ways, shown as
-something other than it is, or taken for an option or an address.
+A skill that only computes has no needs. Declared needs are requests: they are shown to the person who approves the run, and
+a run never reaches more than that. Values come from untrusted authors, so a value is rejected if it is ambiguous, could be
+displayed as something else, or could be taken for an option or an address.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonOb
 from prowess.skill.model import Skill
 
 MAX_NEED_VALUES = 50
-"""How many values of one need are read."""
+"""The maximum number of values read for one need."""
 
 _MAX_VALUE_CHARS = 300
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -72,7 +72,7 @@ def parse_env_name(text: str) -> str | None:
 
 
 def parse_root(text: str) -> str | None:
-    """Return a folder, with `rw:` before it if it is writable; None for paths with `..` or `~`, which lead elsewhere than they seem to."""
+    """Return a folder, with `rw:` before it if it is writable; None for paths with `..` or `~`, which can point elsewhere than they seem to."""
     path, writable = split_root(text)
     tidy = posixpath.normpath(path) if path else ""
     if not tidy or not tidy.isprintable() or "\\" in tidy or tidy.startswith(("~", "//")) or ".." in tidy.split("/"):
@@ -106,7 +106,7 @@ def parse_binary(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedFormat:
-    """How one value of a need is parsed, and a description of what it accepts. A text may hold several values, separated by `between`."""
+    """How one value of a need is parsed, and a description of what it accepts. A string may hold several values, separated by `between`."""
 
     read: Callable[[str], str | None]
     takes: str
@@ -117,12 +117,12 @@ NEED_FORMATS: Mapping[str, NeedFormat] = {
     "hosts": NeedFormat(
         read=parse_host, takes="hosts such as api.example.com, api.example.com:8443 or *.example.com, without https://"
     ),
-    "env": NeedFormat(read=parse_env_name, takes="names of the environment such as EXAMPLE_API_KEY, without values"),
+    "env": NeedFormat(read=parse_env_name, takes="environment variable names such as EXAMPLE_API_KEY, without values"),
     "roots": NeedFormat(read=parse_root, takes="folders such as notes or rw:out, without .. and ~", between="\n"),
     "requirements": NeedFormat(
-        read=parse_requirement, takes="packages by name such as numpy or 'numpy>=2,<3', without addresses", between="\n"
+        read=parse_requirement, takes="package names such as numpy or 'numpy>=2,<3', without URLs", between="\n"
     ),
-    "binaries": NeedFormat(read=parse_binary, takes="names of programs such as git, without folders"),
+    "binaries": NeedFormat(read=parse_binary, takes="program names such as git, without folders"),
 }
 """The needs that are lists of values."""
 
@@ -196,10 +196,10 @@ NEED_FIELDS = ("runtime", "hosts", "env", "roots", "requirements", "binaries")
 Runtime = Literal["wasm", "native"]
 RUNTIMES: tuple[Runtime, ...] = ("wasm", "native")
 Reach = Literal["", "outside", "machine"]
-"""How far a skill reaches: nowhere; to declared hosts, variables and folders; or to a process on this machine."""
+"""What a run can reach: nothing; declared hosts, variables and folders; or a process on this machine."""
 
 RUN_ANY_SKILL = ("run_skill", "skill_*")
-"""Either of these in `allowed-tools` lets the code of a skill run any other skill."""
+"""Either of these in `allowed-tools` lets a skill's code run any other skill."""
 SKILL_TOOL_PREFIX = "skill_"
 """The prefix of a tool that stands for one skill."""
 
@@ -208,7 +208,7 @@ _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """The needs of a skill. Values that cannot be read are left out; `skill/profiles/declarations.py` reports them.
+    """The needs of a skill. Unreadable values are left out; `skill/profiles/declarations.py` reports them.
 
     A host is `name`, `name:port` or `*.name`. A root is a folder, absolute or relative to the workspace, with `rw:` before it if
     it is writable. The host of a declared request, the program of a declared command and the packages that a function lists in
@@ -224,7 +224,7 @@ class Needs:
     allowed_tools: tuple[str, ...] = ()
 
     def as_json(self) -> JsonObject:
-        """Return what is asked for, without empty values."""
+        """Return the needs without empty values."""
         result: JsonObject = {"runtime": self.runtime} if self.runtime != "wasm" else {}
         for name in (*NEED_FORMATS, "allowed_tools"):
             if getattr(self, name):
@@ -233,7 +233,7 @@ class Needs:
 
 
 def read_needs(skill: Skill) -> Needs:
-    """Return what a skill asks for."""
+    """Return the needs of a skill."""
     # Other forms may have keys such as `env` or `runtime` that other clients understand in their own way.
     stated: Mapping[str, Any] = skill.extra if form_info(skill.form).has_needs else {}
     return parse_needs(stated, skill.artifacts, skill.allowed_tools)
@@ -242,7 +242,7 @@ def read_needs(skill: Skill) -> Needs:
 def parse_needs(
     stated: Mapping[str, Any], artifacts: Sequence[Artifact] = (), allowed_tools: tuple[str, ...] = ()
 ) -> Needs:
-    """Return what these manifest fields and these artifacts ask for."""
+    """Return the needs declared by these manifest fields and these artifacts."""
     read = {name: dict.fromkeys(parse_need(name, stated.get(name))[0]) for name in NEED_FORMATS}
     for name, value in _implied_needs(artifacts):
         read[name] |= dict.fromkeys(parse_need(name, value)[0])
@@ -278,7 +278,7 @@ def measure_reach(skill: Skill, artifacts: Sequence[str] = (), *, needs: Needs |
 
 
 def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
-    """Return the artifacts that can run if these are named, or if none is: never fewer than will run."""
+    """Return the artifacts that can run if these are named, or if none are; never fewer than will run."""
     wanted = {_normalize_name(name) for name in names}
     known = {_normalize_name(artifact.name) for artifact in skill.artifacts}
     if not wanted:
@@ -306,12 +306,12 @@ def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
 
 
 def _normalize_name(name: str) -> str:
-    """Return what all spellings of an artifact name that a run accepts have in common."""
+    """Return a key that is the same for every spelling of an artifact name that a run accepts."""
     return _NOT_WORD.sub("_", name.lower()).strip("_")
 
 
 def _implied_needs(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
-    """Yield what artifacts need because of their kind."""
+    """Yield the needs that artifacts have because of their kind."""
     for artifact in artifacts:
         if isinstance(artifact, HttpCall):
             yield "hosts", [_request_host(artifact)]

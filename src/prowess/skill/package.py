@@ -1,7 +1,7 @@
 """A package: the files of one skill, exactly as they are, and the digest that identifies them.
 
-A file is found by its exact path in the package only. Paths are never joined, resolved or normalised when a file is looked
-up, so that no name can lead outside.
+A file is found only by its exact path in the package. Paths are never joined, resolved or normalised for a lookup, so that
+no name can lead outside.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Package:
 
     @classmethod
     def written(cls, name: str, files: Iterable[File]) -> Package:
-        """Make a package of files that were accepted before and changed since. Paths are checked; sizes are checked when it is stored."""
+        """Make a package from files that were accepted before and have changed since. Paths are checked; sizes are checked when it is stored."""
         return cls.of(name, files, UNLIMITED)
 
     @classmethod
@@ -131,7 +131,7 @@ def compute_digest(manifest: Iterable[FileEntry]) -> str:
 
 
 def check_files(files: Iterable[File], limits: Limits) -> None:
-    """Refuse duplicate or clashing paths, paths that lead outside, and everything over a limit."""
+    """Raise `Invalid` for duplicate or conflicting paths, paths that lead outside, and anything over a limit."""
     seen: dict[str, str] = {}
     total = 0
     for count, file in enumerate(files, start=1):
@@ -148,13 +148,13 @@ def check_files(files: Iterable[File], limits: Limits) -> None:
 
 
 def check_path(path: str, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Refuse a path that is not a plain relative path inside the package."""
+    """Raise `Invalid` for a path that is not a plain relative path inside the package."""
     if _PLAIN_PATH.fullmatch(path) and path.count("/") < limits.depth and not _MAY_BE_DEVICE.search(path):
         return
     reason = _find_path_fault(path, limits)
     if reason:
         raise Invalid(
-            f"The entry {path[:200]!r} {reason}.",
+            f"The path {path[:200]!r} {reason}.",
             hint="Use plain relative paths inside the skill's folder, such as 'references/guide.md'.",
         )
 
@@ -162,30 +162,30 @@ def check_path(path: str, limits: Limits = DEFAULT_LIMITS) -> None:
 def _find_path_fault(path: str, limits: Limits) -> str:
     segments = path.split("/")
     if not path or "" in segments:
-        return "has an empty part" if path and not path.startswith("/") else "is not a relative path"
+        return "has an empty segment" if path and not path.startswith("/") else "is not a relative path"
     if any(segment in (".", "..") for segment in segments):
-        return "leads outside the skill"
+        return "leads outside the skill's folder"
     # On Windows a backslash separates folders, and `C:x` is a path on another drive.
     if "\\" in path or (len(path) > 1 and path[1] == ":"):
-        return "is not a portable path"
+        return "is not portable"
     # Control characters could rewrite a terminal that shows the name; lone surrogates cannot be stored as UTF-8.
     if any(unicodedata.category(char) in ("Cc", "Cs") for char in path):
-        return "has control characters in its name"
+        return "contains control characters"
     if any(_DEVICE.fullmatch(segment) for segment in segments):
-        return "has the name of a device on Windows"
+        return "contains a reserved Windows device name"
     # Windows drops trailing dots and spaces, so two such names would be one file there.
     if any(segment != segment.strip(" ") or segment.endswith(".") for segment in segments):
-        return "has a part that begins or ends in a space or ends in a dot"
+        return "has a segment that starts or ends with a space, or ends with a dot"
     if len(segments) > limits.depth:
-        return f"lies deeper than {limits.depth} levels"
+        return f"is nested deeper than {limits.depth} levels"
     # The limit of ext4 and many other file systems for one name.
     if any(len(segment.encode()) > 255 for segment in segments):
-        return "has a name longer than 255 bytes"
+        return "has a segment longer than 255 bytes"
     return ""
 
 
 def check_clash(path: str, seen: dict[str, str]) -> None:
-    """Refuse a path that exists already, or that some file system could not keep apart from another.
+    """Raise `Invalid` if a path exists already, or if some file system could not tell it apart from another.
 
     Those are paths that differ only in case or Unicode normalisation, and a file and a folder with the same name.
     """
@@ -211,16 +211,16 @@ def _fold_path(path: str) -> str:
 def _clash_error(path: str, part: str, other: str) -> Invalid:
     """Return the error for an entry whose path, or one of whose folders, clashes with another entry."""
     if path == other:
-        return Invalid(f"The entry {path!r} appears twice.", hint="Keep one of them.")
+        return Invalid(f"The path {path!r} appears twice.", hint="Remove one of the two files.")
     if part.endswith("/") != other.endswith("/"):
-        why = "one is a file and the other needs a folder of that name"
+        why = "one is a file and the other a folder"
     else:
         why = "they differ only in case or accents"
-    return Invalid(f"The entry {path!r} clashes with {other!r}: {why}.", hint="Rename one of them.")
+    return Invalid(f"The path {path!r} conflicts with {other!r}: {why}.", hint="Rename one of them.")
 
 
 def check_size(path: str, size: int, limits: Limits) -> None:
-    """Refuse a file over the limit."""
+    """Raise `Invalid` for a file over the size limit."""
     if size > limits.file_bytes:
         raise too_large_error(f"bytes in one file ({path!r})", limits.file_bytes, f"{size:,}", "max_file_bytes")
 

@@ -1,7 +1,7 @@
 """Find faults in a Python file before it runs: its syntax, and a missing entry function.
 
-The file comes from a stranger and is never run. Python's own parser reads it, but only after one cheap pass has shown that it
-does not nest deeper than people write; string contents are removed before. The file may run on a newer Python than this one,
+The file is untrusted and is never run. Python's own parser reads it, but only after one cheap pass has shown that it does
+not nest deeper than people write; string contents are removed before. The file may run on a newer Python than this one,
 so a construct that could be newer syntax is never reported as certain.
 """
 
@@ -65,18 +65,18 @@ def find_source_fault(source: str, function: str) -> SourceFault | None:
     """Return why a file that should define this function cannot run; None if no fault is known."""
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
-        return SourceFault(message="it has a NUL character in it", line=text.count("\n", 0, text.index("\0")) + 1)
+        return SourceFault(message="it contains a NUL character", line=text.count("\n", 0, text.index("\0")) + 1)
     try:
         return _check_syntax(_blank_strings(text), function)
     except _UnclosedError as error:
-        return SourceFault(message="a text in quotes has no end", line=error.line)
+        return SourceFault(message="a string is never closed", line=error.line)
     # What the parser raises for code that is too much for it; that says nothing about the file.
     except (_NotCheckedError, ValueError, RecursionError, MemoryError):
         return None
 
 
 def is_parseable(text: str) -> bool:
-    """Return True if Python's parser can be given this text without risk: it is neither too large nor nested too deeply."""
+    """Return True if this text is safe for Python's parser: neither too large nor nested too deeply."""
     try:
         _blank_strings(text)
     except _UnclosedError:
@@ -107,7 +107,7 @@ def _check_tree(tree: ast.Module, code: str, function: str) -> SourceFault | Non
             return SourceFault(message="'return' outside function", line=node.lineno)
     if _DYNAMIC_NAMES.search(code) or any(function in _bound_names(node) for node in nodes):
         return None
-    return SourceFault(message=f"it defines no function {function}")
+    return SourceFault(message=f"it does not define a function named {function}")
 
 
 def _walk_module_level(tree: ast.Module) -> Iterator[ast.AST]:

@@ -45,15 +45,15 @@ def is_current(stored: str) -> bool:
 def may_replace(stored: str) -> bool:
     """Return True if what this process derives may replace what was stored under that version.
 
-    False for what a newer Prowess wrote, or one with plugins that are missing here: two processes that share a database
-    would otherwise overwrite each other's rows for ever.
+    False for rows written by a newer Prowess, or by one with plugins that are missing here: two processes that share a database
+    would otherwise overwrite each other's rows forever.
     """
     number, known, _ = _parse(stored)
     return number < READER_VERSION or (number == READER_VERSION and known <= _extensions)
 
 
 def _parse(stored: str) -> tuple[int, set[str], set[str]]:
-    """Return the number, the extensions that were there, and those that the skill uses; the number is 0 if it cannot be read."""
+    """Return the number, the extensions that were installed, and those that the skill uses; the number is 0 if it cannot be read."""
     number, *names = stored.split() or [""]
     used = {name[:-1] for name in names if name.endswith("*")}
     return int(number) if number.isascii() and number.isdigit() else 0, {name.rstrip("*") for name in names}, used

@@ -1,6 +1,6 @@
-"""JSON Schemas that skills bring: compiled once, checked offline, in bounded time.
+"""Compile the JSON Schemas of skills once, and check values offline, in bounded time.
 
-A schema comes from a stranger. It can reach nothing outside itself, its patterns run in linear time, and its size and depth are
+A schema is untrusted. It can reach nothing outside itself, its patterns run in linear time, and its size and depth are
 limited. If listing every error of a value would take too long, the verdict is still right and only the list is short.
 """
 
@@ -37,14 +37,14 @@ MAX_NESTING = 1_000
 MAX_ERROR_COST = 50_000
 """The same as `MAX_COST` for listing every error, which costs far more for each part."""
 
-_TOO_DEEP = "it nests too deep"
+_TOO_DEEP = "it is nested too deeply"
 # The compiled size of one pattern: repetitions such as `(a{1000}){1000}` are short to write and large to compile.
 _MAX_PATTERN_BYTES = 1024 * 1024
 # A number follows a bracket, a comma or a colon, since the JSON is compact. The possessive quantifiers keep the search
 # linear.
 _LONG_NUMBER = re.compile(rb"[\[,:]-?+[0-9](?:[0-9]{19}|[0-9.]*+[eE][-+]?+[0-9]{2})")
 """A number with very many digits, in any notation."""
-_HINT = "Write a JSON Schema whose $refs stay inside it and whose patterns have no look-around and no back-references."
+_HINT = "Use a JSON Schema whose $refs stay inside it and whose patterns have no look-around or back-references."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class SchemaError:
         return f"{self.path or '/'}: {self.message}"
 
     def as_json(self) -> dict[str, str]:
-        """Return what is shown and stored."""
+        """Return the error as JSON, as it is shown and stored."""
         return {"path": self.path, "message": self.message, "rule": self.rule}
 
 
@@ -98,13 +98,13 @@ class Schema:
             return False
 
     def _fault_of(self, text: bytes) -> str:
-        """Return why a value is not checked at all; '' if it is."""
+        """Return why a value cannot be checked; '' if it can."""
         if len(text) > MAX_VALUE_BYTES:
-            return f"it has {len(text):,} bytes as JSON; {MAX_VALUE_BYTES:,} are the most"
+            return f"it is {len(text):,} bytes as JSON; the limit is {MAX_VALUE_BYTES:,}"
         if self._is_more(text, MAX_COST) or self._cost.patterns * len(text) > MAX_MATCHED_CHARS:
-            return "it is too large to be held to a schema with so many branches"
+            return "it is too large to check against a schema with this many branches"
         if self._cost.divisions and self._cost.divisions * len(_LONG_NUMBER.findall(text)) > MAX_LONG_DIVISIONS:
-            return "it has too many numbers of very many digits to be held to a schema with multipleOf"
+            return "it has too many very long numbers to check against a schema with multipleOf"
         return ""
 
     def _faults(self, value: Any, text: bytes) -> tuple[SchemaError, ...]:
@@ -113,13 +113,13 @@ class Schema:
         levels = MAX_NESTING // self._cost.longest
         # The number of brackets is an upper bound for the depth and quick to count; most values need no walk.
         if _count_brackets(text) >= levels and measure_depth(value, most=levels) >= levels:
-            return (_whole_value_error("it does not fit; it nests too deep to say where"),)
+            return (_whole_value_error("it does not match, and is nested too deeply to say where"),)
         # The estimate is not safe for a schema that refers to itself, where the work depends on the shape of the value:
         # that is counted exactly.
         is_little = not (self._cost.is_cyclic or self._is_more(text, MAX_ERROR_COST))
         if is_little or self._cost.within(value, MAX_ERROR_COST):
             return tuple(_convert_error(error) for error in islice(self._validator.iter_errors(value), MAX_ERRORS))
-        return (_whole_value_error("it does not fit; there are too many branches to say where"),)
+        return (_whole_value_error("it does not match, and the schema has too many branches to say where"),)
 
     def _is_more(self, text: bytes, most: int) -> bool:
         """Return True if the cost of a value may exceed `most`, estimated by the number of values in its text."""
@@ -132,14 +132,14 @@ def compile_schema(schema: Any) -> Schema:
     """Return the compiled schema; the same content is compiled once.
 
     Raise `Invalid`, with every known problem, for a value that is not a schema, refers outside itself, has a pattern that cannot
-    run in linear time, or is too large or too deep.
+    run in linear time, or is too large or nested too deeply.
     """
     try:
         text = to_json(schema)
     except ValueError as error:
-        raise _schema_problem("schema-invalid", f"The schema is not JSON: {_shorten(str(error))}.") from error
+        raise _schema_problem("schema-invalid", f"The schema is not valid JSON: {_shorten(str(error))}.") from error
     if len(text) > MAX_SCHEMA_BYTES:
-        message = f"The schema has {len(text):,} bytes; {MAX_SCHEMA_BYTES:,} are the most."
+        message = f"The schema is {len(text):,} bytes; the limit is {MAX_SCHEMA_BYTES:,}."
         raise _schema_problem("schema-large", message)
     # Cached by its text: a dict cannot be a key, and one that the caller changes later must not change the compiled
     # schema.
@@ -159,7 +159,7 @@ def fill_defaults(schema: Any, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def measure_depth(value: Any, *, most: int) -> int:
-    """Return how deep lists and objects nest, at most `most` + 1; a plain value has depth 0."""
+    """Return how deeply lists and objects nest, at most `most` + 1; a plain value has depth 0."""
     depth, level = 0, [value]
     while depth <= most:
         level = [inner for item in level for inner in _children_of(item)]
@@ -183,11 +183,11 @@ def _compile_text(text: bytes) -> Schema:
         # A copy of its own, with each part once, so that identities in `schema_cost` stand for parts.
         source = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise _schema_problem("schema-invalid", f"The schema is not JSON: {_shorten(str(error))}.") from error
+        raise _schema_problem("schema-invalid", f"The schema is not valid JSON: {_shorten(str(error))}.") from error
     if not isinstance(source, dict | bool):
-        raise _schema_problem("schema-invalid", "A schema is an object, or true or false.")
+        raise _schema_problem("schema-invalid", "A schema must be an object, true or false.")
     if measure_depth(source, most=MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
-        raise _schema_problem("schema-deep", f"The schema nests deeper than {MAX_SCHEMA_DEPTH} levels.")
+        raise _schema_problem("schema-deep", f"The schema is nested deeper than {MAX_SCHEMA_DEPTH} levels.")
     source = cast("dict[str, Any] | bool", source)
     cost = _measure_cost(source)
     # RegexOptions selects the linear-time engine; the default one backtracks. `mask` keeps values out of messages.
@@ -197,10 +197,10 @@ def _compile_text(text: bytes) -> Schema:
     except jsonschema_rs.ValidationError as error:
         place = _format_pointer(error.instance_path)
         raise _schema_problem(
-            "schema-invalid", f"The schema cannot be used{place and f' at {place}'}: {_shorten(error.message)}."
+            "schema-invalid", f"The schema is not valid{place and f' at {place}'}: {_shorten(error.message)}."
         ) from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        raise _schema_problem("schema-invalid", f"The schema cannot be used: {_shorten(str(error))}.") from error
+        raise _schema_problem("schema-invalid", f"The schema is not valid: {_shorten(str(error))}.") from error
     return Schema(source, validator, cost)
 
 
@@ -208,9 +208,9 @@ def _measure_cost(source: dict[str, Any] | bool) -> SchemaCost:
     try:
         cost = measure_schema(source)
     except InvalidReference as error:
-        raise _schema_problem("schema-invalid", f"The schema cannot be used: {_shorten(str(error))}.") from error
+        raise _schema_problem("schema-invalid", f"The schema is not valid: {_shorten(str(error))}.") from error
     if cost.spread > MAX_BRANCHES:
-        message = f"The schema has more than {MAX_BRANCHES:,} branches when its references are followed."
+        message = f"The schema has more than {MAX_BRANCHES:,} branches after resolving its references."
         raise _schema_problem("schema-branches", message)
     return cost
 
@@ -235,11 +235,11 @@ def _encode(value: Any) -> bytes:
 
 def _explain_not_json(error: Exception) -> str:
     is_deep = isinstance(error, RecursionError) or "depth exceeded" in str(error)
-    return _TOO_DEEP if is_deep else f"it is not JSON: {_shorten(str(error))}"
+    return _TOO_DEEP if is_deep else f"it is not valid JSON: {_shorten(str(error))}"
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _count_values(text: bytes) -> int:

@@ -1,6 +1,6 @@
-"""Measure how much work a JSON Schema asks for, before any value is checked against it.
+"""Measure how much work a JSON Schema causes, before any value is checked against it.
 
-A small schema can ask for a great deal: parts that refer to other parts twice double the work at each step, and a part that
+A small schema can cause a lot of work: parts that refer to other parts twice double the work at each step, and a part that
 refers to itself twice doubles it at each level of the value. The schema is treated as a graph of its parts; the cost is the
 number of paths through that graph.
 """
@@ -28,13 +28,13 @@ _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 _UNEVALUATED = {"unevaluatedProperties", "unevaluatedItems"}
 """With these keywords, everything that applies to the same value is evaluated again to see what it covers."""
 _HEAVY_WEIGHT = 20
-"""How many ordinary parts a part counts for that compares whole values other than texts."""
+"""The cost, in ordinary parts, of a part that compares whole values other than strings."""
 _DIVISION_WEIGHT = 50
-"""The same for a part that divides numbers, with all their digits."""
+"""The cost of a part that divides numbers, with all their digits."""
 _LONG_DIVISION_WEIGHT = 1_000
-"""The same if the divisor itself has very many digits."""
+"""The cost of a division whose divisor itself has very many digits."""
 MAX_CHAIN = 100
-"""How many parts may apply in a chain to one value. The validator's stack needs a frame for each, at each level of a value."""
+"""The longest chain of parts that may apply to one value. The validator's stack needs a frame for each, at each level of a value."""
 
 # Between these, a divisor has few digits when it is written out in full, which is how the validator divides.
 _SHORT_NUMBERS = (1e-10, 1e16)
@@ -56,7 +56,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SchemaCost:
-    """The parts of one schema, and how much work they are.
+    """The parts of one schema, and how much work they cause.
 
     `spread` is the maximum number of parts applied to one value, going through each cycle once; `load` is the same weighted by the
     cost of each part, `patterns` how many expressions run there, and `divisions` how many divisions. `longest` is the length of the
@@ -103,7 +103,7 @@ def measure_schema(schema: dict[str, Any] | bool) -> SchemaCost:
     edges = _find_edges(schema)
     longest, ways = _measure_chains(edges)
     if longest > MAX_CHAIN:
-        raise InvalidReference(f"its parts refer to each other over {longest:,} steps; {MAX_CHAIN} are the most")
+        raise InvalidReference(f"its parts refer to each other over {longest:,} steps; the limit is {MAX_CHAIN}")
     groups = list(_strong_components(id(schema), edges))
     load = _count_paths(groups, edges, _weigh_parts(schema, edges, _weight_of))
     patterns = _count_paths(groups, edges, _weigh_parts(schema, edges, _count_patterns))
@@ -123,7 +123,7 @@ def measure_schema(schema: dict[str, Any] | bool) -> SchemaCost:
 
 
 def _values_for(edge: Edge, value: Any) -> Iterator[Any]:
-    """Yield the values that a part is applied to."""
+    """Yield the values to which a part is applied."""
     if edge.where == "same":
         yield value
     elif isinstance(value, dict):
@@ -141,7 +141,7 @@ def _values_for(edge: Edge, value: Any) -> Iterator[Any]:
 
 
 def _find_edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
-    """Return what each reachable part applies, by the identity of the part."""
+    """Return the parts that each reachable part applies, by the identity of the part."""
     found: dict[int, tuple[Edge, ...]] = {}
     anchors: dict[str, Any] = {}
     pending = [schema]
@@ -153,7 +153,7 @@ def _find_edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
         # A nested `$id` changes what references below it are relative to, so that they would be resolved differently
         # here and in the validator.
         if fields is not schema and isinstance(fields.get("$id"), str):
-            raise InvalidReference("$id may stand only at the top")
+            raise InvalidReference("$id is only allowed at the top level")
         edges = (*_applied_parts(fields), *_referenced_parts(fields, schema, anchors))
         # Counted three times: validated once, and walked again for what it covers. An estimate on the safe side.
         again = [edge for edge in edges if edge.where == "same"] if fields.keys() & _UNEVALUATED else ()
@@ -188,7 +188,7 @@ def _referenced_parts(fields: dict[str, Any], schema: Any, anchors: dict[str, An
 
 def _resolve_reference(reference: str, schema: Any, anchors: dict[str, Any]) -> Any:
     if not reference.startswith("#"):
-        raise InvalidReference(f"the reference {reference!r} leads out of it")
+        raise InvalidReference(f"the reference {reference!r} points outside the schema")
     if reference in ("#", "#/") or not isinstance(schema, dict):
         return schema
     if reference.startswith("#/"):
@@ -196,7 +196,7 @@ def _resolve_reference(reference: str, schema: Any, anchors: dict[str, Any]) -> 
     if not anchors:
         anchors.update(_find_anchors(schema))
     if reference[1:] not in anchors:
-        raise InvalidReference(f"there is no part {reference!r}")
+        raise InvalidReference(f"the reference {reference!r} points to nothing")
     return anchors[reference[1:]]
 
 
@@ -211,7 +211,7 @@ def _resolve_pointer(reference: str, schema: Any) -> Any:
         elif isinstance(part, list) and name.isdecimal() and int(name) < len(cast("list[Any]", part)):
             part = cast("list[Any]", part)[int(name)]
         else:
-            raise InvalidReference(f"there is no part {reference!r}")
+            raise InvalidReference(f"the reference {reference!r} points to nothing")
     return part
 
 
@@ -278,7 +278,7 @@ def _count_patterns(fields: dict[str, Any]) -> int:
 def _measure_chains(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:
     """Return the longest chain of parts that apply to the same value, and the largest number of paths from one of them.
 
-    A part must not apply itself to the value that it is applied to: that means nothing, and the validator would not end.
+    A part must not apply itself to the value that it is applied to: the validator would never finish.
     """
     graph = {part: [id(edge.part) for edge in applied if edge.where == "same"] for part, applied in edges.items()}
     longest: dict[int, int] = {}
@@ -289,7 +289,7 @@ def _measure_chains(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:
             longest[part] = 1 + max((longest[target] for target in targets), default=0)
             ways[part] = 1 + sum(ways[target] for target in targets)
     except CycleError as error:
-        raise InvalidReference("a part of it refers to itself without going into the value") from error
+        raise InvalidReference("it has a part that refers to itself on the same value") from error
     return max(longest.values(), default=1), max(ways.values(), default=1)
 
 

@@ -1,4 +1,4 @@
-"""Compare versions by the rules of semantic versioning, with a defined order for every other text too."""
+"""Compare versions by the rules of semantic versioning, with a defined order for all other strings too."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def is_prerelease(version: str) -> bool:
 def version_key(version: str) -> VersionKey:
     """Return the sort key of a version: a pre-release comes before its release, and build metadata is ignored.
 
-    Short versions are padded with zeros (`1.2`, `v3`). A text that is not a version comes before all versions, in alphabetical
-    order, and an empty text before that.
+    Short versions are padded with zeros (`1.2`, `v3`). A string that is not a version comes before all versions, in alphabetical
+    order, and an empty string before that.
     """
     found = _split_version(version)
     if found is None:

@@ -1,4 +1,4 @@
-"""Slugs: the names by which programs know skills.
+"""Slugs: the names that identify skills.
 
 A slug is `name` or `namespace.name`. As in the open standard, each segment has lowercase letters, digits and single hyphens
 (letters of a script without upper case count as lowercase). The last segment has at most 64 characters.
@@ -15,7 +15,7 @@ from prowess.errors import Invalid
 MAX_NAME_CHARS = 64
 MAX_SLUG_CHARS = 200
 MAX_TOOL_NAME_CHARS = 64
-"""The longest tool name that the APIs of models accept."""
+"""The longest tool name that model APIs accept."""
 
 _PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*", re.ASCII)
 
@@ -52,14 +52,14 @@ def check_slug(text: str) -> str:
     suggestion = slugify(text)
     hint = f"Try {suggestion!r}." if suggestion else "Use letters, digits and hyphens, such as 'release-notes'."
     raise Invalid(
-        f"{text[:80]!r} is not a slug: lowercase letters, digits and single hyphens, segments joined by dots, "
-        f"the last one at most {MAX_NAME_CHARS} characters.",
+        f"Invalid slug {text[:80]!r}. Use lowercase letters, digits and single hyphens; join segments "
+        f"with dots; the last segment can have at most {MAX_NAME_CHARS} characters.",
         hint=hint,
     )
 
 
 def slugify(text: str) -> str:
-    """Return the slug nearest to a free-text name, or '' if nothing of it can be kept.
+    """Return the slug nearest to a free-text name, or '' if no character of it can be kept.
 
     A valid slug is returned unchanged, with its namespace.
     """

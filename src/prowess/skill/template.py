@@ -1,8 +1,8 @@
 """Read templates without rendering them: check that they can be parsed safely, and find the variables that they expect.
 
 MiniJinja's parser recurses once for every operator of a chain and every bracket, and a stack overflow ends the process. So
-every template is measured first, in one pass over its tags, with the parser's own idea of where a tag begins and ends.
-What is not closed is left for the parser to reject.
+every template is measured first, in one pass over its tags, with the parser's own rules for where a tag begins and ends.
+Unclosed tags are left for the parser to reject.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from prowess.errors import Invalid, Problem
 from prowess.skill.limits import KIB
 from prowess.skill.text.hidden import quote_source
 
-TEMPLATE_HINT = "Correct it; docs/templates.md has what a template may say."
+TEMPLATE_HINT = "Fix the template; docs/templates.md describes the syntax."
 
 
 def syntax_error(reason: str, line: int | None = None) -> Invalid:
     """Return the error for a template that cannot be parsed."""
-    where = f" in line {line}" if line else ""
-    return template_error("template-syntax", f"The template cannot be read{where}: {reason}.", TEMPLATE_HINT, line)
+    where = f" on line {line}" if line else ""
+    return template_error("template-syntax", f"The template is not valid{where}: {reason}.", TEMPLATE_HINT, line)
 
 
 def template_error(code: str, message: str, hint: str, line: int | None = None) -> Invalid:
@@ -66,7 +66,7 @@ def parse_mustache(template: str) -> Iterator[MustacheTag]:
         if sign == "=":
             pair = tag.content.split()
             if len(pair) != 2:
-                raise syntax_error("delimiters are set to something else than two marks", line)
+                raise syntax_error("a delimiter tag must set exactly two delimiters", line)
             opening, closing = pair
 
 
@@ -80,7 +80,7 @@ def find_mustache_variables(template: str) -> frozenset[str]:
     within = 0  # how many sections are open whose items may have names of their own
     for tag in parse_mustache(template):
         if tag.sign in _UNSUPPORTED:
-            raise syntax_error(f"{_UNSUPPORTED[tag.sign]} are not rendered", tag.line)
+            raise syntax_error(f"{_UNSUPPORTED[tag.sign]} are not supported", tag.line)
         if tag.sign == "/":
             within -= _close_section(opened, tag).sign == "#"
             continue
@@ -96,7 +96,7 @@ def find_mustache_variables(template: str) -> frozenset[str]:
 
 def _close_section(opened: list[MustacheTag], closing: MustacheTag) -> MustacheTag:
     if not opened or opened[-1].content != closing.content:
-        raise syntax_error(f"{quote_source(closing.content)} is closed where it is not open", closing.line)
+        raise syntax_error(f"{quote_source(closing.content)} is closed but was not opened", closing.line)
     return opened.pop()
 
 
@@ -135,9 +135,9 @@ def check_depth(template: str) -> None:
             position, parts = measured.end, parts + measured.parts
             branches += bool(_ELIF.match(template, tag.start()))
             if measured.depth > MAX_DEPTH:
-                raise syntax_error("its expression is too long or nests too deep", _line_of(template, tag.start()))
+                raise syntax_error("the expression is too long or nested too deeply", _line_of(template, tag.start()))
         if branches > MAX_ELIFS:
-            raise syntax_error(f"it has more than {MAX_ELIFS} elif", _line_of(template, tag.start()))
+            raise syntax_error(f"it has more than {MAX_ELIFS} elif branches", _line_of(template, tag.start()))
         if parts >= MAX_PARTS:
             raise syntax_error(f"it has more than {MAX_PARTS:,} tags and operators", _line_of(template, tag.start()))
 
@@ -145,7 +145,7 @@ def check_depth(template: str) -> None:
 class _MeasuredTag:
     """Measures one tag: the nesting depth of its operators, its number of parts, and where it ends.
 
-    Reading stops when a limit is passed. Operators between two commas nest in each other; brackets nest in what they stand in.
+    Reading stops when a limit is passed. Operators between two commas nest in each other; brackets nest in the enclosing part.
     """
 
     def __init__(self, template: str, position: int, most: int) -> None:
@@ -199,7 +199,7 @@ TemplateSyntax = Literal["jinja", "mustache"]
 
 MAX_TEMPLATE_BYTES = 256 * KIB
 BUILT_IN_NAMES = frozenset({"caller", "cycler", "dict", "joiner", "loop", "namespace", "range", "self", "super"})
-"""Names that every template has without being given them."""
+"""Names that are available in every template."""
 
 
 def find_variables(template: str, syntax: TemplateSyntax = "jinja") -> frozenset[str]:
@@ -218,10 +218,10 @@ def check_template(template: str, syntax: TemplateSyntax = "jinja") -> None:
     try:
         size = len(template.encode())
     except UnicodeEncodeError:
-        raise syntax_error("it has half a character in it") from None
+        raise syntax_error("it contains an unpaired surrogate") from None
     if size > MAX_TEMPLATE_BYTES:
-        message = f"The template has {size:,} bytes; {MAX_TEMPLATE_BYTES:,} are the most."
-        raise template_error("template-long", message, "Split it, or pass long texts as inputs.")
+        message = f"The template is {size:,} bytes; the limit is {MAX_TEMPLATE_BYTES:,}."
+        raise template_error("template-long", message, "Split the template, or pass long texts as inputs.")
     if syntax == "mustache":
         find_mustache_variables(template)
     else:
@@ -234,5 +234,5 @@ def _find_jinja_variables(template: str) -> frozenset[str]:
     try:
         found = minijinja.Environment(debug=False, pycompat=False).undeclared_variables_in_str(template)
     except minijinja.TemplateError as error:
-        raise syntax_error(error.detail or "it is not a MiniJinja template", error.line) from None
+        raise syntax_error(error.detail or "it is not a valid MiniJinja template", error.line) from None
     return frozenset(found) - BUILT_IN_NAMES

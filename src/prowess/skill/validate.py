@@ -1,4 +1,4 @@
-"""Validate a package: read it in whatever form it is, and check it against a profile."""
+"""Validate a package: read it, whatever its form, and check it against a profile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prowess.skill.profiles.profile import ProfileName
 from prowess.skill.text.document import TEXT_CODES
 
 VALIDATION_CODES: dict[str, str] = {**TEXT_CODES, **FORM_CODES, **PROFILE_CODES}
-"""Every code that a report can have, with its meaning in one line."""
+"""Every code that a report can contain, with its meaning in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class ValidationReport:
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems for which the profile refuses the package."""
+        """The problems because of which the profile rejects the package."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
 
@@ -49,7 +49,7 @@ def validate(package: Package, profile: ProfileName = "prowess", limits: Limits 
 
 
 def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
-    """Return the reading of a package that Prowess can keep, with its skill; raise `Invalid` with every problem if it cannot."""
+    """Return the reading of a package that Prowess can keep, with its skill; raise `Invalid` with every problem otherwise."""
     report = validate(package, "prowess", limits)
     if report.ok and report.reading.skill is not None:
         return report.reading
@@ -61,7 +61,7 @@ def rejection(report: ValidationReport) -> Invalid:
     first, others = report.errors[0], len(report.errors) - 1
     more = f" (and {others} more)" if others else ""
     where = f" (line {first.line})" if first.line else ""
-    message = f"{report.reading.package.name!r} is not accepted by the {report.profile} profile: {first.message}"
+    message = f"{report.reading.package.name!r} does not pass the {report.profile} profile: {first.message}"
     return Invalid(f"{message}{where}{more}", hint=first.hint, problems=report.problems)
 
 

@@ -80,4 +80,4 @@ def test_the_person_who_runs_a_command_on_the_machine_is_asked_first(prowess, wo
     assert json.loads(asked.err)["error"]["code"] == "approval-required"
     card = prowess("approvals", "--json").json[0]["detail"]
     assert card["reach"] == "machine"
-    assert "to run the program git" in card["requests"]
+    assert "to run programs: git" in card["requests"]

@@ -139,5 +139,5 @@ def test_what_code_asks_for_is_shown_with_its_tool_and_runtime(prowess, bring):
     shown = prowess("show", "typed-tool").out
     assert "tool: skill_typed_tool" in shown
     assert "runtime: deno" in shown
-    assert "to reach api.example.com;" in shown
+    assert "to connect to api.example.com;" in shown
     assert "PAINT_KEY" in shown

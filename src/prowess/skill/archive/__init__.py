@@ -1,7 +1,7 @@
-"""Archives: the files of one or more skills in one file, read with suspicion and written reproducibly.
+"""Archives: the files of one or more skills in one file, read defensively and written reproducibly.
 
-The first bytes say what an archive is, and its suffix must not say otherwise. Entries are read one by one, with running limits on
-the bytes that really come out, and nothing is unpacked to disk. Reading stops at the first bad entry, with its name.
+The first bytes determine the type of an archive, and its suffix must match. Entries are read one by one, with running limits
+on the unpacked bytes, and nothing is unpacked to disk. Reading stops at the first bad entry, with its name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ArchiveKind = Literal["zip", "tar.gz"]
 ARCHIVE_SUFFIXES = (".skill", ".zip", ".tar.gz", ".tgz", ".tar")
 
 _SUFFIX_KINDS = {".tar.gz": "gzip", ".tgz": "gzip", ".tar": "tar", ".zip": "zip"}
-"""What is in a file by its suffix. A `.skill` may be any of them."""
+"""The archive type by suffix. A `.skill` file may be any of them."""
 
 # Room for each file's headers and padding, on top of the bytes that skills may have: gzip is unpacked before the
 # entries are known.
@@ -59,30 +59,30 @@ def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> lis
         read_tar(data, collector)
     else:
         raise Invalid(
-            f"{name!r} is not an archive that can be read.",
-            hint="Archives are zip (.skill, .zip) or tar (.tar.gz, .tgz, .tar) files, with nothing before their start.",
+            f"{name!r} is not a supported archive.",
+            hint="Use a zip (.skill, .zip) or tar (.tar.gz, .tgz, .tar) file without other data before the archive.",
         )
     if not collector.files:
-        raise Invalid(f"The archive {name!r} holds no files.", hint="Pack the skill's folder.")
+        raise Invalid(f"The archive {name!r} contains no files.", hint="Pack the skill's folder.")
     return _split_packages(collector.files, _stem(name), limits)
 
 
 def _check_suffix(data: bytes, name: str) -> None:
-    """Refuse an archive of another kind than its suffix says: programs that go by the suffix would unpack something else."""
+    """Raise `Invalid` for an archive of another type than its suffix says: programs that go by the suffix would unpack something else."""
     lower = name.lower()
     stated = next((kind for suffix, kind in _SUFFIX_KINDS.items() if lower.endswith(suffix)), None)
     actual = "zip" if data.startswith(ZIP_MAGIC) else "gzip" if data.startswith(GZIP_MAGIC) else "tar"
     if stated and stated != actual and is_archive(data):
         raise Invalid(
-            f"{name!r} is a {actual} archive, and its name says {stated}.",
-            hint="Check where it comes from; then rename it, or pack it again.",
+            f"{name!r} is a {actual} archive, but its suffix says {stated}.",
+            hint="Check where the file comes from, then rename it or pack it again.",
         )
 
 
 def _unpack_tar_gz(data: bytes, limits: Limits) -> bytes:
     unpacked = gunzip(data, limits.skill_bytes + limits.files * _TAR_OVERHEAD)
     if not is_tar(unpacked):
-        raise Invalid("The gzip file holds no tar archive.", hint="Pack the skill's folder with `tar -czf`.")
+        raise Invalid("The gzip file does not contain a tar archive.", hint="Pack the skill's folder with `tar -czf`.")
     return unpacked
 
 
@@ -121,7 +121,7 @@ def write_archive(package: Package, kind: ArchiveKind) -> bytes:
     """Return the skill as an archive with its folder at the top level; the same files always give the same bytes."""
     top = package.name
     if "/" in top:
-        raise Invalid(f"{top[:80]!r} cannot name a folder.", hint="Rename the skill.")
+        raise Invalid(f"{top[:80]!r} is not a valid folder name.", hint="Rename the skill.")
     check_path(top)
     return _write_zip(package, top) if kind == "zip" else _write_tar_gz(package, top)
 

@@ -1,4 +1,4 @@
-"""Collect the entries of an archive: check every name, and count the bytes that really come out as they are unpacked."""
+"""Collect the entries of an archive: check every name, and count the bytes as they are unpacked."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class EntryCollector:
 
     @property
     def most_entries(self) -> int:
-        """How many entries an archive may list: its files, their folders, and ignored entries."""
+        """The maximum number of entries in an archive: its files, their folders, and ignored entries."""
         # Entries cost time even if they are skipped, so they are limited too, but generously: an archive made on a Mac
         # has one `__MACOSX` entry per file, and others list every folder.
         return self._limits.files * 8
@@ -82,7 +82,7 @@ class EntryCollector:
         return too_large_error("entries in one archive", self.most_entries, "more", "max_files")
 
     def wants(self, path: str) -> bool:
-        """Return True if the entry is part of a skill; refuse a path that leads outside, wanted or not."""
+        """Return True if the entry is part of a skill; raise `Invalid` for a path that leads outside, even if it would be ignored."""
         # Checked before the entry may be ignored: `__MACOSX/../../x` must be refused by name, not skipped.
         check_path(path, self._wrapped)
         # In a folder such a name is a problem of the skill. From an archive, nobody has seen any name yet.
@@ -95,14 +95,14 @@ class EntryCollector:
         return not any(is_ignored(segment) for segment in path.split("/"))
 
     def folder(self, path: str) -> None:
-        """Note a folder entry, so that no file takes its place."""
+        """Record a folder entry, so that no file takes its place."""
         key = _fold_path(path)
         if key in self._seen:
             raise self._clash(self._seen[key])
         self._folders[key] = path
 
     def add(self, path: str, mode: Mode, read: ReadBytes) -> bytes:
-        """Take one file, reading it piece by piece, and return its content."""
+        """Read one file piece by piece, and return its content."""
         if len(self.files) >= self._limits.files:
             raise too_large_error("files in one archive", self._limits.files, f"more, from {path!r} on", "max_files")
         if _fold_path(path) in self._folders:
@@ -151,7 +151,7 @@ def _fold_path(path: str) -> str:
 
 
 def file_mode(bits: int) -> Mode:
-    """Return the mode that a file is stored with: executable if anyone may execute it."""
+    """Return the mode to store for a file: executable if anyone may execute it."""
     return "0755" if bits & 0o111 else "0644"
 
 
@@ -159,7 +159,7 @@ def entry_error(name: str, what: str, hint: str = "") -> Invalid:
     """Return the error for an entry that is not allowed."""
     return Invalid(
         f"The entry {name[:200]!r} {what}.",
-        hint=hint or "Pack plain files and folders only, and pack them again.",
+        hint=hint or "Pack the skill again with plain files and folders only.",
     )
 
 
@@ -173,4 +173,4 @@ def special_file_error(name: str, bits: int) -> Invalid:
         stat.S_IFBLK: "a device",
     }
     kind = kinds.get(stat.S_IFMT(bits), "not a regular file")
-    return entry_error(name, f"is {kind}", "Replace it with the file itself; only regular files are read.")
+    return entry_error(name, f"is {kind}", "Replace it with the actual file; only regular files are supported.")

@@ -66,20 +66,20 @@ def gunzip(data: bytes, limit: int) -> bytes:
         raise Invalid(f"The gzip archive is damaged: {error}.", hint="Download or pack it again.") from error
     # A second gzip member would be read by some programs and not by others. Zeros are padding.
     if data[stream.position :].strip(b"\0"):
-        raise Invalid("The gzip archive has bytes after its end.", hint="Pack it again, plainly.")
+        raise Invalid("The gzip archive has bytes after its end.", hint="Pack it again without extra data.")
     return b"".join(pieces)
 
 
 @dataclass(slots=True)
 class _ExtendedHeader:
-    """Name and size that extended headers give to the next entry; None for the values of its own header."""
+    """Name and size that extended headers give to the next entry; None to use the values of its own header."""
 
     name: str | None = None
     size: int | None = None
 
 
 def read_tar(data: bytes, collector: EntryCollector) -> None:
-    """Hand every file of the tar to `collector`; raise `Invalid` for anything odd about the archive."""
+    """Pass every file of the tar archive to `collector`; raise `Invalid` for any irregularity in the archive."""
     position = 0
     extension = _ExtendedHeader()
     count = 0
@@ -101,7 +101,7 @@ def read_tar(data: bytes, collector: EntryCollector) -> None:
             _collect_entry(header, extension.name or header.name, content, collector)
             extension = _ExtendedHeader()
     if data[position:].strip(b"\0"):
-        raise Invalid("The tar archive has bytes after its end.", hint="Pack it again, plainly.")
+        raise Invalid("The tar archive has bytes after its end.", hint="Pack it again without extra data.")
 
 
 def _decode_header(block: bytes) -> tarfile.TarInfo:
@@ -113,7 +113,7 @@ def _read_header(block: bytes, position: int) -> tarfile.TarInfo:
     # A name ends at the first NUL. `tarfile` drops what follows in the field, and other programs may not.
     field = block[:_NAME_BYTES].rstrip(b"\0")
     if b"\0" in field:
-        raise entry_error(_decode_text(field), "has a NUL in its name")
+        raise entry_error(_decode_text(field), "has a NUL character in its name")
     try:
         return _decode_header(block)
     except (tarfile.HeaderError, ValueError) as error:
@@ -125,7 +125,7 @@ def _read_header(block: bytes, position: int) -> tarfile.TarInfo:
 def _slice_content(data: bytes, position: int, size: int, name: str) -> memoryview:
     # Sizes in base 256 can be negative; `tarfile`'s own walk would follow them backwards.
     if size < 0 or position + size > len(data):
-        raise entry_error(name, "says that it is larger than the archive", "Download or pack it again.")
+        raise entry_error(name, "declares a size larger than the archive", "Download or pack it again.")
     return memoryview(data)[position : position + size]
 
 
@@ -144,7 +144,7 @@ def _apply_extension(extension: _ExtendedHeader, header: tarfile.TarInfo, conten
     # `git archive` writes a global header with a comment; one that renames entries would make readers disagree.
     if header.type == tarfile.XGLTYPE:
         if records.keys() & {"path", "size"}:
-            raise entry_error(header.name, "renames or resizes every entry that follows")
+            raise entry_error(header.name, "renames or resizes every entry after it")
         return extension
     size = records.get("size")
     if size is not None and not (size.isascii() and size.isdigit() and len(size) < 16):
@@ -186,9 +186,9 @@ def _collect_entry(header: tarfile.TarInfo, name: str, content: memoryview, coll
         collector.folder(path)
         return
     if header.type == tarfile.LNKTYPE:
-        raise entry_error(name, "is a hard link", "Pack it again with each file as a file of its own.")
+        raise entry_error(name, "is a hard link", "Pack it again with each file stored separately.")
     if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE):
         raise special_file_error(name, _SPECIAL.get(header.type, 0))
     if name.endswith("/"):
-        raise entry_error(name, "is a file by its type and a folder by its name")
+        raise entry_error(name, "has the type of a file and the name of a folder")
     collector.add(path, file_mode(header.mode), io.BytesIO(content).read)

@@ -1,6 +1,6 @@
-"""Read zip archives (`.skill`, `.zip`) without trusting anything they say about themselves.
+"""Read zip archives (`.skill`, `.zip`) without trusting their metadata.
 
-`zipfile` reads the directory at the end. Where it and the entries themselves disagree the archive is refused,
+`zipfile` reads the directory at the end. An archive is rejected if the directory and the entries themselves disagree,
 because other programs would unpack different files from it.
 """
 
@@ -79,7 +79,7 @@ class _ZipEntry(NamedTuple):
 
 
 def read_zip(data: bytes, collector: EntryCollector) -> None:
-    """Hand every file of the zip to `collector`; raise `Invalid` for anything odd about the archive."""
+    """Pass every file of the zip archive to `collector`; raise `Invalid` for any irregularity in the archive."""
     try:
         # `ZipFile` parses the whole directory when it is opened, so that is measured first.
         directory = _find_directory(data, collector)
@@ -94,16 +94,19 @@ def read_zip(data: bytes, collector: EntryCollector) -> None:
 
 
 def _find_directory(data: bytes, collector: EntryCollector) -> int:
-    """Return where the directory starts. Refuse one that is not at the end, or too long to read quickly."""
+    """Return where the directory starts. Raise `Invalid` if it is not at the end, or too long to read quickly."""
     # The last end record, which must reach to the end of the file: a reader that scans in another way sees the same directory.
     at = data.rfind(ZIP_MAGIC[1])
     if at < 0 or len(data) < at + _END.size:
-        raise Invalid("The zip archive ends early: its directory is missing.", hint="Download or pack it again.")
+        raise Invalid("The zip archive is truncated: its directory is missing.", hint="Download or pack it again.")
     _, disk, first_disk, _, _, size, offset, comment = _END.unpack_from(data, at)
     if data[max(at - 20, 0) : at].startswith(_ZIP64) or _UNKNOWN in (size, offset):
-        raise Invalid("The zip archive is in the Zip64 form.", hint="Pack it again; a skill is far below 4 GiB.")
+        raise Invalid(
+            "The zip archive uses Zip64, which is not supported.",
+            hint="Pack it again without Zip64, which is only needed above 4 GiB.",
+        )
     if disk or first_disk:
-        raise Invalid("The zip archive is one part of several.", hint="Pack it in one piece.")
+        raise Invalid("The zip archive is split into several parts.", hint="Pack it as a single file.")
     # Bytes before the archive shift all offsets. `zipfile` corrects that silently and other programs do not, so both
     # would find other entries. A comment must end with the file for the same reason.
     if offset + size != at or at + _END.size + comment != len(data):
@@ -114,7 +117,10 @@ def _find_directory(data: bytes, collector: EntryCollector) -> int:
 
 
 def _stray_bytes_error(where: str) -> Invalid:
-    return Invalid(f"The zip archive has bytes {where} that belong to no entry.", hint="Pack it again, plainly.")
+    return Invalid(
+        f"The zip archive has extra bytes {where} that do not belong to any entry.",
+        hint="Pack it again without extra data.",
+    )
 
 
 def _list_entries(data: bytes, infos: list[zipfile.ZipInfo], directory: int) -> list[_ZipEntry]:
@@ -141,7 +147,7 @@ def _list_entries(data: bytes, infos: list[zipfile.ZipInfo], directory: int) -> 
 
 
 def _check_local_header(head: _LocalHeader, raw: bytes, info: zipfile.ZipInfo, name: str) -> None:
-    """Refuse an entry whose own header contradicts the directory."""
+    """Raise `Invalid` for an entry whose own header contradicts the directory."""
     # A streamed entry has its sizes after its content, because they were not known when its header was written.
     sizes_known = not head.flags & _STREAMED and _UNKNOWN not in (head.packed, head.size)
     if head.magic != ZIP_MAGIC[0]:
@@ -149,15 +155,15 @@ def _check_local_header(head: _LocalHeader, raw: bytes, info: zipfile.ZipInfo, n
     # Programs that read an archive as a stream see the header, others the directory: with two names they would write
     # two different files.
     if raw != info.orig_filename.encode("utf-8" if info.flag_bits & _UTF8 else "cp437"):
-        raise entry_error(name, "has another name in the archive's directory than in its own header")
+        raise entry_error(name, "has a different name in the archive's directory than in its own header")
     if head.method != info.compress_type or (head.flags ^ info.flag_bits) & _ENCRYPTED:
-        raise entry_error(name, "is packed in another way than the archive's directory says")
+        raise entry_error(name, "has a different compression method in the archive's directory than in its own header")
     if sizes_known and (head.packed, head.size) != (info.compress_size, info.file_size):
-        raise entry_error(name, "has another size in the archive's directory than in its own header")
+        raise entry_error(name, "has a different size in the archive's directory than in its own header")
 
 
 def _decode_name(info: zipfile.ZipInfo) -> str:
-    """Return the intended name: some packers write UTF-8 without saying so."""
+    """Return the intended name: some packers write UTF-8 without declaring it."""
     name = info.orig_filename
     if info.flag_bits & _UTF8 or name.isascii():
         return name
@@ -180,7 +186,9 @@ def _collect_entry(entry: _ZipEntry, collector: EntryCollector) -> None:
     content = collector.add(path, file_mode(bits), _open_entry(entry))
     # Checked here because the reader of `zipfile`, which would do it, is not used: it trusts the declared size.
     if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
-        raise entry_error(name, "does not hold what the archive's directory says", "Download or pack it again.")
+        raise entry_error(
+            name, "does not match its checksum or size in the archive's directory", "Download or pack it again."
+        )
 
 
 def _check_type(info: zipfile.ZipInfo, name: str, bits: int) -> None:
@@ -189,12 +197,12 @@ def _check_type(info: zipfile.ZipInfo, name: str, bits: int) -> None:
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise special_file_error(name, bits)
     if kind and folder != (kind == stat.S_IFDIR):
-        raise entry_error(name, "is a folder by its name or by its type, but not by both")
+        raise entry_error(name, "has the name of a folder and the type of a file, or the reverse")
     if info.flag_bits & _ENCRYPTED:
         raise entry_error(name, "is encrypted", "Pack it without a password.")
     # Deflate of nothing is two bytes long.
     if folder and (info.file_size or info.compress_size > 2):
-        raise entry_error(name, "is a folder that has content")
+        raise entry_error(name, "is a folder with content")
 
 
 def _open_entry(entry: _ZipEntry) -> ReadBytes:
@@ -204,4 +212,6 @@ def _open_entry(entry: _ZipEntry) -> ReadBytes:
     if method == zipfile.ZIP_DEFLATED:
         return InflateStream(entry.packed, RAW_WINDOW).read
     # Other methods (bzip2, LZMA) have no reader here that stops at a limit.
-    raise entry_error(entry.name, f"is packed by method {method}", "Pack it again with plain deflate.")
+    raise entry_error(
+        entry.name, f"uses compression method {method}, which is not supported", "Pack it again with deflate."
+    )

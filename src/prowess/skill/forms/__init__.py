@@ -1,4 +1,4 @@
-"""The forms a skill comes in: recognised by content, read and written without loss.
+"""The forms of a skill: recognised by content, read and written without loss.
 
 The names below are imported when they are first used. All readers together take as long to import as the rest of a small
 command, and a listing needs none of them.

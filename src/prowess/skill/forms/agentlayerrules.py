@@ -75,11 +75,11 @@ def read(candidate: Candidate) -> Reading:
     values = _values(document, parsed, package, problems) if document is not None else None
     if document is None or values is None:
         if not problems:
-            problems.append(error("no-skill", "There is no YAML with a skill_id.", "Check the file."))
+            problems.append(error("no-skill", "No YAML file has a skill_id.", "Add `skill_id: …` to the descriptor."))
         return Reading(form="agentlayerrules", package=package, skill=None, problems=tuple(problems))
     for other, _ in found[1:]:
-        message = f"{other} is a descriptor as well; only {path} is read."
-        problems.append(error("several-descriptors", message, "Keep one descriptor a package.", field=other))
+        message = f"{other} is also a descriptor; only {path} is read."
+        problems.append(error("several-descriptors", message, "Keep one descriptor per package.", field=other))
     artifacts = check_artifacts(_artifacts(document, parsed, path, package, problems, limits), problems)
     values |= {"artifacts": artifacts, "form": "agentlayerrules"}
     values |= {"manifest": package.manifest, "digest": package.digest}
@@ -95,16 +95,22 @@ def _values(
     if not slug:
         line = parsed.line("skill_id")
         problems.append(
-            error("no-slug", "The skill_id is empty.", "Give the skill a name.", field="skill_id", line=line)
+            error(
+                "no-slug",
+                "The skill_id is empty.",
+                "Set it to the name of the skill, for example `skill_id: release-notes`.",
+                field="skill_id",
+                line=line,
+            )
         )
         return None
     if slug != given:
-        message = f"The skill_id {given[:80]!r} is not a slug; {slug!r} is used."
+        message = f"The skill_id {given[:80]!r} is not a valid slug; {slug!r} is used instead."
         problems.append(info("slug-invalid", message, field="skill_id", line=parsed.line("skill_id")))
     title = as_text(document.get("title")).strip()
     description = as_text(document.get("description")).strip()
     if not description:
-        hint = "Add 'description: …'."
+        hint = "Add `description: …`."
         problems.append(error("description-missing", "The descriptor has no description.", hint, field="description"))
     values: dict[str, Any] = {"slug": slug, "title": title or title_from_slug(slug), "description": description}
     if document.get("version") is not None:
@@ -122,7 +128,7 @@ def _object(key: str, document: JsonObject, parsed: ParsedFile, problems: list[P
     value = document.get(key)
     if value is None or isinstance(value, dict):
         return cast("JsonObject | None", value)
-    message = f"The field {key!r} is not a mapping; it is left aside."
+    message = f"The field {key!r} must be a mapping; it is ignored."
     problems.append(error("wrong-type", message, "Write it as a mapping.", field=key, line=parsed.line(key)))
     return None
 
@@ -154,7 +160,7 @@ def dump_descriptor(skill: Skill) -> JsonObject:
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:
-    """Return what only this form needs: the differences between the source and what `dump_descriptor` would write."""
+    """Return the data that only this form needs: the differences between the source and the output of `dump_descriptor`."""
     found = find(reading.package, limits)
     path, document = (found[0][0], found[0][1].object) if found else (None, None)
     made = diff_values(dump_descriptor(reading.skill), document) if reading.skill and document is not None else []
@@ -162,7 +168,7 @@ def origin(reading: Reading, limits: Limits) -> Origin:
 
 
 def render(skill: Skill, original: Original) -> list[File]:
-    """Write the descriptor, its function, the Mustache prompts and the rubrics. Other files of the package stay."""
+    """Write the descriptor, its function, the Mustache prompts and the rubrics. Other files of the package are kept."""
     document = dump_descriptor(skill)
     if original.origin is not None and original.origin.form == "agentlayerrules":
         document = apply_changes(document, original.origin.changes)

@@ -23,7 +23,7 @@ origin, controls = markdown_reader.origin, markdown_reader.controls
 
 
 def recognises(candidate: Candidate) -> bool:
-    """Return True for every package with a SKILL.md: this form is asked after the more specific ones."""
+    """Return True for every package with a SKILL.md: this form is tried after the more specific ones."""
     return candidate.skill_md is not None
 
 

@@ -1,4 +1,4 @@
-"""Build artifacts from settings, check them against each other, and report every fault."""
+"""Build artifacts from settings, check them against each other, and report every problem."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems
     """Build the artifact from an entry of `agents/prowess.yaml` and the file that it names, or report why not."""
     kind = settings.get("kind")
     if isinstance(kind, str) and kind not in KINDS and is_plugin_kind(kind):
-        message = f"{where} has the kind {kind!r}, which no installed plugin brings; it is kept, and cannot be run."
-        problems.append(warning("kind-not-installed", message, "Install the plugin that brings it.", field=where))
+        message = f"{where} has the kind {kind!r}, which is not installed. It is kept, but cannot run."
+        problems.append(
+            warning("kind-not-installed", message, "Install the plugin that provides this kind.", field=where)
+        )
         kept = {name: value for name, value in settings.items() if name not in _BY_STORE}
         return artifact_from(kept, where, problems)
     if not isinstance(kind, str) or kind not in KINDS:
         hint = did_you_mean(str(kind), KINDS, count=1) or f"Use one of: {', '.join(KINDS)}."
-        problems.append(
-            error("unknown-kind", f"{where} has the kind {kind!r}, which does not exist.", hint, field=where)
-        )
+        problems.append(error("unknown-kind", f"{where} has the unknown kind {kind!r}.", hint, field=where))
         return None
     model = KINDS[kind].model
     known = [name for name in model.model_fields if name not in _STORE_FIELDS]
@@ -53,20 +53,20 @@ def artifact_from(settings: JsonObject, where: str, problems: list[Problem]) -> 
         for fault in invalid.errors(include_url=False, include_input=False):
             field = ".".join([where, *[str(part) for part in fault["loc"]]])
             message = f"{field}: {fault['msg']}."
-            problems.append(error("artifact-invalid", message, "Correct or remove it.", field=field))
+            problems.append(error("artifact-invalid", message, "Fix or remove it.", field=field))
         return None
 
 
 def limit_entries(entries: Sequence[Any], problems: list[Problem]) -> Sequence[Any]:
     """Return at most `MAX_ARTIFACTS` entries, and report if there are more."""
     if len(entries) > MAX_ARTIFACTS:
-        message = f"There are {len(entries):,} artifacts; a skill has at most {MAX_ARTIFACTS:,}. The rest is not read."
-        problems.append(error("too-many-artifacts", message, "Make several skills of it.", field="artifacts"))
+        message = f"The skill has {len(entries):,} artifacts; the limit is {MAX_ARTIFACTS:,}. The rest are not read."
+        problems.append(error("too-many-artifacts", message, "Split it into several skills.", field="artifacts"))
     return entries[:MAX_ARTIFACTS]
 
 
 def check_artifacts(artifacts: Iterable[Artifact], problems: list[Problem]) -> list[Artifact]:
-    """Return the artifacts with each name and variant once, and report what is inconsistent."""
+    """Return the artifacts with each name and variant once, and report inconsistencies."""
     kept: dict[tuple[str, str | None], Artifact] = {}
     for artifact in artifacts:
         key = (artifact.name, artifact.variant)
@@ -87,22 +87,22 @@ def check_artifacts(artifacts: Iterable[Artifact], problems: list[Problem]) -> l
 def _duplicate_problem(artifact: Artifact, other: Artifact) -> Problem:
     variant = f" (variant {artifact.variant})" if artifact.variant else ""
     places = " and ".join(place.path or place.kind for place in (other, artifact))
-    message = f"Two artifacts are called {artifact.name!r}{variant}: {places}."
-    return error("duplicate-artifact", message, "Give one of them another name.", field=artifact.name)
+    message = f"Two artifacts are named {artifact.name!r}{variant}: {places}."
+    return error("duplicate-artifact", message, "Rename one of them.", field=artifact.name)
 
 
 def _check_fallback(artifact: Artifact, names: set[str], problems: list[Problem]) -> None:
     if artifact.fallback is not None and artifact.fallback not in names - {artifact.name}:
         message = (
-            f"The fallback of {artifact.name!r} is {artifact.fallback!r}, which is no other artifact of this skill."
+            f"The fallback of {artifact.name!r} is {artifact.fallback!r}, which is not another artifact of this skill."
         )
         others = sorted(names - {artifact.name})[:_SHOWN]
-        hint = f"Use for example: {', '.join(others)}." if others else "Add the artifact that it names."
+        hint = f"Use for example: {', '.join(others)}." if others else "Add the missing artifact."
         problems.append(error("unknown-fallback", message, hint, field=artifact.name))
 
 
 def _check_cycles(artifacts: Sequence[Artifact], problems: list[Problem]) -> None:
-    """Report each circle of fallbacks once: no artifact in it would ever be the last."""
+    """Report each cycle of fallbacks once."""
     # Variants of one name may have fallbacks of their own, so that there can be several ways on.
     after: dict[str, set[str]] = {}
     for artifact in artifacts:
@@ -110,15 +110,15 @@ def _check_cycles(artifacts: Sequence[Artifact], problems: list[Problem]) -> Non
             after.setdefault(artifact.name, set()).add(artifact.fallback)
     done: set[str] = set()
     for start in after:
-        circle = _find_circle(start, after, done)
-        if circle:
-            message = f"The fallbacks go in a circle: {' → '.join([*circle, circle[0]])}."
-            hint = f"Remove the fallback of {circle[-1]!r}, or name an artifact outside the circle."
-            problems.append(error("fallback-cycle", message, hint, field=circle[0]))
+        cycle = _find_cycle(start, after, done)
+        if cycle:
+            message = f"The fallbacks form a cycle: {' → '.join([*cycle, cycle[0]])}."
+            hint = f"Remove the fallback of {cycle[-1]!r}, or choose an artifact outside the cycle."
+            problems.append(error("fallback-cycle", message, hint, field=cycle[0]))
 
 
-def _find_circle(start: str, after: Mapping[str, set[str]], done: set[str]) -> list[str]:
-    """Return the first circle that is reached from a name, or []; names in `done` are not visited again."""
+def _find_cycle(start: str, after: Mapping[str, set[str]], done: set[str]) -> list[str]:
+    """Return the first cycle reachable from a name, or []; names in `done` are not visited again."""
     path: list[str] = []
     waiting = [(start, 0)]
     while waiting:
@@ -140,11 +140,11 @@ def _check_dspy(artifact: DspyModule, not_templates: set[str], problems: list[Pr
         problems.append(error("dspy-fallback-kind", message, hint, field=artifact.name))
     if artifact.fallback is None:
         message = f"{artifact.name!r} is a dspy_module without a fallback."
-        hint = "Name a prompt_template of this skill that serves where DSPy is not available."
+        hint = "Set `fallback` to a prompt_template of this skill, for systems without DSPy."
         problems.append(error("dspy-without-fallback", message, hint, field=artifact.name))
     if not isinstance(artifact.settings.get("template_id"), str):
-        message = f"The content of {artifact.name!r} is not a JSON object with a template_id."
-        hint = 'Write for example {"template_id": "chain_of_thought", "signature": "question -> answer"}.'
+        message = f"The content of {artifact.name!r} must be a JSON object with a template_id."
+        hint = 'For example: {"template_id": "chain_of_thought", "signature": "question -> answer"}.'
         problems.append(warning("dspy-content-invalid", message, hint, field=artifact.name))
 
 

@@ -29,10 +29,10 @@ def read_package(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
 
 def _no_skill(package: Package) -> Reading:
     there = ", ".join(package.paths[:_MAX_PATHS]) + (", …" if len(package.paths) > _MAX_PATHS else "")
-    message = f"There is no skill here: the package has {there or 'no files'}."
+    message = f"No skill found. The package contains {there or 'no files'}."
     hint = (
-        "A skill is a folder with SKILL.md, a single markdown file, a folder with skill.json and an execute file, "
-        "a JSON object with 'artifacts', or a YAML descriptor with 'skill_id'."
+        "A skill is a folder with SKILL.md, a single markdown file, a folder with skill.json and an "
+        "execute file, a JSON object with 'artifacts', or a YAML descriptor with 'skill_id'."
     )
     return Reading(form="agentskills", package=package, skill=None, problems=(error("no-skill", message, hint),))
 
@@ -79,13 +79,13 @@ def _lost_artifacts(form: str, wanted: list[JsonObject], found: list[JsonObject]
             other = next((one for one in found if _is_renamed(one, artifact)), None)
         what = f"the {artifact['kind']} {artifact['name'][:_MAX_SHOWN]!r}"
         if other is None:
-            lost.append(_loss(form, f"has no place for {what}", artifact["name"]))
+            lost.append(_loss(form, f"cannot store {what}", artifact["name"]))
             continue
         changed = [
             field for field, value in artifact.items() if field != "path" and not same_json(other.get(field), value)
         ]
         if changed:
-            lost.append(_loss(form, f"keeps {what} without its {', '.join(changed)}", artifact["name"]))
+            lost.append(_loss(form, f"stores {what} without its {', '.join(changed)}", artifact["name"]))
     return lost
 
 
@@ -96,19 +96,19 @@ def _is_renamed(other: JsonObject, artifact: JsonObject) -> bool:
 def _lost_field(form: str, name: str, value: Any) -> Problem:
     shown = repr(value) if not isinstance(value, tuple) else ", ".join(str(part) for part in cast("tuple[Any]", value))
     short = shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 1] + "…"
-    return _loss(form, f"has no place for {name} ({short})", name)
+    return _loss(form, f"cannot store {name} ({short})", name)
 
 
 def _lost_file(form: str, path: str) -> Problem:
-    return _loss(form, f"has no place for the file {path[:200]!r}", path)
+    return _loss(form, f"cannot store the file {path[:200]!r}", path)
 
 
 def _loss(form: str, what: str, field: str) -> Problem:
-    return warning("left-out", f"The form {form} {what}.", "Use the native form to keep it.", field=field)
+    return warning("left-out", f"The {form} form {what}.", "Use the native form to keep it.", field=field)
 
 
 def write_package(skill: Skill, package: Package, form: FormName, limits: Limits = DEFAULT_LIMITS) -> Writing:
-    """Write `skill`, whose files are `package`, in this form. A skill that is in it already keeps its bytes."""
+    """Write `skill`, whose files are `package`, in this form. A skill already in this form keeps its bytes."""
     original = read_original(package, skill, limits)
     if original.reading.form == form and is_unchanged(skill, original):
         return Writing(package=package)
@@ -139,12 +139,12 @@ def read_original(package: Package | None, skill: Skill, limits: Limits = DEFAUL
 
 
 def is_unchanged(skill: Skill, original: Original) -> bool:
-    """Return True if the skill says exactly what its files say."""
+    """Return True if the skill matches its files exactly."""
     before = original.reading.skill
     return before is not None and same_json(dump_content(before), dump_content(skill))
 
 
 def with_file_id(skill: Skill, original: Original) -> Skill:
-    """Return the skill with the id from its files instead of the one that its store gave it."""
+    """Return the skill with the id from its files instead of the id from its store."""
     before = original.reading.skill
     return skill if before is None else skill.model_copy(update={"id": before.id})

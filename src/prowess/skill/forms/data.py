@@ -68,19 +68,19 @@ def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> 
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite)
         fault = _find_fault(value, check_text=_SURROGATE.search(text) is not None)
     except json.JSONDecodeError as problem:
-        hint = "Mend it there; any JSON checker shows the place."
-        message = f"{path} is not JSON: {problem.msg} in column {problem.colno}."
+        hint = "Fix the JSON at this position."
+        message = f"{path} is not valid JSON: {problem.msg} in column {problem.colno}."
         return ParsedFile(None, (error("json-unreadable", message, hint, field=path, line=problem.lineno),))
     except UnicodeDecodeError as problem:
         fault = f"is not UTF-8 text (byte {problem.start + 1})"
     # Python's parser recurses. Its own limit is far above `DATA_DEPTH`, which `_find_fault` checks without recursion.
     except RecursionError:
-        fault = f"nests deeper than {DATA_DEPTH} levels"
+        fault = f"is nested deeper than {DATA_DEPTH} levels"
     except ValueError as problem:
-        fault = f"has a number that cannot be used ({str(problem).partition(';')[0]})"
+        fault = f"contains an unsupported number ({str(problem).partition(';')[0]})"
     if fault:
         return ParsedFile(
-            None, (error("json-unreadable", f"{path} {fault}.", "Write it as plain JSON in UTF-8.", field=path),)
+            None, (error("json-unreadable", f"{path} {fault}.", "Save it as plain JSON in UTF-8.", field=path),)
         )
     return ParsedFile(value, tuple(_repeated(path, key) for key in list(dict.fromkeys(repeated))[:_SHOWN]))
 
@@ -94,8 +94,8 @@ def parse_yaml(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> Parse
         message = f"{path} is not UTF-8 text (byte {problem.start + 1})."
         return ParsedFile(None, (error("yaml-unreadable", message, "Save it as UTF-8.", field=path),))
     except YamlRefused as refused:
-        message = f"{path} cannot be read. {refused.message}"
-        return ParsedFile(None, (error("yaml-unreadable", message, "Mend that line.", field=path, line=refused.line),))
+        message = f"{path} is not valid YAML. {refused.message}"
+        return ParsedFile(None, (error("yaml-unreadable", message, "Fix this line.", field=path, line=refused.line),))
     return ParsedFile(loaded.value, (), loaded.lines)
 
 
@@ -119,7 +119,7 @@ def same_json(left: Any, right: Any) -> bool:
 
 def _repeated(path: str, key: str) -> Problem:
     return warning(
-        "json-duplicate-key", f"{path} has the key {key[:80]!r} twice in one object.", "Keep one.", field=path
+        "json-duplicate-key", f"{path} has the key {key[:80]!r} twice in one object.", "Remove one of them.", field=path
     )
 
 
@@ -135,15 +135,15 @@ def _finite(text: str) -> float:
 
 
 def _find_fault(value: Any, *, check_text: bool) -> str:
-    """Return what is wrong with a parsed value: nesting, or lone surrogates if the text had such escapes."""
+    """Return the fault of a parsed value: nesting, or lone surrogates if the text had such escapes."""
     level: list[Any] = [value]
     for _ in range(DATA_DEPTH + 1):
         if check_text and any(isinstance(item, str) and _has_surrogate(item) for item in level):
-            return "has an escape that stands for half a character"
+            return "has an escape that stands for an unpaired surrogate"
         level = [part for item in level for part in _parts(item)]
         if not level:
             return ""
-    return f"nests deeper than {DATA_DEPTH} levels"
+    return f"is nested deeper than {DATA_DEPTH} levels"
 
 
 def _parts(item: Any) -> list[Any]:

@@ -90,7 +90,7 @@ def _older(artifact: PromptTemplate | Review, version: str) -> JsonObject:
 
 
 def _version_of(artifact: PromptTemplate | Review) -> str:
-    """Return the version of a prompt, or the one that the text of a rubric states."""
+    """Return the version of a prompt, or the version stated in the text of a rubric."""
     if isinstance(artifact, PromptTemplate):
         return artifact.version or ""
     # A review has no field for its own version: `rubric_version` is the one that it asks for.
@@ -120,8 +120,16 @@ def read_template(
         return None
     line = parsed.line("template_type")
     if not isinstance(template, str) or template not in TEMPLATES:
-        message = f"The template type {template!r} is none of {', '.join(TEMPLATES)}."
-        problems.append(error("template-type-unknown", message, "Use one of these.", field="template_type", line=line))
+        message = f"Unknown template type {template!r}."
+        problems.append(
+            error(
+                "template-type-unknown",
+                message,
+                f"Use one of: {', '.join(TEMPLATES)}.",
+                field="template_type",
+                line=line,
+            )
+        )
         return None
     config = document.get("template_config")
     if not isinstance(config, dict):
@@ -151,25 +159,35 @@ def _template_settings(template: str, config: JsonObject, document: JsonObject) 
 def _check_id(
     template: str, settings: JsonObject, parsed: ParsedFile, registry: list[Artifact], problems: list[Problem]
 ) -> bool:
-    """Return True if the prompt or rubric is named. One that is not in the package is a warning: it may be registered elsewhere."""
+    """Return True if the prompt or rubric is named. If it is not in the package, that is a warning: it may be registered elsewhere."""
     field = _IDS[template]
     what = field.removesuffix("_id")
     line = parsed.line("template_config")
     wanted = settings.get(field)
     if not wanted:
         message = f"template_config has no {field}."
-        problems.append(error(_MISSING[what], message, f"Name a {what}.", field=f"template_config.{field}", line=line))
+        problems.append(
+            error(
+                _MISSING[what],
+                message,
+                f"Set {field} to the id of a {what}.",
+                field=f"template_config.{field}",
+                line=line,
+            )
+        )
         return False
     there = _entries(what, str(wanted), registry)
     version = settings.get(f"{what}_version")
     if there and (version is None or str(version) in there or "" in there):
         return True
     known = sorted({_id_of(one) for one in registry if isinstance(one, PromptTemplate if what == "prompt" else Review)})
-    message = f"The {what} {wanted!r} is not among the package's {what}s."
-    hint = f"The package has: {', '.join(known)}." if known else f"Put it into {what}s/, or make sure it is registered."
+    message = f"The {what} {wanted!r} is not in the package."
+    hint = (
+        f"The package has: {', '.join(known)}." if known else f"Add it to {what}s/, or make sure that it is registered."
+    )
     if there:
-        message = f"The package has the {what} {wanted!r}, but not in version {str(version)[:80]!r}."
-        hint = f"It has: {', '.join(there)}."
+        message = f"The package has the {what} {wanted!r}, but not version {str(version)[:80]!r}."
+        hint = f"Available versions: {', '.join(there)}."
     problems.append(warning(_UNKNOWN[what], message, hint, field=f"template_config.{field}", line=line))
     return True
 
@@ -178,15 +196,21 @@ def _check_output(template: str, document: JsonObject, parsed: ParsedFile, probl
     schema = document.get("output_schema")
     line = parsed.line("output_schema")
     if template == "LLM_JSON_GENERATION" and not isinstance(schema, dict):
-        message = "A generation needs an output_schema to be checked against."
-        problems.append(error("output-schema-missing", message, "Add one.", field="output_schema", line=line))
+        message = "A generation needs an output_schema to check the answer against."
+        problems.append(
+            error("output-schema-missing", message, "Add an output_schema.", field="output_schema", line=line)
+        )
     if template == "LLM_REVIEW" and isinstance(schema, dict):
         given = cast("JsonObject", schema).get("properties")
         properties = cast("JsonObject", given) if isinstance(given, dict) else {}
         lacking = [name for name in REVIEW_RESULT if name not in properties]
         if lacking:
-            message = f"The output_schema has no {', '.join(lacking)}, which a review gives."
-            problems.append(warning("output-schema-not-review", message, "Add them.", field="output_schema", line=line))
+            message = f"The output_schema is missing {', '.join(lacking)}, which every review returns."
+            problems.append(
+                warning(
+                    "output-schema-not-review", message, "Add the missing fields.", field="output_schema", line=line
+                )
+            )
 
 
 def _take_rubric(settings: JsonObject, registry: list[Artifact]) -> None:
@@ -209,10 +233,16 @@ def read_implementation(
     implementation = cast("JsonObject", given) if isinstance(given, dict) else {}
     kind = IMPLEMENTATIONS.get(str(implementation.get("type")))
     if kind is None:
-        message = f"The implementation type {implementation.get('type')!r} is none of {', '.join(IMPLEMENTATIONS)}."
+        message = f"Unknown implementation type {implementation.get('type')!r}."
         line = parsed.line("implementation")
         problems.append(
-            error("implementation-unknown", message, "Use one of these.", field="implementation", line=line)
+            error(
+                "implementation-unknown",
+                message,
+                f"Use one of: {', '.join(IMPLEMENTATIONS)}.",
+                field="implementation",
+                line=line,
+            )
         )
         return None
     settings: JsonObject = {"kind": kind, "name": "handler", "handler": implementation.get("handler")}
@@ -223,7 +253,7 @@ def read_implementation(
 
 
 def split_handler(handler: str) -> tuple[str, str]:
-    """Split a handler into file and function. The file is '' if the handler names none."""
+    """Split a handler into file and function. The file is '' if the handler does not name one."""
     path, _, function = handler.partition("#")
     if path.endswith(tuple(LANGUAGES)):
         # Normalised only for the lookup by exact path: one that leads outside, such as `../x.ts`, is in no package.
@@ -232,7 +262,7 @@ def split_handler(handler: str) -> tuple[str, str]:
 
 
 def _function_file(handler: Any, descriptor: str, package: Package, problems: list[Problem]) -> JsonObject:
-    """Return the settings that the handler's file gives: the file it names, or the execute file beside the descriptor."""
+    """Return the settings from the handler's file: the file it names, or the execute file beside the descriptor."""
     if not isinstance(handler, str):
         return {}
     named, function = split_handler(handler)
@@ -242,9 +272,11 @@ def _function_file(handler: Any, descriptor: str, package: Package, problems: li
     file = next((file for path in wanted if (file := package.get(path)) is not None), None)
     if file is None:
         if named:
-            message = f"The handler {handler[:80]!r} names a file that is not in the package."
+            message = f"The handler {handler[:80]!r} refers to a file that is not in the package."
             problems.append(
-                warning("function-missing", message, f"Put {named[:80]} beside the descriptor.", field="implementation")
+                warning(
+                    "function-missing", message, f"Add {named[:80]} next to the descriptor.", field="implementation"
+                )
             )
         return {}
     language = next(language for suffix, language in LANGUAGES.items() if file.path.endswith(suffix))
@@ -299,7 +331,7 @@ def is_registered(review: Review) -> bool:
 
 
 def with_unique_name(artifact: Artifact | None, taken: set[str]) -> list[Artifact]:
-    """Return the artifact with a name that no other artifact has."""
+    """Return the artifact with a name that is unique in the skill."""
     if artifact is None:
         return []
     name = artifact.name

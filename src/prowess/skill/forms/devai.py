@@ -51,7 +51,9 @@ def read(candidate: Candidate) -> Reading:
     manifest = parsed.object
     if manifest is None:
         if not problems:
-            problems.append(error("wrong-type", f"{MANIFEST} is not an object.", "Check the file.", field=MANIFEST))
+            problems.append(
+                error("wrong-type", f"{MANIFEST} must contain a JSON object.", "Fix the file.", field=MANIFEST)
+            )
         return Reading(form="devai", package=package, skill=None, problems=tuple(problems))
     values = _values(manifest, package, problems)
     if values is None:
@@ -74,11 +76,11 @@ def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> 
         problems.append(error("no-slug", f"{MANIFEST} has no id.", 'Add "id".', field="id"))
         return None
     if not is_slug(given):
-        message = f"The id {given[:80]!r} is not a slug; {slug!r} is used."
-        problems.append(warning("slug-invalid", message, f'Write "id": "{slug}".', field="id"))
+        message = f"The id {given[:80]!r} is not a valid slug; {slug!r} is used instead."
+        problems.append(warning("slug-invalid", message, f'Set "id": "{slug}".', field="id"))
     description = as_text(manifest.get("description")).strip()
     if not description:
-        hint = 'Add "description": what the skill does.'
+        hint = 'Add "description" with what the skill does.'
         problems.append(error("description-missing", f"{MANIFEST} has no description.", hint, field="description"))
     values: dict[str, Any] = {"slug": slug, "title": name or title_from_slug(slug), "description": description}
     if manifest.get("version") is not None:
@@ -99,8 +101,8 @@ def _output_schema(manifest: JsonObject, problems: list[Problem]) -> JsonObject 
     given = manifest.get("output_schema")
     if given is None or isinstance(given, dict):
         return cast("JsonObject | None", given)
-    message = "The field 'output_schema' is not an object; it is left aside."
-    problems.append(warning("wrong-type", message, "Write a JSON Schema.", field="output_schema"))
+    message = "The field 'output_schema' must be an object; it is ignored."
+    problems.append(warning("wrong-type", message, "Set it to a JSON Schema.", field="output_schema"))
     return None
 
 
@@ -112,14 +114,16 @@ def _timeout(manifest: JsonObject, problems: list[Problem]) -> JsonObject:
     # In Python True is an int. The upper bound also refuses infinity.
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < 1e9:
         return {"timeout_seconds": float(given)}
-    message = "The field 'timeout_seconds' is not a number above 0; it is left aside."
-    problems.append(warning("wrong-type", message, "Write a number of seconds.", field="timeout_seconds"))
+    message = "The field 'timeout_seconds' must be a number greater than 0; it is ignored."
+    problems.append(warning("wrong-type", message, "Set it to a number of seconds.", field="timeout_seconds"))
     return {}
 
 
 def _removed(key: str) -> Problem:
-    message = f"The field {key!r} was removed from the format: a skill is a function, not a prompt. It is kept."
-    return warning("removed-field", message, "Take it out; put instructions into a SKILL.md.", field=key)
+    message = (
+        f"The field {key!r} is no longer part of the format, where a skill is a function, not a prompt. It is kept."
+    )
+    return warning("removed-field", message, "Remove it, and put instructions in a SKILL.md.", field=key)
 
 
 def schema_of(parameters: Any, problems: list[Problem]) -> JsonObject | None:
@@ -127,8 +131,8 @@ def schema_of(parameters: Any, problems: list[Problem]) -> JsonObject | None:
     if parameters is None:
         return None
     if not isinstance(parameters, dict):
-        message = "The field 'parameters' is not an object; it is left aside."
-        problems.append(warning("wrong-type", message, "Write one entry a parameter.", field="parameters"))
+        message = "The field 'parameters' must be an object; it is ignored."
+        problems.append(warning("wrong-type", message, "Write one entry per parameter.", field="parameters"))
         return None
     given = cast("JsonObject", parameters)
     if is_schema(given):
@@ -149,7 +153,7 @@ def is_schema(parameters: JsonObject) -> bool:
 
 
 def shorten_schema(schema: JsonObject) -> JsonObject:
-    """Return the parameters in the notation of a manifest, or the schema itself if that cannot express it."""
+    """Return the parameters in the notation of a manifest, or the schema itself if the notation cannot express it."""
     required = schema.get("required", [])
     properties = schema.get("properties")
     plain_only = set(schema) <= {"type", "properties", "required"}
@@ -167,12 +171,12 @@ def shorten_schema(schema: JsonObject) -> JsonObject:
 def _functions(package: Package, settings: JsonObject, problems: list[Problem]) -> list[Function]:
     paths = [path for path in CODE if package.get(path) is not None]
     if not paths:
-        message = f"There is no execute file beside {MANIFEST}."
+        message = f"There is no execute file next to {MANIFEST}."
         problems.append(warning("function-missing", message, f"Add one of: {', '.join(CODE)}.", field=MANIFEST))
         return []
     if len(paths) > 1:
-        message = f"There are several execute files ({', '.join(paths)}); {paths[0]} is the function."
-        problems.append(warning("several-functions", message, "Keep one.", field=paths[0]))
+        message = f"There are several execute files ({', '.join(paths)}); {paths[0]} is used."
+        problems.append(warning("several-functions", message, "Keep one of them.", field=paths[0]))
     file = package.get(paths[0])
     content = decoded_text(paths[0], file.content if file else b"", problems)
     language = cast("Any", LANGUAGES[paths[0][7:]])
@@ -203,14 +207,14 @@ def _function_of(skill: Skill) -> Function | None:
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:
-    """Return what only this form needs: the differences between the source and what `dump_manifest` would write."""
+    """Return the data that only this form needs: the differences between the source and the output of `dump_manifest`."""
     manifest = _manifest(reading.package, limits).object
     made = diff_values(dump_manifest(reading.skill), manifest) if reading.skill and manifest is not None else []
     return Origin(form="devai", changes=tuple(made))
 
 
 def render(skill: Skill, original: Original) -> list[File]:
-    """Write the manifest and the first function. Other files of the package stay."""
+    """Write the manifest and the first function. Other files of the package are kept."""
     manifest = dump_manifest(skill)
     if original.origin is not None and original.origin.form == "devai":
         manifest = apply_changes(manifest, original.origin.changes)

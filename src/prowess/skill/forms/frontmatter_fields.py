@@ -37,12 +37,12 @@ _IN_METADATA: dict[str, str] = {
 def read_fields(
     form: FormName, package: Package, path: str, document: Document, problems: list[Problem]
 ) -> dict[str, Any] | None:
-    """Return the fields of a skill from a document, or None if there is nothing to make a slug from."""
+    """Return the fields of a skill from a document, or None if no slug can be derived."""
     return FieldReader(package, path, document, problems).fields(form)
 
 
 def field_for_key(key: str) -> str | None:
-    """Return the field of a skill that a frontmatter key stands for, in any capitalisation, or None."""
+    """Return the skill field for a frontmatter key, in any capitalisation, or None."""
     return _KEYS.get(key) or _KEYS.get(key.lower())
 
 
@@ -87,7 +87,7 @@ class FieldReader:
         self.problems.append(Problem(code=code, severity=severity, message=message, hint=hint, field=key, line=line))
 
     def take(self, key: str, value: Any) -> None:
-        """Take one frontmatter field by its meaning, or keep it unchanged."""
+        """Store one frontmatter field by its meaning, or keep it unchanged."""
         field = _KEYS.get(key) or self.by_spelling(key)
         # `summary` means the description in some catalogs, but only where there is no description.
         if field is None or (field == "summary" and self.document.fields.get("description")):
@@ -100,8 +100,8 @@ class FieldReader:
             # Two keys with one meaning, such as `keywords` and `trigger_keywords`. Merging them would change the skill when
             # it is written back, so the second one is kept as it is.
             self.extra[key] = value
-            message = f"The field {key!r} repeats another one; it is kept, the first one counts."
-            self.report("repeated-field", "warning", message, "Keep one of them.", key)
+            message = f"The field {key!r} has the same meaning as another one; it is kept, but the first one is used."
+            self.report("repeated-field", "warning", message, "Remove one of them.", key)
         elif field == "metadata":
             self.take_mapping(key, value)
         elif field in _LISTS:
@@ -120,7 +120,7 @@ class FieldReader:
         return field
 
     def keep_unknown(self, key: str, value: Any) -> None:
-        """Keep a field that has no meaning here."""
+        """Keep an unknown field."""
         self.extra[key] = value
         self.unknown.append(key)
 
@@ -128,32 +128,32 @@ class FieldReader:
         """Return a value as text, and report if it was not text."""
         if isinstance(value, (list, dict)):
             shape = "a list" if isinstance(value, list) else "a mapping"
-            message = f"The field {key!r} should be text but is {shape}; it was put into one line."
+            message = f"The field {key!r} must be text but is {shape}; it was joined into one line."
             self.report("wrong-type", "warning", message, "Write it as text.", key)
         return as_text(value).strip()
 
     def take_mapping(self, key: str, value: Any) -> None:
-        """Take the metadata."""
+        """Store the metadata."""
         if isinstance(value, dict):
             self.metadata = self.values["metadata"] = cast("JsonObject", value)
             return
         self.extra[key] = value
-        message = f"The field {key!r} should be a mapping of names to texts; it is kept as it stands."
-        self.report("wrong-type", "warning", message, "Write it as indented lines 'key: value'.", key)
+        message = f"The field {key!r} must map names to text; it is kept unchanged."
+        self.report("wrong-type", "warning", message, "Write it as indented `key: value` lines.", key)
 
     def take_names(self, bucket: str, key: str, value: Any) -> None:
-        """Check that the files that a pack declares exist. Anything but a list of names is kept unchanged."""
+        """Check that the files a pack declares exist. Anything but a list of names is kept unchanged."""
         if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[Any]", value)):
             self.keep_unknown(key, value)
             return
         for name in cast("list[str]", value):
             path = name if name.startswith(bucket + "/") else f"{bucket}/{name.removeprefix('./')}"
             if self.package.get(path) is None:
-                message = f"The field {key!r} names {name[:120]!r}, but {path[:200]!r} is not in the package."
-                self.report("missing-file", "warning", message, f"Add the file, or take it out of {key!r}.", key)
+                message = f"The field {key!r} lists {name[:120]!r}, but {path[:200]!r} is not in the package."
+                self.report("missing-file", "warning", message, f"Add the file, or remove it from {key!r}.", key)
 
     def take_metadata(self) -> None:
-        """Take the fields that are given under `metadata` because the standard does not have them."""
+        """Read the fields that are under `metadata` because the standard does not have them."""
         for key, value in self.metadata.items():
             field = _IN_METADATA.get(key)
             if field is not None and not self.values.get(field):
@@ -166,7 +166,7 @@ class FieldReader:
     def check_spelling(self) -> None:
         """Report an unusual spelling of SKILL.md."""
         if is_skill_md(self.path):
-            message = f"The file is called {self.path!r}; some clients look for exactly {SKILL_MD!r}."
+            message = f"The file is named {self.path!r}; some clients look for exactly {SKILL_MD!r}."
             self.problems.append(
                 Problem(
                     code="skill-md-spelling",
@@ -178,15 +178,15 @@ class FieldReader:
             )
 
     def resolve_name(self, form: FormName) -> bool:
-        """Determine slug and title. Return False if there is nothing to make a slug from."""
+        """Determine slug and title. Return False if no slug can be derived."""
         values = self.values
         name: str = values.pop("name", "")
         slug = name if is_slug(name) else self.derive_slug(name, form)
         if "slug" in values:
             slug = self.correct_slug(values["slug"], slug)
         if not slug:
-            hint = "Add 'name: …' to the frontmatter, or a heading to the text."
-            self.report("no-slug", "error", "Nothing gives this skill a name.", hint, "name")
+            hint = "Add `name: …` to the frontmatter, or a heading to the text."
+            self.report("no-slug", "error", "The skill has no name.", hint, "name")
             return False
         values["slug"] = slug
         if not values.get("title"):
@@ -202,22 +202,24 @@ class FieldReader:
         slug = slugify(name)
         if slug:
             if form != "agentcy":
-                message = f"The name {name[:80]!r} is not a slug; {slug!r} is used, and the name is the title."
-                self.report("name-not-slug", "warning", message, f"Write 'name: {slug}'.", "name")
+                message = (
+                    f"The name {name[:80]!r} is not a valid slug; {slug!r} is used, and the name becomes the title."
+                )
+                self.report("name-not-slug", "warning", message, f"Write `name: {slug}`.", "name")
             return slug
         slug = slugify(folder_name(self.package)) or slugify(first_heading(self.document.body))
         if slug and "slug" not in self.values:
-            message = f"There is no name in the frontmatter; {slug!r} is used."
-            self.report("name-missing", "warning", message, f"Add 'name: {slug}'.", "name")
+            message = f"The frontmatter has no name; {slug!r} is used."
+            self.report("name-missing", "warning", message, f"Add `name: {slug}`.", "name")
         return slug
 
     def correct_slug(self, given: str, otherwise: str) -> str:
-        """Return the slug in the document, corrected if it violates the pattern."""
+        """Return the slug in the document, corrected if it is not valid."""
         if is_slug(given):
             return given
         slug = slugify(given) or otherwise
-        message = f"The slug {given[:80]!r} breaks the pattern; {slug!r} is used."
-        self.report("slug-invalid", "warning", message, f"Write 'slug: {slug}'.", "slug")
+        message = f"The slug {given[:80]!r} is not valid; {slug!r} is used instead."
+        self.report("slug-invalid", "warning", message, f"Write `slug: {slug}`.", "slug")
         return slug
 
     def check_folder(self, name: str) -> None:
@@ -228,26 +230,27 @@ class FieldReader:
         # Some file systems store names decomposed, so "é" in a name and in its folder may be different code points.
         if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder):
             message = f"The name {name[:80]!r} differs from the folder {folder[:80]!r}."
-            hint = "Give both the same name; some clients insist on it."
+            hint = "Use the same name for both; some clients require it."
             self.report("name-differs-from-folder", "warning", message, hint, "name")
 
     def resolve_description(self) -> None:
-        """Determine the description: the field, or else the first words of the text."""
+        """Determine the description: the field, or else the beginning of the text."""
         summary = self.values.pop("summary", "")
         if self.values.get("description"):
             return
         found = summary or as_text(self.metadata.get("description")).strip()
-        hint = "Add 'description: …' that says what the skill does and when to use it."
+        hint = "Add `description: …` with what the skill does and when to use it."
         if not found:
             found = first_paragraph(self.document.body) or first_heading(self.document.body)
             if found:
                 message = (
-                    "There is no description, so search and match do not rank the skill. Lists show its first words."
+                    "There is no description, so search and match do not rank the skill. "
+                    "Lists show the beginning of its text."
                 )
                 self.report("description-from-body", "warning", message, hint, "description")
                 self.values["described"] = False
             else:
-                message = "There is no description, and no text to take one from."
+                message = "There is no description, and no text to derive one from."
                 self.report("description-missing", "error", message, hint, "description")
         self.values["description"] = found
 

@@ -78,7 +78,9 @@ def read(candidate: Candidate) -> Reading:
     document = found[1].object if found else None
     if document is None:
         if not problems:
-            problems.append(error("no-skill", "There is no JSON object with artifacts.", "Check the file."))
+            problems.append(
+                error("no-skill", "No JSON file contains an object with artifacts.", 'Add "artifacts" to the object.')
+            )
         return Reading(form="inklings", package=package, skill=None, problems=tuple(problems))
     values = _values(document, package, problems)
     if values is None:
@@ -99,7 +101,7 @@ def _values(document: JsonObject, package: Package, problems: list[Problem]) -> 
         problems.append(warning("name-missing", message, 'Add "name".', field="name"))
     description = as_text(document.get("description")).strip()
     if not description:
-        hint = 'Add "description": one sentence for the catalogue.'
+        hint = 'Add "description" with one sentence for the catalog.'
         problems.append(error("description-missing", "The package has no description.", hint, field="description"))
     values: dict[str, Any] = {"slug": slug, "title": name or title_from_slug(slug), "description": description}
     values["id"] = as_text(document.get("id"))
@@ -116,7 +118,7 @@ def _values(document: JsonObject, package: Package, problems: list[Problem]) -> 
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """Return a list of texts. Database columns hold it as JSON text."""
+    """Return a list of strings. Database columns hold it as JSON text."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         items = parse_json("", value.encode("utf-8", "surrogatepass")).value
         value = value if items is None else items
@@ -126,8 +128,8 @@ def _texts(value: Any) -> tuple[str, ...]:
 def _provenance(document: JsonObject, problems: list[Problem]) -> JsonObject:
     provenance = {field: as_text(document[field]) for field in SOURCE_FIELDS if document.get(field) is not None}
     if provenance.get("source", "user") not in get_args(SourceName):
-        message = f"The source {provenance['source']!r} is none of {', '.join(get_args(SourceName))}."
-        problems.append(warning("wrong-type", message, "'user' is used.", field="source"))
+        message = f"Unknown source {provenance['source']!r}. Known sources: {', '.join(get_args(SourceName))}."
+        problems.append(warning("wrong-type", message, "The source 'user' is used.", field="source"))
         del provenance["source"]
     return cast("JsonObject", provenance)
 
@@ -135,7 +137,7 @@ def _provenance(document: JsonObject, problems: list[Problem]) -> JsonObject:
 def _artifacts(document: JsonObject, problems: list[Problem]) -> list[Artifact]:
     listed = document.get("artifacts")
     if not isinstance(listed, list):
-        problems.append(error("wrong-type", "'artifacts' is not a list.", "Write it as a list.", field="artifacts"))
+        problems.append(error("wrong-type", "'artifacts' must be a list.", "Write it as a list.", field="artifacts"))
         return []
     rows = limit_entries(cast("list[Any]", listed), problems)
     found = [_artifact(f"artifacts[{index}]", row, problems) for index, row in enumerate(rows)]
@@ -146,8 +148,8 @@ def _artifact(where: str, item: Any, problems: list[Problem]) -> Artifact | None
     row = cast("JsonObject", item) if isinstance(item, dict) else {}
     kind = row.get("kind")
     if kind not in KINDS:
-        message = f"{where} has the kind {kind!r}; the kinds are {', '.join(KINDS)}."
-        problems.append(error("unknown-kind", message, "Use one of these.", field=f"{where}.kind"))
+        message = f"{where} has the unknown kind {kind!r}."
+        problems.append(error("unknown-kind", message, f"Use one of: {', '.join(KINDS)}.", field=f"{where}.kind"))
         return None
     metadata = _metadata(row, where, problems)
     settings: JsonObject = {"kind": kind, "name": row.get("name"), "ordinal": row.get("ordinal", 0)}
@@ -175,7 +177,7 @@ def _metadata(row: JsonObject, where: str, problems: list[Problem]) -> JsonObjec
         return {}
     if isinstance(metadata, dict):
         return dict(cast("JsonObject", metadata))
-    message = f"{where}.metadata is not an object; it is kept as it stands."
+    message = f"{where}.metadata must be an object; it is kept unchanged."
     problems.append(warning("wrong-type", message, "Write it as an object.", field=f"{where}.metadata"))
     return {"metadata": row["metadata"]}
 
@@ -187,8 +189,8 @@ def _state(row: JsonObject, where: str, settings: JsonObject, metadata: JsonObje
         settings["state"] = state
         return
     metadata["state_blob"] = row["state_blob"]
-    message = f"{where}.state_blob is not base64 of JSON; it is kept, but the module has no saved state."
-    hint = "Put in what module.save(path, save_program=False) writes, as base64."
+    message = f"{where}.state_blob is not base64-encoded JSON; it is kept, but the module has no saved state."
+    hint = "Set it to the output of module.save(path, save_program=False), encoded as base64."
     problems.append(warning("state-blob-unreadable", message, hint, field=f"{where}.state_blob"))
 
 
@@ -246,7 +248,7 @@ def _row(artifact: Artifact) -> JsonObject | None:
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:
-    """Return what only this form needs: the differences between the source and what `dump_package` would write."""
+    """Return the data that only this form needs: the differences between the source and the output of `dump_package`."""
     found = find(reading.package, limits)
     path, document = (found[0], found[1].object) if found else (None, None)
     made = diff_values(dump_package(reading.skill), document) if reading.skill and document is not None else []

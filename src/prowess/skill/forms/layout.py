@@ -1,4 +1,4 @@
-"""Where the artifacts of a skill lie in a native folder, for reading and for writing."""
+"""Map the artifacts of a skill to paths in a native folder, for reading and for writing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settings_of(
     state_path: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> JsonObject:
-    """Return the settings of an artifact that its file alone gives: name, variant, content and more."""
+    """Return the settings of an artifact that follow from its file alone: name, variant, content and more."""
     file = package.get(path)
     content = file.content if file else b""
     settings: JsonObject = {"kind": kind, "path": path, "ordinal": 1, "name": name_of(kind, path)}
@@ -74,7 +74,7 @@ def decoded_text(path: str, content: bytes, problems: list[Problem]) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as fault:
-        message = f"{path} is not UTF-8 text (byte {fault.start + 1}); the odd bytes are shown as replacement signs."
+        message = f"{path} is not UTF-8 text (byte {fault.start + 1}); invalid bytes are replaced."
         problems.append(warning("not-text", message, "Save it as UTF-8.", field=path))
         return content.decode(errors="replace")
 

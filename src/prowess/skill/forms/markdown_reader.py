@@ -1,4 +1,4 @@
-"""Read the forms that are one Markdown document with files beside it.
+"""Read the forms that are one Markdown document with files next to it.
 
 A catalog reads thousands of SKILL.md files at once, so models are constructed here without validating values whose
 types are known already.
@@ -124,7 +124,7 @@ def check_body(document: Document, limits: Limits, problems: list[Problem]) -> N
         problems.append(error("body-too-long", message, hint, line=document.body_line))
     elif not length or document.body.isspace():
         problems.append(
-            info("body-empty", "There is no text below the frontmatter.", "Write down what the agent should do.")
+            info("body-empty", "There is no text below the frontmatter.", "Write what the agent should do.")
         )
 
 
@@ -139,7 +139,7 @@ def file_artifacts(package: Package, taken: set[str]) -> list[Artifact]:
 
 
 def file_artifact(kind: Kind, path: str, taken: set[str]) -> Artifact:
-    """Return the artifact of a file, named by its path below the folder, or by the whole path if that is taken."""
+    """Return the artifact of a file, named by its path below the folder, or by the whole path if that name is taken."""
     name = next(name for name in _names(path) if name not in taken)
     taken.add(name)
     return kind_info(kind).model(kind=kind, name=name, path=path, ordinal=1)

@@ -122,9 +122,9 @@ def _joined(values: tuple[str, ...]) -> str | list[str]:
 
 
 def write_document(form: FormName, skill: Skill, original: Original, *, path: str, fields: JsonObject) -> list[File]:
-    """Return all files of a skill in a form that is one document with files beside it.
+    """Return all files of a skill in a form that is one document with files next to it.
 
-    The author's frontmatter is kept if it says all that a new one would.
+    The author's frontmatter is kept if it contains everything that a new one would.
     """
     body = body_text(skill)
     beside = [*_bucket_files(skill, original), *original.others]
@@ -150,7 +150,7 @@ def _own_frontmatter(form: FormName, original: Original) -> list[str | None]:
 
 
 def _covers(mine: Skill | None, theirs: Skill | None, skill: Skill) -> bool:
-    """Return True if the first says everything about the skill that the second says."""
+    """Return True if the first contains everything about the skill that the second does."""
     if mine is None:
         return False
     if theirs is None:

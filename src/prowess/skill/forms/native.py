@@ -49,8 +49,8 @@ def read(candidate: Candidate) -> Reading:
         return Reading(form="native", package=package, skill=None, problems=(document,))
     problems = list(document.problems)
     if skill_md is None:
-        hint = "Add a SKILL.md with name and description."
-        problems = [error("skill-md-missing", f"There is {SIDECAR} but no SKILL.md.", hint, field=SKILL_MD)]
+        hint = "Add a SKILL.md with `name` and `description`."
+        problems = [error("skill-md-missing", f"There is a {SIDECAR} but no SKILL.md.", hint, field=SKILL_MD)]
     sidecar = sidecar_of(package, problems, limits)
     values = read_fields("native", package, path, document, problems)
     if values is None:
@@ -125,12 +125,12 @@ def _take_slug(values: dict[str, Any], slug: str, problems: list[Problem]) -> No
     if is_slug(slug):
         values["slug"] = slug
     else:
-        message = f"{SIDECAR}: the slug {slug[:80]!r} breaks the pattern; {values['slug']!r} is used."
+        message = f"{SIDECAR}: the slug {slug[:80]!r} is not valid; {values['slug']!r} is used instead."
         problems.append(error("slug-invalid", message, "Use lowercase letters, digits and hyphens.", field="slug"))
 
 
 def _describe(values: dict[str, Any], full: str, problems: list[Problem]) -> None:
-    """Take the sidecar's description if SKILL.md has a shortened version of it, or differs in white space only."""
+    """Use the sidecar's description if SKILL.md has a shortened version of it, or differs in white space only."""
     short = " ".join(str(values.get("description", "")).split()).removesuffix("…")
     # Without a description in SKILL.md, `short` is the first words of its text.
     if not short or not values.get("described", True) or " ".join(full.split()).startswith(short):
@@ -139,14 +139,16 @@ def _describe(values: dict[str, Any], full: str, problems: list[Problem]) -> Non
         # Problems about a missing or shortened description are settled by the sidecar.
         problems[:] = [problem for problem in problems if not problem.code.startswith("description-")]
     else:
-        message = f"SKILL.md and {SIDECAR} give different descriptions; SKILL.md counts."
-        problems.append(info("description-differs", message, f"Remove it from {SIDECAR}.", field="description"))
+        message = f"SKILL.md and {SIDECAR} have different descriptions; the one in SKILL.md is used."
+        problems.append(
+            info("description-differs", message, f"Remove the description from {SIDECAR}.", field="description")
+        )
 
 
 def _artifacts(
     package: Package, path: str, document: Document, sidecar: Sidecar, problems: list[Problem], limits: Limits
 ) -> list[Artifact]:
-    """Return the body, then what the sidecar lists in its order, then files that are artifacts by location."""
+    """Return the body, then the sidecar's list in its order, then files that are artifacts by location."""
     entries = _with_execute_file(limit_entries(sidecar.artifacts, problems), package, sidecar.not_artifacts)
     listed = {entry.get("path") for entry in entries if isinstance(entry.get("path"), str)}
     found: list[Artifact | None] = []
@@ -208,7 +210,7 @@ def _listed_artifact(
         return build_artifact(settings, entry, where, problems)
     if not isinstance(path, str) or package.get(path) is None:
         message = f"{SIDECAR} lists {path!r}, which is not in the package."
-        problems.append(error("missing-file", message, "Add the file, or take it off the list.", field=where))
+        problems.append(error("missing-file", message, "Add the file, or remove it from the list.", field=where))
         return None
     kind = entry.get("kind", kind_of(path))
     if not isinstance(kind, str) or not (kind in KINDS or is_plugin_kind(kind)):
@@ -226,7 +228,7 @@ def render(skill: Skill, original: Original) -> list[File]:
 
 
 def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> list[File]:
-    """Write a native folder. Without `standard_only`, SKILL.md keeps all fields that are still true."""
+    """Write a native folder. Without `standard_only`, SKILL.md keeps all fields that still apply."""
     skill_md = write_skill_md(skill, original, standard_only=standard_only)
     holder = body_artifact(skill)
     # Some bodies do not survive in a document, for example one with NUL characters, which is read as UTF-16. Such a
@@ -243,7 +245,7 @@ def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> l
 
 
 def _fields(skill: Skill, original: Original, skill_md: SkillMd) -> JsonObject:
-    """Return the fields of the sidecar: everything that SKILL.md alone does not give."""
+    """Return the fields of the sidecar: everything that SKILL.md alone does not contain."""
     # SKILL.md is read back as any reader would, so that the sidecar repeats nothing that it says already.
     package = Package.written(skill.name, [skill_md.file])
     said = read_fields("native", package, skill_md.file.path, skill_md.document, []) or {}
@@ -344,7 +346,7 @@ def _entry(artifact: Artifact, skill_md: str, package: Package, limits: Limits) 
 
 
 def _plain_files(original: Original, files: list[File]) -> list[str]:
-    """Return files that lie where artifacts do but are not, as whole folders where no artifact lies in them."""
+    """Return files that are in the place of artifacts but are not artifacts, as whole folders where possible."""
     holding = {file.path.partition("/")[0] for file in files}
     found: dict[str, None] = {}
     for file in _free_files(original, files):

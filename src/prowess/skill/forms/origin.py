@@ -1,4 +1,4 @@
-"""The form that a skill came in, kept so that a conversion can be undone without loss."""
+"""The original form of a skill, kept so that a conversion can be undone without loss."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from prowess.skill.package import File, Package
 
 _INLINE = 80
 _DIGITS = 10
-"""Longer than any index. Python refuses to parse very long numbers."""
+"""Longer than any index. Python rejects very long numbers."""
 
 
 class Origin(FrozenModel):
-    """The form that a skill came in, the file it was in, and the differences from what would be written by default.
+    """The original form of a skill, the file it was in, and the differences from the default output.
 
     `frontmatter` is the source's own, verbatim, for the forms that have one; `bare` means that it had none. `changes` is for
     the other forms.
@@ -182,7 +182,7 @@ class Original:
 
 
 def dump_content(skill: Skill) -> dict[str, Any]:
-    """Return what a skill says, without what depends on its store and its files."""
+    """Return the content of a skill, without the parts that depend on its store and its files."""
     values = skill.model_dump(exclude=_BY_STORE | _BY_FILES)
     for artifact in values["artifacts"]:
         for field in _ARTIFACT_BY_STORE:

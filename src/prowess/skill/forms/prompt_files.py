@@ -83,7 +83,7 @@ def read_rubric(path: str, data: bytes, problems: list[Problem], limits: Limits 
         check_rubric(path, rubric, problems, parsed)
     elif not parsed.problems:
         problems.append(
-            error("rubric-invalid", f"{path} is not an object.", "Write rubric_id and criteria.", field=path)
+            error("rubric-invalid", f"{path} must contain an object.", "Add rubric_id and criteria.", field=path)
         )
     return parsed
 
@@ -97,17 +97,21 @@ def check_rubric(path: str, rubric: JsonObject, problems: list[Problem], parsed:
     """Report every rule that a rubric violates."""
     if not plain_text(rubric.get("rubric_id")):
         problems.append(
-            warning("rubric-invalid", f"{path} has no rubric_id; its file name stands in.", "Add one.", field=path)
+            warning(
+                "rubric-invalid", f"{path} has no rubric_id; its file name is used.", "Add a rubric_id.", field=path
+            )
         )
     mode = rubric.get("scoring_mode")
     if mode not in ("binary", "weighted"):
-        message = f"{path} has the scoring mode {mode!r}; it must be 'binary' or 'weighted'."
+        message = f"{path} has the scoring mode {mode!r}; use 'binary' or 'weighted'."
         line = parsed.line("scoring_mode") if parsed else None
-        problems.append(error("rubric-scoring-mode", message, "Set scoring_mode.", field=path, line=line))
+        problems.append(
+            error("rubric-scoring-mode", message, "Set scoring_mode to 'binary' or 'weighted'.", field=path, line=line)
+        )
     _check_threshold(path, mode, rubric.get("pass_threshold"), problems)
     criteria = rubric.get("criteria")
     if not isinstance(criteria, list) or not criteria:
-        message = f"{path} has no criteria; a rubric has at least one."
+        message = f"{path} has no criteria; a rubric needs at least one."
         line = parsed.line("criteria") if parsed else None
         problems.append(error("rubric-without-criteria", message, "Add a criterion.", field=path, line=line))
         return
@@ -115,19 +119,19 @@ def check_rubric(path: str, rubric: JsonObject, problems: list[Problem], parsed:
 
 
 def _check_threshold(path: str, mode: Any, threshold: Any, problems: list[Problem]) -> None:
-    """Check the threshold: the score is the share of the weights that passed, so it is above 0 and at most 1."""
+    """Check the threshold: the score is the passed share of the weights, so the threshold is above 0 and at most 1."""
     if threshold is None:
         if mode == "weighted":
-            message = f"{path} is weighted but has no pass_threshold; all criteria have to pass."
+            message = f"{path} is weighted but has no pass_threshold; all criteria must pass."
             problems.append(warning("rubric-without-threshold", message, "Set pass_threshold.", field=path))
     elif not _is_number(threshold) or threshold <= 0:
         message = f"{path} has the pass_threshold {str(threshold)[:40]}, which every asset would reach."
-        hint = "Give a share of the weights above 0 and up to 1, such as 0.8."
+        hint = "Use a share of the weights greater than 0 and at most 1, such as 0.8."
         problems.append(error("rubric-threshold-range", message, hint, field=path))
     # A warning is enough here: such a rubric passes nothing, while one at 0 or below would pass everything.
     elif threshold > 1:
         message = f"{path} has the pass_threshold {str(threshold)[:40]}, which no asset can reach."
-        hint = "Give a share of the weights above 0 and up to 1, such as 0.8."
+        hint = "Use a share of the weights greater than 0 and at most 1, such as 0.8."
         problems.append(warning("rubric-threshold-range", message, hint, field=path))
 
 
@@ -135,22 +139,24 @@ def _check_criteria(path: str, criteria: list[Any], problems: list[Problem]) -> 
     seen: set[str] = set()
     if len(criteria) > MAX_CRITERIA:
         message = f"{path} has {len(criteria):,} criteria; the limit is {MAX_CRITERIA:,}."
-        problems.append(error("rubric-invalid", message, "Make several rubrics of it.", field=path))
+        problems.append(error("rubric-invalid", message, "Split it into several rubrics.", field=path))
     for index, item in enumerate(criteria[:MAX_CRITERIA]):
         criterion = cast("JsonObject", item) if isinstance(item, dict) else {}
         where = f"{path}: criteria[{index}]"
         lacking = [field for field in CRITERION_FIELDS if not plain_text(criterion.get(field))]
         if lacking:
-            message = f"{where} has no {', '.join(lacking)}."
-            problems.append(error("rubric-criterion-incomplete", message, "Add what is missing.", field=path))
+            message = f"{where} is missing {', '.join(lacking)}."
+            problems.append(error("rubric-criterion-incomplete", message, "Add the missing fields.", field=path))
         name = plain_text(criterion.get("id"))
         if name and name in seen:
-            message = f"{where} has the id {name!r}, which another criterion has."
-            problems.append(error("rubric-duplicate-criterion", message, "Give each its own id.", field=path))
+            message = f"{where} has the id {name!r}, which another criterion already has."
+            problems.append(
+                error("rubric-duplicate-criterion", message, "Give each criterion a unique id.", field=path)
+            )
         seen.add(name)
         weight = criterion.get("weight", 1)
         if not _is_number(weight) or weight <= 0:
-            message = f"{where} has the weight {weight!r}; a weight is a positive number."
+            message = f"{where} has the weight {weight!r}; a weight must be a positive number."
             problems.append(error("rubric-weight-not-positive", message, "Use 1 or more.", field=path))
 
 

@@ -21,7 +21,7 @@ from prowess.skill.text.yaml_writer import dump
 from prowess.suggestions import did_you_mean
 
 RUN_FIELDS = ("observability", "produces_artifacts", *NEED_FIELDS)
-"""Fields about running a skill that descriptors have too. A skill keeps them in `extra`."""
+"""Fields about running a skill that descriptors also have. A skill keeps them in `extra`."""
 
 
 def _as_list(value: Any) -> Any:
@@ -42,8 +42,8 @@ class Sidecar(FrozenModel):
     """The fields of `agents/prowess.yaml`, all optional.
 
     A field that is present takes precedence over SKILL.md, even if it is empty. `frontmatter` holds unknown fields from the
-    frontmatter of the source. `not_artifacts` names files, or folders with a trailing slash, that are not artifacts although
-    they lie where artifacts do. The needs, from `runtime` on, are kept as written.
+    frontmatter of the source. `not_artifacts` lists files, or folders with a trailing slash, that are not artifacts although
+    they are in the place of artifacts. The needs, from `runtime` on, are kept as written.
     """
 
     id: str = ""
@@ -100,8 +100,8 @@ def read_sidecar(data: bytes, problems: list[Problem], limits: Limits = DEFAULT_
         return Sidecar()
     fields = parsed.object
     if fields is None:
-        hint = "Write it as lines 'key: value'."
-        problems.append(error("sidecar-unreadable", f"{SIDECAR} is not a mapping.", hint, field=SIDECAR))
+        hint = "Write it as `key: value` lines."
+        problems.append(error("sidecar-unreadable", f"{SIDECAR} must be a mapping.", hint, field=SIDECAR))
         return Sidecar()
     return _validated(fields, parsed.lines or {}, problems)
 
@@ -126,15 +126,15 @@ def _field_problem(where: tuple[str, ...], kind: str, message: str, known: Itera
     field = ".".join(where)
     if kind == "extra_forbidden":
         return unknown_field_problem(field, where[-1], known, line)
-    hint = "Write it as the documentation of agents/prowess.yaml says."
+    hint = "See docs/forms.md for the fields of agents/prowess.yaml."
     return error("sidecar-invalid", f"{SIDECAR}: {field}: {message}.", hint, field=field, line=line)
 
 
 def unknown_field_problem(field: str, name: str, known: Iterable[str], line: int | None = None) -> Problem:
-    """Return the problem of an unknown field, with the name that was probably meant."""
+    """Return the problem for an unknown field, with the name that was probably meant."""
     names = list(known)
     hint = did_you_mean(name, names, count=1) or f"Use one of: {', '.join(sorted(names))}."
-    return error("sidecar-unknown-field", f"{SIDECAR} has no field {field!r}.", hint, field=field, line=line)
+    return error("sidecar-unknown-field", f"{SIDECAR} has an unknown field {field!r}.", hint, field=field, line=line)
 
 
 def dump_sidecar(fields: JsonObject) -> bytes:

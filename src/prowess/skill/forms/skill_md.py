@@ -1,4 +1,4 @@
-"""Write the SKILL.md of a native folder: the author's own as far as it is still true, else a new one."""
+"""Write the SKILL.md of a native folder: the author's own as far as it still applies, else a new one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIELD_LIMIT = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillMd:
-    """A written SKILL.md and what it says. `own` means that the frontmatter is the author's, at most with changed lines."""
+    """A written SKILL.md and its content. `own` means that the frontmatter is the author's, at most with changed lines."""
 
     file: File
     document: Document
@@ -39,7 +39,7 @@ class SkillMd:
 
 
 def write_skill_md(skill: Skill, original: Original, *, standard_only: bool) -> SkillMd:
-    """Return the SKILL.md that says what the skill says and differs least from the current one.
+    """Return the SKILL.md that matches the skill and differs least from the current one.
 
     With `standard_only`, it has only the fields of the standard, so that every client can read it.
     """
@@ -129,7 +129,7 @@ def _is_standard(document: Document, original: Original) -> bool:
 
 
 def _still_holds(skill: Skill, original: Original, path: str, document: Document, standard_only: bool) -> bool:
-    """Return True if SKILL.md says what the skill says."""
+    """Return True if SKILL.md matches the skill."""
     fields = document.fields
     if standard_only and not (_is_standard(document, original) and fields.get("name") == skill.name):
         return False

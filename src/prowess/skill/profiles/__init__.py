@@ -1,6 +1,6 @@
-"""Profiles: the rules by which clients and standards judge a skill, one file each, one row in the table.
+"""Profiles: the rules that clients and standards apply to a skill, one file each, one row in the table.
 
-The names below are imported when they are first used, as those of `prowess.skill.forms` are.
+The names below are imported when they are first used, like those of `prowess.skill.forms`.
 """
 
 from __future__ import annotations

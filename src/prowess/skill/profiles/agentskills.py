@@ -17,11 +17,11 @@ from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.profiles.strict_yaml import read_strictly
 
-REFUSAL = "The reference validator refuses it."
+REFUSAL = "The reference validator rejects it."
 
 
 def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
-    """Yield every problem under the standard. If the file cannot be read strictly, check what could be read."""
+    """Yield every problem under the standard. If the file cannot be read strictly, check the readable part."""
     file = find_skill_md(reading.package)
     yield from checks.check_file(file)
     if file is None:
@@ -43,15 +43,15 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
 def _check_types(fields: dict[str, Any], lines: dict[str, int]) -> Iterator[Problem]:
     """Yield values that the reference accepts although the specification requires another type."""
     for key, fits, wanted in (
-        ("license", isinstance(fields.get("license"), str), "one text"),
-        ("allowed-tools", isinstance(fields.get("allowed-tools"), str), "one text with spaces between the tools"),
-        ("metadata", _is_flat(fields.get("metadata")), "a mapping of text to text"),
+        ("license", isinstance(fields.get("license"), str), "a string"),
+        ("allowed-tools", isinstance(fields.get("allowed-tools"), str), "a string with spaces between the tools"),
+        ("metadata", _is_flat(fields.get("metadata")), "a mapping of strings to strings"),
     ):
         if key in fields and not fits:
             yield Problem(
                 code="value-type",
                 severity="warning",
-                message=f"The specification wants {key} to be {wanted}; other clients may drop it.",
+                message=f"The specification requires {key} to be {wanted}; other clients may ignore it.",
                 hint=f"Write {key} as {wanted}.",
                 field=key,
                 line=lines.get(key),
@@ -65,7 +65,7 @@ def _is_flat(value: Any) -> bool:
 
 AGENTSKILLS = Profile(
     name="agentskills",
-    summary="The open standard, with the verdict of its reference validator.",
+    summary="The open standard, with the same verdict as its reference validator.",
     check=check,
     refusal=REFUSAL,
     superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS,

@@ -1,4 +1,4 @@
-"""Bernstein packs: a strict manifest of eight keys, and the files that it lists exist."""
+"""Bernstein packs: a strict manifest of eight keys, whose listed files must exist."""
 
 from __future__ import annotations
 
@@ -49,13 +49,17 @@ def _check_name(fields: checks.Fields, lines: checks.Lines, folder: str) -> Iter
     if "name" not in fields:
         yield checks.error("name-missing", "The manifest has no name.", f"Add a line `name: {folder}`.", "name")
     elif not isinstance(fields["name"], str) or not NAME.fullmatch(fields["name"]):
-        message = f"The name {str(fields['name'])[:80]!r} is not a letter followed by letters, digits and hyphens."
+        message = f"The name {str(fields['name'])[:80]!r} must be a letter followed by letters, digits and hyphens."
         yield checks.error(
-            "name-pattern", message, "Use lowercase a-z, 0-9 and hyphens, a letter first.", "name", lines.get("name")
+            "name-pattern",
+            message,
+            "Use lowercase a-z, 0-9 and hyphens, starting with a letter.",
+            "name",
+            lines.get("name"),
         )
     elif fields["name"] != folder:
-        message = f"The name {fields['name'][:80]!r} is not the name of its folder, {folder[:80]!r}."
-        hint = "Roles are found by folder: give both the same name."
+        message = f"The name {fields['name'][:80]!r} differs from its folder {folder[:80]!r}."
+        hint = "Use the same name for both; roles are found by folder."
         yield replace(
             checks.error("name-differs-from-folder", message, hint, "name", lines.get("name")), severity="warning"
         )
@@ -65,26 +69,26 @@ def _check_description(fields: checks.Fields, lines: checks.Lines) -> Iterator[P
     yield from checks.check_description(fields, lines, LONGEST)
     value = fields.get("description")
     if isinstance(value, str) and value.strip() and len(value) < SHORTEST:
-        message = f"The description has {len(value)} characters; a Bernstein manifest wants at least {SHORTEST}."
-        hint = "Say also when to use the skill."
+        message = f"The description has {len(value)} characters; a Bernstein manifest requires at least {SHORTEST}."
+        hint = "Add when to use the skill."
         yield checks.error("description-short", message, hint, "description", lines.get("description"))
 
 
 def _check_texts(raw: str) -> Iterator[Problem]:
-    """Yield texts that YAML reads as numbers, dates or flags; a strict manifest rejects them."""
+    """Yield strings that YAML reads as numbers, dates or flags; a strict manifest rejects them."""
     for scalar in iter_scalars(raw):
         # The author is optional, so an empty value is accepted there.
         nothing = scalar.type == "null" and scalar.key == "author"
         if scalar.depth == 1 and not scalar.is_key and scalar.key in TEXTS and scalar.type != "str" and not nothing:
-            message = f"The {scalar.key} {scalar.text[:80]!r} is not text for YAML but {scalar.type}."
-            yield checks.error("value-type", message, "Put it in quotes.", scalar.key, scalar.line)
+            message = f"YAML reads the {scalar.key} {scalar.text[:80]!r} as {scalar.type}, not as text."
+            yield checks.error("value-type", message, "Quote it.", scalar.key, scalar.line)
 
 
 def _check_list(fields: checks.Fields, lines: checks.Lines, key: str) -> Iterator[Problem]:
     items = checks.as_items(fields.get(key, []))
     if items is None or not checks.are_texts(items):
-        hint = "Write one item a line, each after a hyphen."
-        yield checks.error("value-type", f"{key} is not a list of texts.", hint, key, lines.get(key))
+        hint = "Write one item per line, each after a hyphen."
+        yield checks.error("value-type", f"{key} must be a list of strings.", hint, key, lines.get(key))
 
 
 def _check_files(fields: checks.Fields, lines: checks.Lines, bucket: str, package: Package) -> Iterator[Problem]:
@@ -92,13 +96,13 @@ def _check_files(fields: checks.Fields, lines: checks.Lines, bucket: str, packag
         if isinstance(name, str) and package.get(f"{bucket}/{name}") is None:
             message = f"The manifest lists {name[:80]!r}, which is not under {bucket}/."
             yield checks.error(
-                "missing-file", message, "Add the file or take it off the list.", bucket, lines.get(bucket)
+                "missing-file", message, "Add the file, or remove it from the list.", bucket, lines.get(bucket)
             )
 
 
 BERNSTEIN = Profile(
     name="bernstein",
-    summary="Bernstein packs: eight keys and no others, a description of 20 to 500 characters, listed files exist.",
+    summary="Bernstein packs: exactly eight keys, a description of 20 to 500 characters, listed files must exist.",
     check=check,
     refusal="The manifest cannot be read.",
     superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS | {"missing-file"},

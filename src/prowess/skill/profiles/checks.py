@@ -23,10 +23,10 @@ NAME_AND_DESCRIPTION = frozenset(
         "slug-invalid",
     }
 )
-"""Problems of the readers that a profile with its own rules for these two fields replaces with its own."""
+"""Reader problems that a profile with its own rules for these two fields replaces."""
 
 FIELDS = frozenset({"field-spelling", "removed-field", "repeated-field", "unknown-field", "wrong-type"})
-"""The same, for the other fields."""
+"""The same for the other fields."""
 
 Fields = Mapping[str, Any]
 Lines = Mapping[str, int]
@@ -53,11 +53,11 @@ def error(code: str, message: str, hint: str, key: str | None = None, line: int 
 
 
 def missing_file() -> Problem:
-    """Return the problem of a package without SKILL.md."""
+    """Return the problem for a package without SKILL.md."""
     return error(
         "no-skill-md",
         "The folder has no SKILL.md.",
-        "Export it (`prowess export … --profile`), which writes one.",
+        "Create one with `prowess export … --profile`.",
         SKILL_MD,
     )
 
@@ -77,7 +77,7 @@ def check_name(fields: Fields, lines: Lines, folder: str) -> Iterator[Problem]:
         return
     value = fields["name"]
     if not isinstance(value, str) or not value.strip():
-        yield error("name-empty", "The name is empty or not text.", "Write the name as plain text.", "name", line)
+        yield error("name-empty", "The name must be a non-empty string.", "Write the name as plain text.", "name", line)
         return
     # Names of folders may be stored decomposed, so both are compared in one normal form.
     name = unicodedata.normalize("NFKC", value.strip())
@@ -85,8 +85,8 @@ def check_name(fields: Fields, lines: Lines, folder: str) -> Iterator[Problem]:
     if unicodedata.normalize("NFKC", folder) != name:
         yield error(
             "name-differs-from-folder",
-            f"The name {name[:80]!r} is not the name of its folder, {folder[:80]!r}.",
-            "Give the folder and the skill the same name.",
+            f"The name {name[:80]!r} differs from its folder {folder[:80]!r}.",
+            "Use the same name for the folder and the skill.",
             "name",
             line,
         )
@@ -107,29 +107,29 @@ def check_name_text(name: str, line: int | None) -> Iterator[Problem]:
 
 def _name_faults(name: str) -> Iterator[str]:
     if name != name.lower():
-        yield "has upper-case letters"
+        yield "has uppercase letters"
     if name.startswith("-") or name.endswith("-"):
-        yield "begins or ends with a hyphen"
+        yield "starts or ends with a hyphen"
     if "--" in name:
         yield "has two hyphens in a row"
     odd = sorted({char for char in name if not (char.isalnum() or char == "-")})
     if odd:
-        yield f"has {' '.join(repr(char) for char in odd[:5])} in it"
+        yield f"contains {' '.join(repr(char) for char in odd[:5])}"
 
 
 def check_description(fields: Fields, lines: Lines, limit: int = MAX_DESCRIPTION_CHARS) -> Iterator[Problem]:
     """Check that the description is present, text, and within the limit."""
     line = lines.get("description")
-    say = "Say in one or two sentences what the skill does and when to use it."
+    say = "Describe in one or two sentences what the skill does and when to use it."
     if "description" not in fields:
         yield error("description-missing", "The frontmatter has no description.", say, "description", line)
         return
     value = fields["description"]
     if not isinstance(value, str) or not value.strip():
-        yield error("description-empty", "The description is empty or not text.", say, "description", line)
+        yield error("description-empty", "The description must be a non-empty string.", say, "description", line)
     elif len(value) > limit:
         message = f"The description has {len(value):,} characters; the limit is {limit:,}."
-        yield error("description-long", message, "Move the details into the body.", "description", line)
+        yield error("description-long", message, "Move details into the body.", "description", line)
 
 
 def check_compatibility(fields: Fields, lines: Lines) -> Iterator[Problem]:
@@ -138,22 +138,22 @@ def check_compatibility(fields: Fields, lines: Lines) -> Iterator[Problem]:
         return
     value, line = fields["compatibility"], lines.get("compatibility")
     if not isinstance(value, str):
-        message = "The compatibility note is not text."
-        yield error("compatibility-type", message, "Write it as one text.", "compatibility", line)
+        message = "The compatibility note must be a string."
+        yield error("compatibility-type", message, "Write it as one string.", "compatibility", line)
     elif len(value) > MAX_COMPATIBILITY_CHARS:
         message = f"The compatibility note has {len(value):,} characters; the limit is {MAX_COMPATIBILITY_CHARS}."
         yield error("compatibility-long", message, "Shorten it.", "compatibility", line)
 
 
 def check_keys(fields: Fields, lines: Lines, known: Collection[str], whose: str) -> Iterator[Problem]:
-    """Yield a problem for every key that the profile does not know."""
+    """Yield a problem for every key that is unknown to the profile."""
     elsewhere = "move it under `metadata`, " if "metadata" in known else ""
     for key in fields:
         if key not in known:
             yield error(
                 "unknown-field",
                 f"{str(key)[:80]!r} is not a key of {whose}.",
-                f"Remove it, {elsewhere}or correct its spelling; the keys are {', '.join(known)}.",
+                f"Remove it, {elsewhere}or fix its spelling. Known keys: {', '.join(known)}.",
                 str(key),
                 lines.get(key),
             )

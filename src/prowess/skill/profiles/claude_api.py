@@ -33,8 +33,8 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
         yield from _check_name(name.strip(), lines.get("name"))
     for key, value in (("name", name), ("description", description)):
         if isinstance(value, str) and ("<" in value or ">" in value):
-            message = f"The {key} has angle brackets in it, which the upload refuses."
-            yield checks.error("markup", message, "Write it without < and >.", key, lines.get(key))
+            message = f"The {key} contains angle brackets, which the upload rejects."
+            yield checks.error("markup", message, "Remove < and >.", key, lines.get(key))
 
 
 def _check_name(name: str, line: int | None) -> Iterator[Problem]:
@@ -43,8 +43,8 @@ def _check_name(name: str, line: int | None) -> Iterator[Problem]:
         yield checks.error("name-ascii", message, "Use the letters a to z, digits and hyphens.", "name", line)
     taken = [word for word in RESERVED if word in name.lower()]
     if taken:
-        message = f"The name {name[:80]!r} contains {' and '.join(repr(word) for word in taken)}, which is reserved."
-        yield checks.error("name-reserved", message, "Choose a name without that word.", "name", line)
+        message = f"The name {name[:80]!r} contains the reserved {' and '.join(repr(word) for word in taken)}."
+        yield checks.error("name-reserved", message, "Choose a name without it.", "name", line)
 
 
 CLAUDE_API = Profile(

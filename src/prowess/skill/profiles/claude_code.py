@@ -38,7 +38,7 @@ KEYS = (*TEXTS, *FLAGS, *LISTS, "hooks", "compatibility", "metadata")
 
 
 def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
-    """Check the types of the known keys, and what the skill listing needs or truncates."""
+    """Check the types of the known keys, and the texts that the skill listing needs or truncates."""
     document = reading.document
     if find_skill_md(reading.package) is None or document is None:
         yield checks.missing_file()
@@ -51,7 +51,7 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
         if problem:
             yield problem
     for problem in checks.check_keys(fields, lines, KEYS, "Claude Code"):
-        yield replace(problem, severity="info", hint="Claude Code passes over it; nothing needs to be done.")
+        yield replace(problem, severity="info", hint="Claude Code ignores it; no action is needed.")
 
 
 def _check_name(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]:
@@ -68,7 +68,7 @@ def _check_listing(fields: checks.Fields, lines: checks.Lines) -> Iterator[Probl
             code="description-missing",
             severity="warning",
             message="There is no description; Claude Code shows the first paragraph of the text instead.",
-            hint="Say in one or two sentences what the skill does and when to use it.",
+            hint="Describe in one or two sentences what the skill does and when to use it.",
             field="description",
             line=lines.get("description"),
         )
@@ -78,8 +78,8 @@ def _check_listing(fields: checks.Fields, lines: checks.Lines) -> Iterator[Probl
         yield Problem(
             code="listing-cut",
             severity="warning",
-            message=f"Description and when_to_use have {length:,} characters; the listing cuts at {LISTING_LIMIT:,}.",
-            hint="Put what matters most first, and the details into the body.",
+            message=f"Description and when_to_use have {length:,} characters; the listing is cut at {LISTING_LIMIT:,}.",
+            hint="Put the most important part first, and move details into the body.",
             field="description",
             line=lines.get("description"),
         )
@@ -90,14 +90,14 @@ def check_value(key: str, value: Any, line: int | None) -> Problem | None:
     wanted = _wanted(key, value)
     if wanted:
         hint = f"Write {key} as {wanted}."
-        return checks.error("value-type", f"{key} is not {wanted}.", hint, key, line)
+        return checks.error("value-type", f"{key} must be {wanted}.", hint, key, line)
     if key in WORDS and value is not None and value not in WORDS[key]:
-        message = f"{str(value)[:80]!r} is not a known value of {key}."
+        message = f"Unknown value {str(value)[:80]!r} for {key}."
         return Problem(
             code="value-unknown",
             severity="warning",
             message=message,
-            hint=f"The known ones are {', '.join(WORDS[key])}.",
+            hint=f"Known values: {', '.join(WORDS[key])}.",
             field=key,
             line=line,
         )
@@ -105,15 +105,15 @@ def check_value(key: str, value: Any, line: int | None) -> Problem | None:
 
 
 def _wanted(key: str, value: Any) -> str:
-    """Return the type that the key should have, or '' if it has it. An empty value counts as absent."""
+    """Return the type that the key must have, or '' if the value has it. An empty value counts as absent."""
     if value is None:
         return ""
     if key in FLAGS and as_flag(value) is None:
         return "true or false"
     if key in TEXTS and not isinstance(value, str):
-        return "one text"
+        return "a string"
     if key in LISTS and not _is_texts(value):
-        return "a text or a list of texts"
+        return "a string or a list of strings"
     if key == "hooks" and not isinstance(value, dict):
         return "a mapping of events to hooks"
     return ""
@@ -126,7 +126,7 @@ def _is_texts(value: Any) -> bool:
 
 CLAUDE_CODE = Profile(
     name="claude-code",
-    summary="Claude Code: name and description optional, its own keys by type, unknown keys passed over.",
+    summary="Claude Code: name and description are optional, known keys are checked by type, unknown keys are ignored.",
     check=check,
     superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS,
     severities={"skill-md-spelling": "error"},

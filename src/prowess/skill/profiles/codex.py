@@ -30,15 +30,13 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
         return
     yield from check_sidecar(reading.package, limits)
     if not _has_markers(file.content.decode("utf-8", "replace")):
-        hint = "Begin the file with a line of three dashes, and end the frontmatter with another."
-        yield checks.error(
-            "strict-frontmatter", "SKILL.md has no frontmatter between two lines of three dashes.", hint, None, 1
-        )
+        hint = "Start the file with a --- line, and end the frontmatter with another."
+        yield checks.error("strict-frontmatter", "SKILL.md has no frontmatter between two --- lines.", hint, None, 1)
         return
     # Codex allows small repairs (docs/profiles.md), so a repaired document counts as readable.
     if document.how not in ("yaml", "repaired"):
-        hint = "Mend the YAML; put values with special characters in quotes."
-        yield checks.error("strict-yaml", "The frontmatter is not YAML, not even with small repairs.", hint, None, 1)
+        hint = "Fix the YAML; quote values with special characters."
+        yield checks.error("strict-yaml", "The frontmatter is not valid YAML, even after small repairs.", hint, None, 1)
     yield from _check_name(document.fields, document.lines)
     yield from checks.check_description(document.fields, document.lines)
 
@@ -56,7 +54,7 @@ def _check_name(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]
 
 
 def check_sidecar(package: Package, limits: Limits) -> Iterator[Problem]:
-    """Yield what Codex ignores in `agents/openai.yaml`. It never rejects a skill because of that file."""
+    """Yield the parts of `agents/openai.yaml` that Codex ignores. It never rejects a skill because of that file."""
     file = package.get(SIDECAR)
     if file is None:
         return
@@ -67,13 +65,13 @@ def check_sidecar(package: Package, limits: Limits) -> Iterator[Problem]:
     sections = {"interface": _interface, "policy": _policy, "dependencies": _dependencies}
     content = parsed.object
     if content is None:
-        yield _soft(f"{SIDECAR} is not a mapping.")
+        yield _soft(f"{SIDECAR} must be a mapping.")
         return
     for section, faults in sections.items():
         if content.get(section) is None:
             continue
         part = checks.as_mapping(content[section])
-        found = faults(part) if part is not None else iter(["is not a mapping"])
+        found = faults(part) if part is not None else iter(["must be a mapping"])
         yield from (_soft(f"{section} in {SIDECAR} {fault}.") for fault in found)
 
 
@@ -104,21 +102,19 @@ def _dependencies(part: dict[str, Any]) -> Iterator[str]:
 def _text_faults(key: str, value: Any) -> Iterator[str]:
     limit = SHORT if key in ("type", "transport") else LONG
     if not isinstance(value, str):
-        yield f"has a {key} that is not text"
+        yield f"has a {key} that is not a string"
     elif len(value) > limit:
-        yield f"has a {key} of {len(value):,} characters, over the limit of {limit:,}"
+        yield f"has a {key} of {len(value):,} characters; the limit is {limit:,}"
 
 
 def _soft(message: str, line: int | None = None) -> Problem:
-    problem = checks.error(
-        "openai-yaml", message, "Codex passes over that part; mend it or leave it out.", SIDECAR, line
-    )
+    problem = checks.error("openai-yaml", message, "Codex ignores this part; fix or remove it.", SIDECAR, line)
     return replace(problem, severity="warning")
 
 
 CODEX = Profile(
     name="codex",
-    summary="Codex: a frontmatter with a description of at most 1,024 characters; the name is optional.",
+    summary="Codex: frontmatter with a description of at most 1,024 characters; the name is optional.",
     check=check,
     refusal="Codex does not load it.",
     superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS,

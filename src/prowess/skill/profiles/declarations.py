@@ -1,4 +1,4 @@
-"""Check what a skill declares: assertions, functions, limits, needs, requests, commands and patterns."""
+"""Check the declarations of a skill: assertions, functions, limits, needs, requests, commands and patterns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_functions(reading: Reading) -> Iterator[Problem]:
 
 
 def find_function_fault(function: Function) -> SourceFault | None:
-    """Return what is wrong with a function of the skill, or None."""
+    """Return the fault of a function of the skill, or None."""
     if function.language != "python" or not function.content:
         return None
     return find_source_fault(function.content, function.handler)
@@ -51,11 +51,11 @@ def find_function_fault(function: Function) -> SourceFault | None:
 def _function_problem(function: Function, fault: SourceFault) -> Problem:
     where = function.path or function.name
     if not fault.certain:
-        message = f"{where} may not be Python: {fault.message}."
-        hint = "Where newer Python than this one is meant, run it to see."
+        message = f"{where} may not be valid Python: {fault.message}."
+        hint = "If it uses syntax of a newer Python, run it to check."
         return Problem(code=FUNCTION_CODE, severity="warning", message=message, hint=hint, field=where, line=fault.line)
-    message = f"{where} cannot be run: {fault.message.rstrip('.')}."
-    hint = "Correct the line." if fault.line else f"Write def {function.handler}(args, ctx) at the top of the file."
+    message = f"{where} cannot run: {fault.message.rstrip('.')}."
+    hint = "Fix this line." if fault.line else f"Define {function.handler}(args, ctx) at the top level of the file."
     return Problem(code=FUNCTION_CODE, severity="error", message=message, hint=hint, field=where, line=fault.line)
 
 
@@ -71,14 +71,14 @@ def check_policies(reading: Reading) -> Iterator[Problem]:
     policy = reading.skill.policy
     for name in _POLICY_LIMITS:
         if policy.get(name) is not None and not is_limit(policy[name]):
-            yield _policy_problem(f"policy.{name}", policy[name], "a number above 0", "error")
+            yield _policy_problem(f"policy.{name}", policy[name], "a number greater than 0", "error")
     if policy.get("requires_approval") not in (None, True, False):
         yield _policy_problem("policy.requires_approval", policy["requires_approval"], "true or false", "warning")
     yield from _check_observability(reading.skill.extra.get("observability"))
 
 
 def is_limit(value: object) -> bool:
-    """Return True for a positive number, or the text of one."""
+    """Return True for a positive number, or a string with one."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return False
     try:
@@ -108,8 +108,8 @@ def _are_names(value: object) -> bool:
 
 
 def _policy_problem(field: str, value: object, takes: str, severity: Any) -> Problem:
-    message = f"{str(value)[:40]!r} is nothing that {field} can be."
-    return Problem(code=POLICY_CODE, severity=severity, message=message, hint=f"It takes {takes}.", field=field)
+    message = f"Invalid value {str(value)[:40]!r} for {field}."
+    return Problem(code=POLICY_CODE, severity=severity, message=message, hint=f"Use {takes}.", field=field)
 
 
 NEED_CODE = "need-invalid"
@@ -144,18 +144,21 @@ def check_requirements(reading: Reading) -> Iterator[Problem]:
     named = ", ".join(needs.requirements[:_NEEDS_SHOWN])
     if python:
         message = (
-            f"The function is not given the packages it asks for ({named}): it runs in the sandbox, which has none."
+            f"The packages in requirements ({named}) are not installed: the function runs in the "
+            "sandbox, which has no packages."
         )
-        hint = "Add runtime: native, which a person has to agree to, or do without them."
+        hint = "Add `runtime: native`, which requires approval, or remove the packages."
     else:
-        message = f"The packages {named} are for Python, and the skill has no Python that they are for."
-        hint = "Take requirements out."
+        message = (
+            f"The packages in requirements ({named}) are for Python, but the skill has no Python code that uses them."
+        )
+        hint = "Remove `requirements`."
     yield Problem(code=UNUSED_CODE, severity="warning", message=message, hint=hint, field="requirements")
 
 
 def _need_problem(field: str, value: object, takes: str) -> Problem:
-    message = f"{str(value)[:80]!r} is nothing that {field} can have; it is not given."
-    return Problem(code=NEED_CODE, severity="warning", message=message, hint=f"It takes {takes}.", field=field)
+    message = f"Invalid value {str(value)[:80]!r} in {field}; it is ignored."
+    return Problem(code=NEED_CODE, severity="warning", message=message, hint=f"Use {takes}.", field=field)
 
 
 REQUEST_CODE = "request-invalid"
@@ -177,8 +180,8 @@ def check_requests(reading: Reading) -> Iterator[Problem]:
             if name not in read_needs(skill).env:
                 yield _request_problem(
                     artifact,
-                    f"The request uses {name!r} of the environment, which is not declared.",
-                    f"Add env: [{name}].",
+                    f"The request uses the environment variable {name!r}, which is not declared.",
+                    f"Add `env: [{name}]`.",
                 )
 
 
@@ -203,10 +206,9 @@ MAX_PATTERN_PROGRAM = 10_000
 """The limit for all patterns of a skill together, in RE2 instructions: each may run once per character of a message."""
 
 _PATTERN_HINT = (
-    "Write it in the syntax of RE2, which has no look-around and no back-references; "
-    "to match a text literally, write it in trigger_phrases."
+    "Use RE2 syntax, which has no look-around or back-references. To match a phrase literally, use trigger_phrases."
 )
-_SHORTER_HINT = "Say it in fewer and shorter patterns, or write the phrases in trigger_phrases."
+_SHORTER_HINT = "Use fewer or shorter patterns, or move phrases to trigger_phrases."
 
 
 def check_patterns(reading: Reading) -> Iterator[Problem]:
@@ -216,14 +218,14 @@ def check_patterns(reading: Reading) -> Iterator[Problem]:
         return
     key, line = _find_key(reading, patterns)
     if len(patterns) > MAX_INTENT_PATTERNS:
-        message = f"There are {len(patterns):,} intent patterns; {MAX_INTENT_PATTERNS} are the most."
+        message = f"The skill has {len(patterns):,} intent patterns; the limit is {MAX_INTENT_PATTERNS}."
         yield checks.error("intent-patterns-many", message, _SHORTER_HINT, key, line)
     spent = 0
     for pattern in dict.fromkeys(patterns[:MAX_INTENT_PATTERNS]):
         shown = quote_source(pattern)
         if len(pattern) > MAX_PATTERN_LENGTH:
             message = (
-                f"The intent pattern {shown} has {len(pattern):,} characters; {MAX_PATTERN_LENGTH:,} are the most."
+                f"The intent pattern {shown} has {len(pattern):,} characters; the limit is {MAX_PATTERN_LENGTH:,}."
             )
             yield checks.error("intent-pattern-long", message, _SHORTER_HINT, key, line)
             continue
@@ -231,12 +233,14 @@ def check_patterns(reading: Reading) -> Iterator[Problem]:
         spent += size
         if reason:
             yield checks.error(
-                "intent-pattern", f"RE2 refuses the intent pattern {shown}: {reason}.", _PATTERN_HINT, key, line
+                "intent-pattern", f"The intent pattern {shown} is not valid RE2: {reason}.", _PATTERN_HINT, key, line
             )
         # Only at the pattern that crosses the limit, so that the problem is reported once.
         elif spent > MAX_PATTERN_PROGRAM >= spent - size:
-            message = f"With {shown} the intent patterns come to {spent:,} steps; {MAX_PATTERN_PROGRAM:,} are the most."
-            hint = "Repeat less: a number in braces counts as often as it says, and a class such as \\pL is large."
+            message = (
+                f"The intent patterns up to {shown} compile to {spent:,} steps; the limit is {MAX_PATTERN_PROGRAM:,}."
+            )
+            hint = "Lower the repeat counts, and avoid large classes such as \\pL: `x{1000}` counts as 1,000 steps."
             yield checks.error("intent-pattern-costly", message, hint, key, line)
 
 

@@ -15,7 +15,7 @@ from prowess.skill.text.look_alikes import find_latin_twins, find_mixed_words
 
 _MAX_PER_FILE = 20
 _MAX_SHOWN = 30
-_HINT = "Delete these characters; if something is meant by them, write it visibly."
+_HINT = "Delete these characters, or replace them with visible text."
 _CLASS_NAMES: dict[str, str] = {
     "bidi-control": "direction control",
     "blank": "blank",
@@ -156,15 +156,13 @@ def check_look_alikes(reading: Reading) -> Iterator[Problem]:
         return
     slug, title = reading.skill.slug, reading.skill.title
     reasons = [f"{show_hidden(word)!r} mixes letters of several scripts" for word in find_mixed_words(slug)]
-    reasons += [
-        f"{word!r} looks like {twin!r} and is written in other letters" for word, twin in find_latin_twins(slug)
-    ]
+    reasons += [f"{word!r} looks like {twin!r} but uses other letters" for word, twin in find_latin_twins(slug)]
     if reasons:
         yield Problem(
             code="slug-look-alike",
             severity="error",
-            message=f"The slug {slug!r} cannot be told from another by eye: {reasons[0]} ({_spell(slug)}).",
-            hint="Write the name in letters of one script; the letters in parentheses are the ones to replace.",
+            message=f"The slug {slug!r} can be mistaken for another one: {reasons[0]} ({_spell(slug)}).",
+            hint="Use letters of one script; replace the letters in parentheses.",
             field="name",
         )
     mixed = find_mixed_words(title)
@@ -172,8 +170,9 @@ def check_look_alikes(reading: Reading) -> Iterator[Problem]:
         yield Problem(
             code="mixed-scripts",
             severity="warning",
-            message=f"The title has a word in letters of several scripts: {show_hidden(mixed[0])!r} ({_spell(mixed[0])}).",
-            hint="Write each word in letters of one script, unless this is meant.",
+            message=f"The title has a word with letters of several scripts: {show_hidden(mixed[0])!r} "
+            f"({_spell(mixed[0])}).",
+            hint="Use letters of one script in each word, unless this is intended.",
             field="title",
         )
 

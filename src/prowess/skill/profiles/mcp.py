@@ -22,7 +22,7 @@ _STYLE = frozenset({"strict-flow", "strict-indentation"})
 
 
 def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
-    """Check name and description by the standard, frontmatter that fits into JSON, and the limits of the extension."""
+    """Check name and description by the standard, JSON-compatible frontmatter, and the limits of the extension."""
     yield from _check_size(reading.package)
     file = find_skill_md(reading.package)
     if file is None:
@@ -39,29 +39,29 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     for key in checks.as_mapping(fields.get("metadata")) or ():
         if key.startswith(RESERVED):
             message = f"The metadata key {key[:80]!r} is reserved by the protocol."
-            yield checks.error("mcp-reserved", message, "Choose another prefix.", "metadata", lines.get("metadata"))
+            yield checks.error("mcp-reserved", message, "Use another prefix.", "metadata", lines.get("metadata"))
 
 
 def _check_size(package: Package) -> Iterator[Problem]:
     total = sum(len(file.content) for file in package.files)
     if len(package.files) > FILES_LIMIT:
         message = f"The skill has {len(package.files):,} files; the extension allows {FILES_LIMIT}."
-        yield checks.error("mcp-files", message, "Leave out files that the skill does not need.")
+        yield checks.error("mcp-files", message, "Remove files that the skill does not need.")
     if total > BYTES_LIMIT:
-        message = f"The skill has {total:,} bytes; the extension allows {BYTES_LIMIT:,}."
-        yield checks.error("mcp-bytes", message, "Leave out the largest files.")
+        message = f"The skill is {total:,} bytes; the extension allows {BYTES_LIMIT:,}."
+        yield checks.error("mcp-bytes", message, "Remove the largest files.")
 
 
 def _check_json(scalar: Scalar) -> Iterator[Problem]:
     if scalar.is_key and scalar.type != "str":
         message = f"The key {scalar.text[:80]!r} is read as {_TYPES.get(scalar.type, scalar.type)}, not as text."
-        yield checks.error("not-json", message, "Put the key in quotes.", scalar.key, scalar.line)
+        yield checks.error("not-json", message, "Quote the key.", scalar.key, scalar.line)
     # The extension sends frontmatter as JSON, which has neither dates nor infinite numbers.
     elif scalar.type == "timestamp" or scalar.text.lower().lstrip("+-") in (".inf", ".nan"):
-        what = "a date" if scalar.type == "timestamp" else "a number without end"
+        what = "a date" if scalar.type == "timestamp" else "an infinite number"
         if scalar.type in ("timestamp", "float"):
-            message = f"YAML readers take {scalar.text[:80]!r} for {what}, which JSON has no form for."
-            yield checks.error("not-json", message, "Put the value in quotes.", scalar.key, scalar.line)
+            message = f"YAML readers take {scalar.text[:80]!r} for {what}, which JSON cannot represent."
+            yield checks.error("not-json", message, "Quote the value.", scalar.key, scalar.line)
 
 
 _TYPES = {"int": "a number", "float": "a number", "bool": "a flag", "null": "nothing", "timestamp": "a date"}
@@ -70,7 +70,7 @@ MCP = Profile(
     name="mcp",
     summary="The MCP skills extension: name and description by the standard, JSON frontmatter, 512 files, 16 MiB.",
     check=check,
-    refusal="Hosts refuse it.",
+    refusal="Hosts reject it.",
     superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS,
     severities={"skill-md-spelling": "error"},
 )

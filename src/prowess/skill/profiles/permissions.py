@@ -1,4 +1,4 @@
-"""List what a skill asks for beyond text: tools, hosts, folders, environment variables, commands."""
+"""List what a skill requests beyond text: tools, hosts, folders, environment variables, commands."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Kind, kind_info
 from prowess.skill.needs import RUN_ANY_SKILL, SKILL_TOOL_PREFIX, Needs, read_needs, split_root
 
-_HINT = "Nothing of this happens by keeping the skill; grant it only if you trust the skill."
+_HINT = "Storing the skill does not grant this. Approve it only if you trust the skill."
 _FILES = {
     ".mcp.json": "to connect to MCP servers",
-    ".claude/settings.json": "to change the settings of Claude Code, hooks included",
-    ".claude/settings.local.json": "to change the settings of Claude Code, hooks included",
+    ".claude/settings.json": "to change the settings of Claude Code, including hooks",
+    ".claude/settings.local.json": "to change the settings of Claude Code, including hooks",
     "hooks/hooks.json": "to run hooks",
 }
-_TOGETHER = "and so to send what it finds there to these hosts"
+_TOGETHER = "which it can send to these hosts"
 # A longer list goes on in another line and is never cut: padding once hid a host from the person who approved it.
 _LONGEST = 1_000
 # Claude Code runs these commands when it loads the text, before a model reads it.
@@ -27,7 +27,7 @@ _COMMAND = re.compile(r"(?:^|[\s(])!`[^`\n]+`|^```!", re.MULTILINE)
 
 
 def list_permissions(reading: Reading) -> Iterator[Problem]:
-    """Yield one problem of the severity `info` per permission that the skill asks for."""
+    """Yield one problem of the severity `info` per permission that the skill requests."""
     yield from _in_frontmatter(reading)
     yield from _in_body(reading)
     for path in reading.package.paths:
@@ -40,7 +40,7 @@ def list_permissions(reading: Reading) -> Iterator[Problem]:
 
 
 def summarize_permissions(allowed_tools: Sequence[str], paths: Iterable[str], body: str) -> tuple[str, ...]:
-    """Return what a skill asks of its host, for the person who approves it. Nothing is cut."""
+    """Return the permissions that a skill requests from its host, for the person who approves it. Nothing is cut."""
     asked = _lines("to use tools without asking:", allowed_tools)
     if ("!`" in body or "```!" in body) and _COMMAND.search(body):
         asked.append("to run a command whenever its text is loaded")
@@ -49,22 +49,22 @@ def summarize_permissions(allowed_tools: Sequence[str], paths: Iterable[str], bo
 
 
 def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
-    """Describe what a skill with artifacts of these kinds needs outside the sandbox, gravest first. Nothing is cut."""
+    """Describe what a skill with artifacts of these kinds needs outside the sandbox, most dangerous first. Nothing is cut."""
     reads = [path for path, writable in map(split_root, needs.roots) if not writable]
     writes = [path for path, writable in map(split_root, needs.roots) if writable]
     native = needs.runtime == "native" and "function" in kinds
     code = any(kind_info(kind).runs_code for kind in kinds)
     asked: list[tuple[str, Sequence[str]]] = [
-        ("to read from the environment:", needs.env),
+        ("to read environment variables:", needs.env),
         ("to read and write files in", writes),
-        ("to reach", needs.hosts),
+        ("to connect to", needs.hosts),
         (
             "to read the pages of the workspace and ask models,",
             [_TOGETHER] if needs.hosts and "function" in kinds else [],
         ),
-        ("to run the program", needs.binaries),
-        ("to run outside the sandbox, as a process of this machine:", ["runtime native"] if native else []),
-        ("to have packages installed:", needs.requirements if native else []),
+        ("to run programs:", needs.binaries),
+        ("to run outside the sandbox, as a process on this machine:", ["runtime native"] if native else []),
+        ("to install packages:", needs.requirements if native else []),
         ("to read files in", reads),
         ("to run other skills:", _skills_run(needs.allowed_tools) if code else []),
     ]
@@ -72,7 +72,7 @@ def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
 
 
 def _skills_run(allowed_tools: Sequence[str]) -> list[str]:
-    """Return the skills that the code of a skill may run, by their tools, or `any` for all of them."""
+    """Return the skills that a skill's code may run, by their tools, or `any` for all of them."""
     if any(tool in RUN_ANY_SKILL for tool in allowed_tools):
         return ["any"]
     return [tool for tool in allowed_tools if tool.startswith(SKILL_TOOL_PREFIX)]
@@ -122,7 +122,7 @@ def _in_file(path: str) -> str:
     if name.endswith(".pth"):
         return "to run code whenever Python starts"
     if "/" in path and is_skill_md(name) and is_marker(name):
-        return "to bring along another skill, which needs consent of its own"
+        return "to bring another skill, which needs its own approval"
     return ""
 
 

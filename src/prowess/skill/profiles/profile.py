@@ -11,69 +11,73 @@ from prowess.skill.forms.form import Reading
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 
 CODES: dict[str, str] = {
-    "asks-for": "The skill asks for something (tools, hooks, servers, commands); nothing of it is granted by keeping it.",
-    "assertion-invalid": "An assertion lacks something that its check needs, or has it in another form.",
-    "assertion-not-installed": "An assertion is of the type of a plugin that is not installed; it fails in every run.",
-    "assertion-pattern": "An assertion has a regular expression that RE2 refuses, or that would cost too much.",
-    "assertion-range": "An assertion asks for a length in a range that has nothing in it.",
-    "assertion-schema": "An assertion has a JSON Schema that cannot be used.",
-    "assertion-unknown": "An assertion has a type or a check that there is not.",
-    "assertions-many": "An artifact has more assertions than are evaluated.",
-    "binary": "What should be text is binary data.",
+    "asks-for": (
+        "The skill requests something (tools, hooks, servers, commands). Storing the skill does not grant it."
+    ),
+    "assertion-invalid": "An assertion has a missing or invalid setting.",
+    "assertion-not-installed": ("An assertion has the type of a plugin that is not installed; it fails in every run."),
+    "assertion-pattern": "An assertion has a regular expression that is not valid RE2 or too expensive.",
+    "assertion-range": "An assertion has an empty range.",
+    "assertion-schema": "An assertion has an invalid JSON Schema.",
+    "assertion-unknown": "An assertion has an unknown type or check.",
+    "assertions-many": "An artifact has too many assertions.",
+    "binary": "A text file contains binary data.",
     "body-long": "The text has more lines than the open standard recommends.",
-    "command-invalid": "A command that the skill declares cannot be run as it is declared; it is no tool.",
+    "command-invalid": "A declared command is not valid; it is not offered as a tool.",
     "compatibility-long": "The compatibility note is over the limit.",
-    "compatibility-type": "The compatibility note is not text.",
-    "control-characters": "Control characters in the text: an error for those such as ESC in instructions, else a warning.",
-    "description-empty": "The description is empty or not text.",
-    "description-long": "The description is over the limit of the profile.",
-    "description-missing": "There is no description where the profile wants one.",
-    "description-short": "The description is under the minimum of the profile.",
-    "function-invalid": "A Python function cannot be run as it is written, or its file does not define it; it is no tool.",
-    "hidden-text": "Text that people cannot see but models read; `docs/profiles.md` lists what is accepted.",
-    "intent-pattern": "A regular expression for matching that RE2 refuses.",
+    "compatibility-type": "The compatibility note is not a string.",
+    "control-characters": (
+        "Control characters in the text: an error for those such as ESC in instructions, otherwise a warning."
+    ),
+    "description-empty": "The description is empty or not a string.",
+    "description-long": "The description is over the profile's limit.",
+    "description-missing": "The description is missing and the profile requires one.",
+    "description-short": "The description is under the profile's minimum.",
+    "function-invalid": ("A Python function cannot run, or its file does not define it; it is not offered as a tool."),
+    "hidden-text": ("Text that people cannot see but models read; `docs/profiles.md` lists what is accepted."),
+    "intent-pattern": "A regular expression for matching is not valid RE2.",
     "intent-pattern-costly": "The regular expressions for matching take too many steps together.",
     "intent-pattern-long": "A regular expression for matching is over the limit.",
-    "intent-patterns-many": "There are more regular expressions for matching than are run.",
-    "listing-cut": "Description and when_to_use are longer than what the client lists.",
-    "markup": "Name or description has angle brackets in it.",
+    "intent-patterns-many": "There are too many regular expressions for matching.",
+    "listing-cut": "Description and when_to_use are longer than the client displays.",
+    "markup": "Name or description contains angle brackets.",
     "mcp-bytes": "The skill has more bytes than the MCP extension allows.",
     "mcp-files": "The skill has more files than the MCP extension allows.",
-    "mcp-reserved": "A metadata key has the prefix that the protocol keeps for itself.",
+    "mcp-reserved": "A metadata key has a prefix that the protocol reserves.",
     "missing-file": "A file that the manifest lists is not in the package.",
     "mixed-scripts": "A word of the title has letters of several scripts, such as Latin and Cyrillic.",
     "name-ascii": "The name has letters outside a-z.",
-    "name-differs-from-folder": "The name is not the one of the folder that the skill lies in.",
-    "name-empty": "The name is empty or not text.",
+    "name-differs-from-folder": "The name differs from the name of the skill's folder.",
+    "name-empty": "The name is empty or not a string.",
     "name-long": "The name is over the limit.",
-    "name-missing": "There is no name where the profile wants one.",
-    "name-pattern": "The name breaks the pattern of the profile.",
-    "name-reserved": "The name contains a word that the platform keeps for itself.",
-    "need-invalid": "Something that the skill needs outside the sandbox is written so that it cannot be read; it is not given.",
+    "name-missing": "The name is missing and the profile requires one.",
+    "name-pattern": "The name does not match the profile's pattern.",
+    "name-reserved": "The name contains a word that the platform reserves.",
+    "need-invalid": "A need outside the sandbox has an invalid value; it is ignored.",
     "no-skill-md": "The package has no SKILL.md.",
-    "not-json": "A key or value of the frontmatter has no form in JSON.",
-    "openai-yaml": "Something in agents/openai.yaml that Codex passes over.",
-    "over-limit": "The package is larger than Prowess keeps.",
-    "policy-invalid": "A skill's policy, or what it says about its traces, cannot be read.",
-    "request-invalid": "A request that the skill declares cannot be sent as it is declared; one that cannot be read is no tool.",
-    "requirements-unused": "Packages are asked for that nothing of the skill is given, since it does not run natively.",
-    "slug-look-alike": "The slug has letters that look like others, so that people would take it for another skill's.",
-    "strict-anchor": "The frontmatter has an anchor or an alias in it.",
+    "not-json": "A key or value of the frontmatter cannot be represented in JSON.",
+    "openai-yaml": "Codex ignores a part of agents/openai.yaml.",
+    "over-limit": "The package is over the size limit.",
+    "policy-invalid": "The policy or the trace settings of the skill have an invalid value.",
+    "request-invalid": "A declared request is not valid, or uses an undeclared environment variable.",
+    "requirements-unused": ("The skill requires packages that it cannot use, because it does not run natively."),
+    "slug-look-alike": ("The slug has letters that look like others, so that it can be mistaken for another skill."),
+    "strict-anchor": "The frontmatter contains an anchor or an alias.",
     "strict-duplicate": "The frontmatter has a key twice.",
     "strict-encoding": "The file is not UTF-8 text.",
     "strict-flow": "The frontmatter has a list or mapping in brackets.",
-    "strict-frontmatter": "The file does not begin with frontmatter, or the frontmatter does not end.",
-    "strict-indentation": "Mappings of one level are indented differently.",
-    "strict-mapping": "The frontmatter holds no fields.",
-    "strict-size": "The frontmatter is over the size that is read.",
-    "strict-tag": "The frontmatter has a type tag in it.",
-    "strict-yaml": "The frontmatter is not YAML as it is written.",
-    "template-long": "A template, or all of a skill together, is over the size that is rendered.",
-    "template-syntax": "A prompt template cannot be read.",
-    "template-undeclared": "A prompt template uses an input that neither it nor its skill declares.",
-    "unknown-field": "A key that the profile does not know.",
-    "unusable": "Nothing could be read that makes a skill.",
-    "value-type": "A key has a value of another type than the profile asks for.",
+    "strict-frontmatter": "The file does not start with frontmatter, or the frontmatter is never closed.",
+    "strict-indentation": "Mappings of the same level are indented differently.",
+    "strict-mapping": "The frontmatter has no fields.",
+    "strict-size": "The frontmatter is over the size limit.",
+    "strict-tag": "The frontmatter contains a type tag.",
+    "strict-yaml": "The frontmatter is not valid YAML.",
+    "template-long": "A template, or all templates of a skill together, are over the size limit.",
+    "template-syntax": "A prompt template is not valid.",
+    "template-undeclared": "A prompt template uses an input that is not declared.",
+    "unknown-field": "A key that is unknown to the profile.",
+    "unusable": "The package does not contain a usable skill.",
+    "value-type": "A key has a value of the wrong type.",
     "value-unknown": "A key has a value that the client does not document.",
 }
 
@@ -134,7 +138,7 @@ EXPLAINED_BY: dict[str, frozenset[str]] = {
     "strict-tag": frozenset({"leading-sign", "yaml-tag"}),
     "strict-yaml": _SYNTAX | MARKERS,
 }
-"""Problems of the readers that explain why a profile finds no SKILL.md, or cannot read it strictly."""
+"""Reader problems that explain why a profile finds no SKILL.md, or cannot read it strictly."""
 
 
 ProfileName = Literal["agentskills", "claude-api", "claude-code", "codex", "mcp", "bernstein", "prowess"]
@@ -148,11 +152,11 @@ class Profile:
     """One named set of rules.
 
     `check` yields the problems under this profile. Of the problems that the readers report, those in `superseded` are
-    left out, because `check` reports them in its own words. The others get the severity from `severities` (None leaves them
-    out), or else at most `ceiling`: other clients may accept what Prowess cannot use.
+    left out, because `check` reports them itself. The others get the severity from `severities` (None leaves them out), or
+    else at most `ceiling`: other clients may accept skills that Prowess cannot use.
 
     If the profile rejects the frontmatter (codes `strict-…`) and a reader knows the reason, the reader's problem is reported
-    instead, as an error. `refusal` is the sentence that names whose rule it is.
+    instead, as an error. `refusal` is the sentence that says who rejects it.
     """
 
     name: ProfileName
@@ -199,7 +203,7 @@ _NO_FRONTMATTER = MARKERS | {"no-skill-md", "strict-encoding", "strict-frontmatt
 REFUSED = (
     frozenset({*EXPLAINED_BY, "strict-flow", "strict-indentation"}).union(*EXPLAINED_BY.values()) - _NO_FRONTMATTER
 )
-"""Ways of writing that only some clients reject. Missing files and markers do not need the sentence."""
+"""Problems that only some clients reject. Missing files and markers do not need the sentence."""
 
 
 def _order(problem: Problem) -> tuple[int, int, str]:

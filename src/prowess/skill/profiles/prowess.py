@@ -1,4 +1,4 @@
-"""The profile of Prowess itself: what it stores and serves, including checks for hidden text and template variables."""
+"""The profile of Prowess itself: which skills it stores and serves, including checks for hidden text and template variables."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def check_templates(reading: Reading) -> Iterator[Problem]:
             continue
         room -= len(artifact.content)
         if room < 0:
-            message = f"The templates have more than {MAX_TEMPLATE_CHARACTERS:,} characters together."
-            yield checks.error("template-long", message, "Shorten them, or make two skills of this one.")
+            message = f"The templates of this skill have more than {MAX_TEMPLATE_CHARACTERS:,} characters in total."
+            yield checks.error("template-long", message, "Shorten them, or split the skill in two.")
             return
         yield from _check_template(reading, skill, artifact)
 
@@ -66,8 +66,8 @@ def _check_template(reading: Reading, skill: Skill, template: PromptTemplate) ->
         yield Problem(
             code="template-undeclared",
             severity="warning",
-            message=f"The template uses {quote_source(name)}, which is not among the declared inputs.",
-            hint="Declare it under the parameters of the skill or in the template's vars_schema, or correct its name.",
+            message=f"The template uses {quote_source(name)}, which is not a declared input.",
+            hint="Declare it in the parameters of the skill or in the template's vars_schema, or fix its name.",
             field=_template_field(template),
         )
 
@@ -117,11 +117,13 @@ MAX_BODY_LINES = 500
 
 
 def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
-    """Yield errors for what Prowess does not store, and warnings for what other clients have trouble with."""
+    """Yield errors for skills that Prowess does not store, and warnings for problems in other clients."""
     if any(problem.code == "nul-character" for problem in reading.problems):
-        yield checks.error("binary", "The file is not text: it has NUL characters in it.", "Write it as UTF-8 text.")
+        yield checks.error("binary", "The file is not text: it contains NUL characters.", "Save it as UTF-8 text.")
     if reading.skill is None and not any(problem.severity == "error" for problem in reading.problems):
-        yield checks.error("unusable", "Nothing in the package makes a skill.", "Add a SKILL.md with a description.")
+        yield checks.error(
+            "unusable", "The package does not contain a usable skill.", "Add a SKILL.md with a description."
+        )
     yield from check_hidden_text(reading)
     yield from check_look_alikes(reading)
     yield from check_patterns(reading)
@@ -144,7 +146,9 @@ def _check_length(reading: Reading) -> Iterator[Problem]:
     lines: checks.Lines = reading.document.lines if reading.document else {}
     for problem in checks.check_description({"description": reading.skill.description}, lines):
         if problem.code == "description-long":
-            yield replace(problem, severity="warning", message=problem.message + " Other clients cut or refuse it.")
+            yield replace(
+                problem, severity="warning", message=problem.message + " Other clients truncate or reject it."
+            )
 
 
 def _check_body(reading: Reading) -> Iterator[Problem]:
@@ -161,7 +165,7 @@ def _check_body(reading: Reading) -> Iterator[Problem]:
 
 PROWESS = Profile(
     name="prowess",
-    summary="What Prowess keeps and serves: a slug, a description, nothing hidden, nothing broken.",
+    summary="What Prowess stores and serves: a valid slug, a description, no hidden text, nothing broken.",
     check=check,
     severities={"frontmatter-too-large": "error"},
     ceiling="error",

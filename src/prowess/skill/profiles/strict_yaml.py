@@ -18,16 +18,16 @@ TO_BREAKS = str.maketrans("\ue085\ue028\ue029", "\x85\u2028\u2029")
 """YAML 1.2 reads these three characters as text, PyYAML as line breaks. They pass through the parser as placeholders."""
 
 _HINTS = {
-    "strict-flow": "Write it in block style, one entry per line, or put the text in quotes.",
-    "strict-anchor": "Put the text in quotes, or write the value out where it is used.",
-    "strict-tag": "Remove the tag, or put the text in quotes.",
-    "strict-duplicate": "Keep one of the two.",
-    "strict-indentation": "Indent all the mappings of one level alike.",
-    "strict-yaml": "Mend the YAML; text with a colon, a leading * or a leading @ needs quotes.",
-    "strict-mapping": "Write fields, one a line, as `key: value`.",
+    "strict-flow": "Write it in block style, one entry per line, or quote the text.",
+    "strict-anchor": "Quote the text, or write the value in full where it is used.",
+    "strict-tag": "Remove the tag, or quote the text.",
+    "strict-duplicate": "Remove one of the two.",
+    "strict-indentation": "Indent all mappings of the same level alike.",
+    "strict-yaml": "Fix the YAML; quote text with a colon, a leading * or a leading @.",
+    "strict-mapping": "Write one field per line, as `key: value`.",
     "strict-encoding": "Save the file as UTF-8.",
-    "strict-size": "Move what is long into the body or into files of the skill.",
-    "strict-frontmatter": "Begin the file with a line of three dashes, then name and description, then another.",
+    "strict-size": "Move long content into the body or into separate files.",
+    "strict-frontmatter": ("Start the file with a --- line, then name and description, then another --- line."),
 }
 
 
@@ -58,24 +58,22 @@ def read_strictly(data: bytes, limits: Limits = DEFAULT_LIMITS) -> StrictDocumen
     # which breaks the specification; docs/profiles.md lists these cases.
     end = content.find("\n---", 2)
     if end < 0:
-        return _refused_document("strict-frontmatter", "The frontmatter has no line of three dashes at its end.", 1)
+        return _refused_document("strict-frontmatter", "The frontmatter has no closing --- line.", 1)
     # From after the first dashes, so that the rest of line 1 is line 1 of the YAML and lines agree with the file.
     raw = content[3 : end + 1]
     # The reference has no limit. This one is among the differences in docs/profiles.md.
     size, cap = len(raw.encode()), limits.frontmatter_bytes
     if size > cap:
-        return _refused_document(
-            "strict-size", f"The frontmatter has {size:,} bytes; more than {cap:,} are not read.", 1
-        )
+        return _refused_document("strict-size", f"The frontmatter is {size:,} bytes; the limit is {cap:,}.", 1)
     return replace(_Builder().read(raw), raw=raw)
 
 
 def _why_not_at_the_start(content: str) -> str:
     if content.startswith("\ufeff---"):
-        return "A byte order mark stands before the frontmatter."
+        return "There is a byte order mark before the frontmatter."
     if content.lstrip().startswith("---"):
-        return "Blank lines or spaces stand before the frontmatter."
-    return "The file does not begin with frontmatter."
+        return "There are blank lines or spaces before the frontmatter."
+    return "The file does not start with frontmatter."
 
 
 def _refused_document(code: str, message: str, line: int) -> StrictDocument:
@@ -129,10 +127,10 @@ class _Builder:
             for event in parse_events(text.translate(NOT_BREAKS)):
                 self._take(event)
         except yaml.YAMLError as error:
-            self._add("strict-yaml", f"is not YAML: {_reason(error)}", _error_line(error, text))
+            self._add("strict-yaml", f"is not valid YAML: {_reason(error)}", _error_line(error, text))
             return StrictDocument(fields=None, lines=self.lines, refusals=tuple(self.refusals))
         if not isinstance(self.root, dict):
-            self._add("strict-mapping", "holds no fields", 1)
+            self._add("strict-mapping", "has no fields", 1)
             return StrictDocument(fields=None, lines={}, refusals=tuple(self.refusals))
         return StrictDocument(fields=cast("dict[str, Any]", self.root), lines=self.lines, refusals=tuple(self.refusals))
 
@@ -141,11 +139,11 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents == 2:
-                self._add("strict-yaml", "holds a second YAML document", line)
+                self._add("strict-yaml", "contains a second YAML document", line)
         elif self.documents > 1:
             return
         elif isinstance(event, yaml.AliasEvent):
-            self._add("strict-anchor", "has an alias in it (a value that begins with *)", line)
+            self._add("strict-anchor", "contains an alias (a value that starts with *)", line)
             self._put("*" + str(event.anchor), line)
         elif isinstance(event, yaml.ScalarEvent):
             self._check_node(event, line)
@@ -160,7 +158,7 @@ class _Builder:
         column: int = event.start_mark.column
         mapping = isinstance(event, yaml.MappingStartEvent)
         if event.flow_style:
-            self._add("strict-flow", "has a list or mapping in brackets (flow style)", line)
+            self._add("strict-flow", "contains a list or mapping in brackets (flow style)", line)
         elif mapping and self.stack:
             self._check_indentation(column, line)
         opened = _OpenCollection(value={} if mapping else [])
@@ -172,7 +170,7 @@ class _Builder:
         parent = self.stack[-1] if self.stack else None
         if parent is None or isinstance(parent.value, list) or parent.has_key:
             return closed.value
-        self._add("strict-yaml", "has a list or mapping in the place of a key", line)
+        self._add("strict-yaml", "has a list or mapping as a key", line)
         return _NO_KEY
 
     def _check_indentation(self, column: int, line: int) -> None:
@@ -182,13 +180,13 @@ class _Builder:
         if parent.column is None:
             parent.column = column
         elif parent.column != column:
-            self._add("strict-indentation", "has mappings of one level that are indented differently", line)
+            self._add("strict-indentation", "has mappings of the same level that are indented differently", line)
 
     def _check_node(self, event: Any, line: int) -> None:
         if event.tag is not None:
-            self._add("strict-tag", f"has the type tag {event.tag!r} in it", line)
+            self._add("strict-tag", f"contains the type tag {event.tag!r}", line)
         if event.anchor is not None:
-            self._add("strict-anchor", f"has the anchor {'&' + event.anchor!r} in it", line)
+            self._add("strict-anchor", f"contains the anchor {'&' + event.anchor!r}", line)
 
     def _put(self, value: Any, line: int) -> None:
         if not self.stack:
@@ -223,7 +221,7 @@ def _reason(error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         return str(error.problem or error.context or "it cannot be parsed")
     char: Any = getattr(error, "character", None)
-    return f"it has the character U+{char:04X} in it" if isinstance(char, int) else "it cannot be parsed"
+    return f"it contains the character U+{char:04X}" if isinstance(char, int) else "it cannot be parsed"
 
 
 def _error_line(error: yaml.YAMLError, text: str) -> int | None:
@@ -240,7 +238,7 @@ _RESOLVERS: dict[Any, list[tuple[str, Any]]] = yaml.SafeLoader.yaml_implicit_res
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """A value or key as written, with the type that YAML 1.1 gives it.
+    """A value or key as written, with its YAML 1.1 type.
 
     `type` is the name of a YAML type: `str`, `int`, `float`, `bool`, `null`, `timestamp` and so on. `key` is the top-level key
     that it belongs to, and `depth` is 1 at the top level.

@@ -1,1 +1,1 @@
-"""Reading the text that people wrote: frontmatter, YAML, hidden characters."""
+"""Read text that people wrote: frontmatter, YAML, hidden characters."""

@@ -1,4 +1,4 @@
-"""Diagnose a value that YAML refuses: what is wrong, what the author meant, and how to write it."""
+"""Diagnose a value that is not valid YAML: what is wrong, what the author meant, and how to write it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A named fault, the text that was meant, and what to change.
+    """A named fault, the intended text, and what to change.
 
     `flow` is YAML to read instead of the text, for values that are lists or mappings.
     """
@@ -46,12 +46,12 @@ def fold_lines(lines: Sequence[str]) -> str:
 
 
 def is_block_indicator(value: str) -> bool:
-    """Return True if the value is only the sign that its text follows below."""
+    """Return True if the value is only the sign whose text follows below."""
     return bool(_BLOCK_SIGN.match(value))
 
 
 def diagnose_value(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
-    """Return the fault of `prefix value` with the lines `below` that belong to it; None if the value is not at fault.
+    """Return the fault of `prefix value` with the lines `below` that belong to it; None if the value has no fault.
 
     `prefix` is the text before the value, such as `description: `.
     """
@@ -63,17 +63,17 @@ def diagnose_value(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
     # From specific to general: a broken value of any form may have a colon in it, and `|` and `>` are reserved signs
     # too, so the rules for these two come last.
     for rule in (_check_block_text, _check_quotation, _check_brackets, _check_dash, _check_sign, _check_colon):
-        remedy = rule(prefix, value, below)
-        if remedy:
-            return remedy
+        fix = rule(prefix, value, below)
+        if fix:
+            return fix
     return None
 
 
 def _check_loose_block(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
     lines = [line.strip() for line in below]
     text = "\n".join(lines).strip("\n") if value[0] == "|" else fold_lines(lines)
-    hint = f"Set every line of the text below `{prefix.strip()} {value}` in by two spaces, with spaces."
-    return Fix("bad-indent", "The text below the key is not set in evenly.", hint, text)
+    hint = f"Indent every line below `{prefix.strip()} {value}` by two spaces."
+    return Fix("bad-indent", "The text below the key is not indented evenly.", hint, text)
 
 
 def _check_block_text(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
@@ -82,7 +82,7 @@ def _check_block_text(prefix: str, value: str, below: Sequence[str]) -> Fix | No
         return None
     sign = found[0].strip()
     text = fold_lines([value[found.end() :], *below])
-    hint = f"Put the text on the next line, set in by two spaces; only `{prefix.strip()} {sign}` stays on this one."
+    hint = f"Keep only `{prefix.strip()} {sign}` on this line. Put the text on the next line, indented by two spaces."
     return Fix("text-after-block-sign", f"Text follows {sign} on the same line.", hint, text)
 
 
@@ -94,15 +94,15 @@ def _check_quotation(prefix: str, value: str, below: Sequence[str]) -> Fix | Non
     if len(text) > 1 and text.endswith(quote):
         return _fix_inner_quotes(prefix, quote, text[1:-1])
     if quote not in text[1:]:
-        hint = f"Close it: {_show_fix(prefix, text[1:].strip())}"
-        return Fix("unclosed-quote", f"The quotation that starts with {quote} is never closed.", hint, text[1:].strip())
+        hint = f"Close the quote: {_show_fix(prefix, text[1:].strip())}"
+        return Fix("unclosed-quote", f"The quote that starts with {quote} is never closed.", hint, text[1:].strip())
     inner, _, rest = text[1:].rpartition(quote)
     # `"a" b` is read as `a b`. With more quotes inside, it is unclear which ones were meant, and the text stays as
     # written.
     if quote not in inner:
         text = f"{inner.strip()} {rest.strip()}"
     hint = f"Quote the whole value: {_show_fix(prefix, text)}"
-    return Fix("text-after-quote", "Text follows a closed quotation.", hint, text)
+    return Fix("text-after-quote", "Text follows a closing quote.", hint, text)
 
 
 def _fix_inner_quotes(prefix: str, quote: str, inner: str) -> Fix:
@@ -112,9 +112,9 @@ def _fix_inner_quotes(prefix: str, quote: str, inner: str) -> Fix:
         text = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), inner)
     if quote in _ESCAPE.sub("", inner).replace("''", ""):
         hint = f"Double the single quotes inside: {_show_fix(prefix, text)}"
-        return Fix("unescaped-quote", f"A value in {quote} quotes has a {quote} inside.", hint, text)
-    hint = f"Use single quotes, where a backslash is just a backslash: {_show_fix(prefix, text)}"
-    return Fix("bad-escape", "A double-quoted value has a backslash that YAML does not know.", hint, text)
+        return Fix("unescaped-quote", f"A value in {quote} quotes contains an unescaped {quote}.", hint, text)
+    hint = f"Use single quotes, where a backslash has no special meaning: {_show_fix(prefix, text)}"
+    return Fix("bad-escape", "A double-quoted value contains an invalid backslash escape.", hint, text)
 
 
 def _check_brackets(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
@@ -128,8 +128,8 @@ def _check_brackets(prefix: str, value: str, below: Sequence[str]) -> Fix | None
     if _CLOSED_LIST.match(text):
         hint = f"Quote the whole value: {_show_fix(prefix, text)}"
         return Fix("text-after-list", "Text follows a list on the same line.", hint, text)
-    hint = f"Quote the value if it is text, {_show_fix(prefix, text)}, or mend the brackets."
-    return Fix("broken-flow", "Brackets or braces do not form a list or a mapping.", hint, text)
+    hint = f"Quote the value if it is text, {_show_fix(prefix, text)}, or fix the brackets."
+    return Fix("broken-flow", "The brackets or braces are not a valid list or mapping.", hint, text)
 
 
 def _find_missing_closers(text: str) -> str:
@@ -152,7 +152,7 @@ def _check_dash(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
     if not (value.startswith("- ") or value == "-"):
         return None
     items = [value, *(line.strip() for line in below if line.strip())]
-    hint = f"Put each item on a line of its own below `{prefix.strip()}`, starting with two spaces and a hyphen."
+    hint = f"Put each item on its own line below `{prefix.strip()}`, starting with two spaces and a hyphen."
     # Not flow style but a block below the key, so that the items may hold anything that a block list may.
     flow = "\n" + "\n".join(f"  {item}" for item in items)
     return Fix("list-on-key-line", "A list starts on the same line as its key.", hint, fold_lines(items), flow=flow)
@@ -162,20 +162,20 @@ def _check_sign(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
     if value[0] not in "*&!@`%,|>?]}#":
         return None
     text = fold_lines([value, *below])
-    message = f"An unquoted value starts with {value[0]}, which YAML reserves."
-    return Fix("leading-sign", message, f"Put the value in quotes: {_show_fix(prefix, text)}", text)
+    message = f"An unquoted value starts with {value[0]}, which is reserved in YAML."
+    return Fix("leading-sign", message, f"Quote the value: {_show_fix(prefix, text)}", text)
 
 
 def _check_colon(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
     text = fold_lines([value, *below])
     if not _COLON.search(text):
         return None
-    hint = f"Put the value in quotes: {_show_fix(prefix, text)}"
-    return Fix("unquoted-colon", "An unquoted value has a colon followed by a space in it.", hint, text)
+    hint = f"Quote the value: {_show_fix(prefix, text)}"
+    return Fix("unquoted-colon", "An unquoted value contains a colon followed by a space.", hint, text)
 
 
 def _show_fix(prefix: str, text: str) -> str:
-    """Return the line as it should be; for a long line, its start and end."""
+    """Return the corrected line; for a long line, its start and end."""
     quoted = quote_scalar(text)
     if len(quoted) > _MAX_SHOWN:
         quoted = f"{quoted[:40]} … {quoted[-20:]}"

@@ -61,7 +61,7 @@ def _search_heading(body: str) -> str:
 def first_paragraph(body: str, limit: int = 500) -> str:
     """Return the first paragraph of running text on one line, cut at a word if it is longer than `limit`.
 
-    Without running text, the first list or quotation stands in, or a heading, or the first words at all.
+    Without running text, fall back to the first list or quotation, then to a heading, then to the first words.
     """
     spare = ""
     for paragraph in _paragraphs(body):

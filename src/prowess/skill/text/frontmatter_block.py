@@ -71,7 +71,7 @@ def find_block(text: str) -> FrontmatterBlock | None:
         if not opened:
             return None
         lead = opened.start()
-        message = f"Text stands before the frontmatter, which starts in line {line_number(text, lead)}."
+        message = f"There is text before the frontmatter, which starts on line {line_number(text, lead)}."
         problems = [make_problem("text-before-frontmatter", message, _FIRST_LINE_HINT, line=1)]
     if len(opened[0].rstrip()) > 3:
         problems.append(_marker_problem(text, opened.start(), opened[0]))
@@ -81,7 +81,7 @@ def find_block(text: str) -> FrontmatterBlock | None:
     return replace(block, lead=lead, problems=(*problems, *block.problems))
 
 
-_FIRST_LINE_HINT = "Make --- the first line of the file, and move what stands before it below the frontmatter."
+_FIRST_LINE_HINT = "Make --- the first line of the file, and move everything before it below the frontmatter."
 
 
 def _problem_at(text: str, position: int, code: str, message: str, hint: str) -> Problem:
@@ -100,7 +100,7 @@ def _skip_leading(text: str) -> tuple[int, list[Problem]]:
     if position:
         problems.append(
             _problem_at(
-                text, 0, "blank-before-frontmatter", "Blank lines stand before the frontmatter.", _FIRST_LINE_HINT
+                text, 0, "blank-before-frontmatter", "There are blank lines before the frontmatter.", _FIRST_LINE_HINT
             )
         )
     commented = False
@@ -109,13 +109,13 @@ def _skip_leading(text: str) -> tuple[int, list[Problem]]:
         if closed < 0:
             break
         if not commented:
-            found = "An HTML comment stands before the frontmatter."
+            found = "There is an HTML comment before the frontmatter."
             problems.append(_problem_at(text, position, "comment-before-frontmatter", found, _FIRST_LINE_HINT))
         commented = True
         position = _skip(_SPACE, text, closed + 3)
     fence = _FENCE.match(text, position)
     if fence:
-        hint = "Remove the line with the fence, and the one that closes it."
+        hint = "Remove the opening and the closing fence."
         found = "The frontmatter is wrapped in a code fence."
         problems.append(_problem_at(text, position, "fenced-frontmatter", found, hint))
         position = _skip(_SPACE, text, fence.end())
@@ -128,7 +128,7 @@ def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
 
 
 def _find_end(text: str, start: int) -> FrontmatterBlock | None:
-    """Return the block that starts at `start`, up to the first closing line; None if `---` was a mere rule."""
+    """Return the block that starts at `start`, up to the first closing line; None if `---` was a horizontal rule."""
     end = END_MARKER.search(text, start)
     # `---# Title` closes the frontmatter if no known key follows; otherwise it is part of a value.
     glued = _GLUED.search(text, start, end.start() if end else len(text))
@@ -143,7 +143,7 @@ def _find_end(text: str, start: int) -> FrontmatterBlock | None:
 
 def _block_with_glued_end(text: str, start: int, glued: re.Match[str]) -> FrontmatterBlock:
     message = "Text follows the closing --- on the same line."
-    found = _problem_at(text, glued.start(), "text-after-marker", message, "Put a line break after the three hyphens.")
+    found = _problem_at(text, glued.start(), "text-after-marker", message, "Add a line break after the three hyphens.")
     return FrontmatterBlock(start, glued.start(), glued.end(), problems=(found,))
 
 
@@ -155,7 +155,7 @@ def unclosed_block(text: str, start: int) -> FrontmatterBlock:
     """Return the block without an end marker: the lines from `start` that can be frontmatter."""
     end = find_keys_end(text, start)
     message = "The frontmatter is never closed."
-    found = _problem_at(text, end, "frontmatter-not-closed", message, "Put a line with exactly --- after the last key.")
+    found = _problem_at(text, end, "frontmatter-not-closed", message, "Add a line with exactly --- after the last key.")
     return FrontmatterBlock(start, end, end, problems=(found,))
 
 
@@ -177,9 +177,9 @@ def shorten_block(text: str, block: FrontmatterBlock) -> FrontmatterBlock | None
 def _unopened_block(text: str, start: int, problems: list[Problem]) -> FrontmatterBlock:
     """Return the block of keys at the top of the file without a marker before them."""
     end = find_keys_end(text, start)
-    message = "The frontmatter has no line --- before it."
+    message = "The opening --- line of the frontmatter is missing."
     found = _problem_at(
-        text, start, "frontmatter-not-opened", message, "Put a line with exactly --- before the first key."
+        text, start, "frontmatter-not-opened", message, "Add a line with exactly --- before the first key."
     )
     closed = END_MARKER.match(text, end)
     body = min(closed.end() + 1, len(text)) if closed else end
@@ -216,7 +216,7 @@ def _is_key_comment(text: str, line: re.Match[str]) -> bool:
 
 
 MAX_FAULTS = 50
-"""How many faults of one file are reported."""
+"""The maximum number of faults reported for one file."""
 
 _UNREADABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _CONFLICT = re.compile(r"(?:<{7}|={7}|>{7})(?:\s|\Z)")
@@ -275,13 +275,13 @@ def clean_rows(raw: str, first_line: int, result: ReadFields) -> list[str]:
     if bad:
         line = text.count("\n", 0, bad.start()) + first_line
         message = f"The character U+{ord(bad[0]):04X} is not allowed in YAML."
-        result.problems.append(make_problem("yaml-character", message, "Remove that character.", line=line))
+        result.problems.append(make_problem("yaml-character", message, "Remove this character.", line=line))
         text = _UNREADABLE.sub("", text)
     rows = text.split("\n")
     marked = {index for index, row in enumerate(rows) if _CONFLICT.match(row)}
     if marked:
-        message = "The frontmatter has the markers of an unresolved merge in it."
-        hint = "Resolve the merge: keep one side, and remove the lines <<<<<<<, ======= and >>>>>>>."
+        message = "The frontmatter contains merge conflict markers."
+        hint = "Resolve the merge conflict: keep one side, and remove the <<<<<<<, ======= and >>>>>>> lines."
         result.problems.append(make_problem("merge-conflict", message, hint, line=min(marked) + first_line))
         # Blanked and not removed, so that the lines in later problems stay lines of the file.
         rows = ["" if index in marked else row for index, row in enumerate(rows)]
@@ -307,8 +307,8 @@ def split_entries(rows: list[str], first_line: int, result: ReadFields) -> list[
         elif current:
             current.rows.append(row)
         elif row.strip() and not row.startswith("#"):
-            hint = "Put `key: ` before it, or move it below the closing ---."
-            message = "A line in the frontmatter belongs to no key."
+            hint = "Add `key: ` before it, or move it below the closing ---."
+            message = "A line in the frontmatter does not belong to any key."
             report_once(result, make_problem("line-without-key", message, hint, line=line))
     return list(entries.values())
 
@@ -322,7 +322,7 @@ def report_once(result: ReadFields, found: Problem) -> None:
 def report_repeated_key(key: str, line: int, field: str, result: ReadFields) -> None:
     """Report a key that is ignored because it exists already."""
     if len(result.problems) < MAX_FAULTS:
-        message = f"The key {key[:80]!r} appears twice; the first one counts."
+        message = f"The key {key[:80]!r} appears twice; the first one is used."
         hint = YAML_HINTS["yaml-duplicate-key"]
         result.problems.append(make_problem("yaml-duplicate-key", message, hint, line=line, field=field))
 

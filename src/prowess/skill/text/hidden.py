@@ -1,11 +1,11 @@
-"""Find text that a model reads and a person does not see.
+"""Find text that a model reads but a person does not see.
 
-Unicode has some 4,000 characters without a shape (its property Default_Ignorable_Code_Point), and others that look like
-nothing in most fonts. Scripts and emoji need a few of them in certain places, where they are accepted. Anywhere else they can
-carry a message past a reviewer, so each one is found.
+Unicode has some 4,000 invisible characters (its property Default_Ignorable_Code_Point), and others that are blank in most
+fonts. Scripts and emoji need a few of them in certain places, where they are accepted. Anywhere else they can carry a
+message past a reviewer, so each one is found.
 
 Two things are not found: the choice among visible spaces, and one bit at a place where a script may or may not have a joiner
-or a space without width (Persian, Thai). Both need a long visible text to carry a short hidden one.
+or a zero-width space (Persian, Thai). Both need a long visible text to carry a short hidden one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _ordinary_ranges() -> str:
 
 
 _SUSPECT = re.compile(f"[^{_ordinary_ranges()}]")
-"""Defined by what it is not: ordinary characters are dismissed in one step, and most text has nothing else."""
+"""Defined by exclusion: ordinary characters are dismissed in one step, and most text has nothing else."""
 _CONTROLS = re.compile(f"[{_CONTROL}]")
 _PLAIN = bytes(code for code in range(128) if not _SUSPECT.match(chr(code)))
 
@@ -102,7 +102,7 @@ _MAX_SHOWN = 80
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _KEYCAPS = frozenset("0123456789#*")
 _EMOJI_TAIL = frozenset("\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
-"""What may stand between an emoji and the joiner after it: the emoji selector or a skin tone."""
+"""Characters allowed between an emoji and the joiner after it: the emoji selector or a skin tone."""
 _MAX_EMOJI_JOINERS = 3
 """The joiners of the longest sequences: a family of four, or a kiss."""
 _JOINS = {first: frozenset(seconds) for firsts, seconds in EMOJI_JOINS for first in firsts}
@@ -169,7 +169,7 @@ def show_controls(text: str) -> str:
 
 
 def replace_hidden(text: str, write: Callable[[str], str]) -> str:
-    """Return the text with each hidden character replaced by what `write` returns for it."""
+    """Return the text with each hidden character replaced by the result of `write`."""
     parts: list[str] = []
     start = 0
     for position in _hidden_positions(text):
@@ -310,7 +310,7 @@ def _direction_mark_accepted(text: str, position: int) -> bool:
 
 
 def _starts_right_to_left(side: str) -> bool:
-    """Return True if a right-to-left letter stands in these few characters before anything that may be hidden."""
+    """Return True if a right-to-left letter is among these few characters, before anything that may be hidden."""
     suspect = _SUSPECT.search(side)
     return any(
         unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in side[: suspect.start() if suspect else None]

@@ -1,6 +1,6 @@
 """Find words that look like other words: letters of two scripts in one word, and words of letters that all look Latin.
 
-`pg-triаge` with a Cyrillic `а` is another name than `pg-triage`, and nobody can see it.
+`pg-triаge` with a Cyrillic `а` is a different name from `pg-triage`, but looks the same.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HA
 
 
 def find_mixed_words(text: str) -> list[str]:
-    """Return the words that mix letters of scripts which nobody writes in one word, such as Latin and Cyrillic."""
+    """Return the words that mix letters of scripts that are never written in one word, such as Latin and Cyrillic."""
     return [] if text.isascii() else [word for word in _WORD.findall(text) if _mixes_scripts(word)]
 
 
@@ -60,7 +60,7 @@ def _mixes_scripts(word: str) -> bool:
 
 
 def _script_of(char: str) -> str:
-    """Return the script of a letter by the first word of its name; '' for one that all scripts share."""
+    """Return the script of a letter by the first word of its name; '' for a letter shared by all scripts."""
     first = unicodedata.name(char, "").partition(" ")[0]
     # Latin is part of everyday East Asian writing, so within one word the two count as one.
     if first in _EAST_ASIAN:

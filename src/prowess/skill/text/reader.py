@@ -32,7 +32,7 @@ _SAVE_HINT = "Save the file as UTF-8 without a byte order mark."
 
 
 def decode_text(data: bytes | str) -> tuple[str, list[Problem]]:
-    """Return the text of a file without byte order mark, and what was odd about its bytes. Lone surrogates are replaced."""
+    """Return the text of a file without byte order mark, and the problems with its bytes. Lone surrogates are replaced."""
     problems: list[Problem] = []
     if isinstance(data, str):
         text = _replace_surrogates(data, problems)
@@ -50,7 +50,7 @@ def decode_text(data: bytes | str) -> tuple[str, list[Problem]]:
         line = text.count("\n", 0, text.index("\r")) + 1
         problems.append(
             make_problem(
-                "crlf", "Lines end in carriage returns (Windows style).", "Save it with LF line ends.", line=line
+                "crlf", "The file has Windows line endings (CRLF).", "Save it with LF line endings.", line=line
             )
         )
     return text, problems
@@ -61,7 +61,7 @@ def _replace_surrogates(text: str, problems: list[Problem]) -> str:
         text.encode()
     except UnicodeEncodeError as fault:
         line = text.count("\n", 0, fault.start) + 1
-        message = "The text has half a character (a lone surrogate) in it, which was replaced."
+        message = "The text contains an unpaired surrogate, which was replaced."
         problems.append(make_problem("not-utf8", message, "Save the file as UTF-8.", line=line))
         # By way of UTF-16, where two halves that belong together become one character again; only lone ones are
         # replaced.
@@ -75,7 +75,7 @@ def _decode_other(data: bytes, position: int, problems: list[Problem]) -> str:
         if data.startswith(mark):
             return _decode_wide(data, encoding, problems)
     line = data.count(b"\n", 0, position) + 1
-    message = f"The file is not UTF-8: byte 0x{data[position]:02X} in line {line}; it was read as Windows-1252."
+    message = f"The file is not UTF-8 (byte 0x{data[position]:02X} on line {line}); it was read as Windows-1252."
     problems.append(make_problem("not-utf8", message, "Save the file as UTF-8.", line=line))
     try:
         # Windows-1252 leaves five bytes undefined. Latin-1 accepts every byte, so that reading never fails.
@@ -94,7 +94,7 @@ def _check_nul(text: str, data: bytes | str, problems: list[Problem]) -> str:
     if even * 2 > len(start) // 2 and not odd:
         return _decode_wide(data, "utf-16-be", problems)
     line = text.count("\n", 0, text.index("\x00")) + 1
-    problems.append(make_problem("nul-character", "The file has NUL characters in it.", "Remove them.", line=line))
+    problems.append(make_problem("nul-character", "The file contains NUL characters.", "Remove them.", line=line))
     return text
 
 
@@ -154,7 +154,7 @@ def _read_irregular(text: str, problems: list[Problem], limits: Limits) -> Docum
 def _read_refused(
     plain: str, text: str, block: FrontmatterBlock, refused: YamlRefused, limits: Limits
 ) -> tuple[FrontmatterBlock, ReadFields | None]:
-    """Return the fields of a block that YAML refuses, or of a shorter block if the closing marker was really a rule in the body."""
+    """Return the fields of a block that is not valid YAML, or of a shorter block if the closing marker was really a rule in the body."""
     line = line_number(plain, block.start)
     # About one file in five has `---` as a rule in its body. If the real closing marker is missing, that rule was taken
     # for it.
@@ -198,7 +198,7 @@ def _find_marker_spaces(text: str, block: FrontmatterBlock) -> list[Problem]:
     plain = normalize_line_ends(text)
     lines = [(opening, line_number(plain, block.start) - 1), (closing, line_number(plain, block.end))]
     found = [line for marker, line in lines if marker.rstrip() == "---" != marker]
-    message = "Spaces follow the marker ---."
+    message = "There are spaces after the --- marker."
     return (
         [make_problem("marker-form", message, "Remove the spaces at the end of the line.", line=found[0])]
         if found
@@ -207,7 +207,7 @@ def _find_marker_spaces(text: str, block: FrontmatterBlock) -> list[Problem]:
 
 
 def _load_fields(raw: str, line: int, limits: Limits) -> ReadFields | YamlRefused:
-    """Return the fields as plain YAML gives them, or the reason why it does not."""
+    """Return the fields as plain YAML gives them, or the error."""
     try:
         loaded = load(raw, limits=limits, first_line=line)
     except YamlRefused as refused:
@@ -225,7 +225,7 @@ def _repair_fields(raw: str, line: int, refused: YamlRefused, limits: Limits) ->
     if refused.code == "frontmatter-too-large":
         # Cut at the limit and without YAML: the cost stays bounded however large the block is.
         read = scan_entries(raw.encode()[: limits.frontmatter_bytes].decode("utf-8", "ignore"), line)
-        hint = "Move what is long into the body or into files of the skill."
+        hint = "Move long content into the body or into separate files."
         read.problems.append(make_problem(refused.code, refused.message, hint, line=line))
         return read
     read = repair_fields(raw, line, refused, limits)
@@ -237,22 +237,22 @@ def _without_frontmatter(text: str, problems: list[Problem]) -> Document:
 
 
 def _missing_problem() -> Problem:
-    hint = "Start the file with a line ---, then `name:` and `description:`, then another line ---."
+    hint = "Start the file with a --- line, then `name:` and `description:`, then another --- line."
     return make_problem("no-frontmatter", "The file has no frontmatter.", hint, line=1)
 
 
 def _keyless_problem() -> Problem:
-    message = "What stands between the --- lines has no keys."
-    hint = "Write `name:` and `description:` between them, or remove the first --- line."
+    message = "The text between the --- lines has no keys."
+    hint = "Add `name:` and `description:` between them, or remove the first --- line."
     return make_problem("frontmatter-not-a-mapping", message, hint, line=1)
 
 
 def _empty_problem(line: int) -> Problem:
-    hint = "Write `name:` and `description:` between the --- lines."
-    return make_problem("empty-frontmatter", "The frontmatter has nothing in it.", hint, line=line)
+    hint = "Add `name:` and `description:` between the --- lines."
+    return make_problem("empty-frontmatter", "The frontmatter is empty.", hint, line=line)
 
 
 def _second_block_problem(text: str, found: re.Match[str]) -> Problem:
-    message = "The body starts with another frontmatter block, which is taken as text."
+    message = "The body starts with another frontmatter block, which is read as text."
     line = line_number(text, found.end()) - 1
-    return make_problem("second-frontmatter", message, "Merge the two blocks into the first.", line=line)
+    return make_problem("second-frontmatter", message, "Merge the two blocks into the first one.", line=line)

@@ -1,6 +1,6 @@
 """Read frontmatter that is not valid YAML: key by key, fixing what can be fixed, and reporting what was wrong.
 
-Each top-level key is read on its own, so that one broken value never costs another. A value that YAML refuses is
+Each top-level key is read on its own, so that one broken value does not affect another. An invalid value is
 diagnosed and fixed; a value that cannot be fixed is kept as text.
 """
 
@@ -37,7 +37,7 @@ _MAX_FIXES = 8
 
 
 def repair_fields(raw: str, first_line: int, refused: YamlRefused, limits: Limits) -> ReadFields:
-    """Read frontmatter that `load` refused with `refused`. The fields are empty if it has no keys at all.
+    """Read frontmatter that `load` rejected with `refused`. The fields are empty if it has no keys at all.
 
     The key where YAML stopped is fixed first and the rest read at once. If that does not help, every key is read on its own.
     """
@@ -110,18 +110,18 @@ def _read_entry(entry: FrontmatterEntry, result: ReadFields, limits: Limits) -> 
 
 
 def _expand_tabs(entry: FrontmatterEntry, result: ReadFields) -> None:
-    """Replace tabs in the indentation by spaces."""
+    """Replace tabs in the indentation with spaces."""
     for index, row in enumerate(entry.rows):
         found = _TAB.match(row)
         if found:
             entry.rows[index] = found[0].replace("\t", "  ") + row[found.end() :]
-            message = "The line is set in with a tab, which YAML does not allow."
-            hint = "Use two spaces instead of each tab."
+            message = "The line is indented with a tab, which YAML does not allow."
+            hint = "Replace each tab with two spaces."
             report_once(result, make_problem("tab-indent", message, hint, line=entry.line + index, field=entry.key))
 
 
 def _fix_value(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFields, limits: Limits) -> Any:
-    """Return the value of a key that YAML refuses."""
+    """Return the value of a key that is not valid YAML."""
     # The order matters. A repeated key is valid YAML otherwise, so the value needs no fix. Rows that belong to no key,
     # or to another one, are cut off before the value itself is diagnosed, or they would end up in its text.
     if refused.code == "yaml-duplicate-key":
@@ -159,9 +159,9 @@ def _find_stray_row(entry: FrontmatterEntry) -> int:
 
 
 def _read_without_stray(entry: FrontmatterEntry, index: int, result: ReadFields, limits: Limits) -> Any:
-    """Read the key without the rows from `index` on, which belong to no key; running text absorbs them."""
-    message = "A line in the frontmatter belongs to no key."
-    hint = "Set it in by two spaces so that it belongs to the key above, or move it below the closing ---."
+    """Read the key without the rows from `index` on, which do not belong to any key; running text absorbs them."""
+    message = "A line in the frontmatter does not belong to any key."
+    hint = "Indent it by two spaces so that it belongs to the key above, or move it below the closing ---."
     result.problems.append(make_problem("line-without-key", message, hint, line=entry.line + index, field=entry.key))
     _read_entry(FrontmatterEntry(entry.key, entry.line, entry.rows[:index]), result, limits)
     value = result.fields.pop(entry.key)
@@ -201,7 +201,7 @@ def _read_misplaced_key(entry: FrontmatterEntry, index: int, result: ReadFields,
     rows = [row[min(indent, len(row) - len(row.lstrip())) :] for row in rows]
     found = KEY_LINE.match(rows[0])
     key = found[2] if found else ""
-    message = f"The key {key!r} is set in, so that it reads as part of {entry.key!r}."
+    message = f"The key {key!r} is indented, so it is read as part of {entry.key!r}."
     hint = f"Start `{key}:` in the first column."
     result.problems.append(make_problem("bad-indent", message, hint, line=entry.line + index, field=key))
     before = FrontmatterEntry(entry.key, entry.line, entry.rows[:index])
@@ -249,7 +249,7 @@ def _fix_row(rows: list[str], index: int) -> tuple[list[str], Fix, int] | None:
 
 
 def _report_fix(entry: FrontmatterEntry, remedy: Fix, refused: YamlRefused, at: int, result: ReadFields) -> None:
-    """Report a fixed fault; what the YAML filter forbids is reported under the filter's own code."""
+    """Report a fixed fault; faults that the YAML filter forbids are reported under the filter's own code."""
     if refused.code == "yaml-syntax":
         found = make_problem(remedy.code, remedy.message, remedy.hint, line=entry.line + at, field=entry.key)
     else:
@@ -269,10 +269,10 @@ def _keep_as_text(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFie
 
 
 def _skip_as_text(entry: FrontmatterEntry, result: ReadFields) -> None:
-    """Take the value as text without reading it, in a file with too many faults."""
+    """Keep the value as text without reading it, in a file with too many faults."""
     result.how = "scanned"
-    message = f"The frontmatter has over {MAX_FAULTS} faults; what follows was taken as text."
-    report_once(result, make_problem("too-many-faults", message, "Mend the faults above first.", line=entry.line))
+    message = f"The frontmatter has more than {MAX_FAULTS} errors; the rest was read as plain text."
+    report_once(result, make_problem("too-many-faults", message, "Fix the errors above first.", line=entry.line))
     if entry.key not in result.fields:
         result.fields[entry.key] = entry_text(entry)
         result.lines[entry.key] = entry.line

@@ -1,6 +1,6 @@
-"""Read YAML that strangers wrote: plain values only, bounded in size and depth, text as it was written.
+"""Read untrusted YAML: plain values only, bounded in size and depth, text as it was written.
 
-PyYAML's parser turns the text into events; a filter refuses what a skill has no need of (aliases, tags, merge keys,
+PyYAML's parser turns the text into events; a filter rejects the features that skills do not need (aliases, tags, merge keys,
 duplicate keys, deep nesting), and a loop without recursion builds the value. PyYAML's composer and constructors, which
 hostile input can crash or blow up, are never called.
 """
@@ -71,7 +71,7 @@ class ValueBuilder:
         return ValueBuilder(self.typed, self.depth, self.first_wins, self.first_line)
 
     def build(self, next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0912  the loop that every file pays for
-        """Take all events and return the value.
+        """Consume all events and return the value.
 
         `inside` is the list or mapping being filled, `mapping` says which of the two it is, `key` is the key that waits for its value,
         and `column` is where the first mapping among the values of `inside` starts.
@@ -139,14 +139,14 @@ class ValueBuilder:
         return _DROPPED
 
     def check_start(self, event: Any, as_key: bool, level: int) -> None:
-        """Refuse a list or a mapping that is tagged, used as a key, or too deep."""
+        """Raise `YamlRefused` for a list or a mapping that is tagged, used as a key, or nested too deeply."""
         if event.tag is not None or event.anchor is not None:
             raise self.forbidden(event)
         if as_key:
             message = "A key must be plain text, not a list or a mapping."
             raise YamlRefused(message, self.line_of(event), "yaml-key")
         if level >= self.depth:
-            message = f"The YAML nests deeper than {self.depth} levels."
+            message = f"The YAML is nested deeper than {self.depth} levels."
             raise YamlRefused(message, self.line_of(event), "yaml-depth")
         if event.flow_style:
             self.styles.add("flow")
@@ -158,7 +158,7 @@ class ValueBuilder:
         return event.start_mark.column if column == -1 else column
 
     def check(self, event: Any, has_content: bool) -> None:
-        """Refuse aliases and second documents; other events carry no content."""
+        """Raise `YamlRefused` for aliases and second documents; other events have no content."""
         if isinstance(event, AliasEvent):
             raise self.forbidden(event)
         if isinstance(event, DocumentStartEvent):
@@ -202,7 +202,7 @@ def _parse_plain(text: str) -> Any:
 _PURE_PARSER: Any = yaml.SafeLoader
 _PARSER: Any = getattr(getattr(yaml, "cyaml", None), "CParser", _PURE_PARSER)
 _FAULTS = (yaml.YAMLError, ValueError, OverflowError)
-"""The exceptions of the parsers; the pure one lets some of Python itself through."""
+"""The exceptions of the parsers; the pure-Python one also lets some built-in exceptions through."""
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -284,7 +284,7 @@ def _load_with(text: str, builder: ValueBuilder) -> LoadedYaml:
 
 
 def _join_surrogates(pair: re.Match[str]) -> str:
-    """Return the character of an escaped surrogate pair: JSON writes emoji so, and YAML does not know it."""
+    """Return the character of an escaped surrogate pair: JSON writes emoji this way, and YAML does not support it."""
     return pair[1] + chr(0x10000 + ((int(pair[2], 16) - 0xD800) << 10) + int(pair[3], 16) - 0xDC00)
 
 
@@ -294,7 +294,7 @@ def _check_size(text: str, cap: int) -> None:
         return
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > cap:
-        raise YamlRefused(f"The YAML has {size:,} bytes; the limit is {cap:,}.", 1, "frontmatter-too-large")
+        raise YamlRefused(f"The YAML is {size:,} bytes; the limit is {cap:,}.", 1, "frontmatter-too-large")
 
 
 def _make_refusal(text: str, fault: Exception, first_line: int) -> YamlRefused:
@@ -303,9 +303,9 @@ def _make_refusal(text: str, fault: Exception, first_line: int) -> YamlRefused:
         line = sum(1 for _ in _BREAK.finditer(text, 0, bad.start())) + first_line
         return YamlRefused(f"The character U+{ord(bad[0]):04X} is not allowed in YAML.", line, "yaml-character")
     mark: Any = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
-    words = [getattr(fault, "problem", None) or "it cannot be read", getattr(fault, "context", None)]
+    words = [getattr(fault, "problem", None) or "it cannot be parsed", getattr(fault, "context", None)]
     line = (mark.line if mark else 0) + first_line
-    return YamlRefused(f"YAML says: {' '.join(filter(None, words))}.", line, "yaml-syntax")
+    return YamlRefused(f"Invalid YAML: {' '.join(filter(None, words))}.", line, "yaml-syntax")
 
 
 def _refuse_surrogates(next_event: Callable[[], Any]) -> Callable[[], Any]:
@@ -314,7 +314,7 @@ def _refuse_surrogates(next_event: Callable[[], Any]) -> Callable[[], Any]:
     def checked() -> Any:
         event = next_event()
         if isinstance(event, ScalarEvent) and _SURROGATE.search(event.value):
-            raise ValueError("an escape stands for half a character")
+            raise ValueError("an escape stands for an unpaired surrogate")
         return event
 
     return checked

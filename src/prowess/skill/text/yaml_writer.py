@@ -11,13 +11,13 @@ import yaml
 from prowess.errors import Invalid
 
 _AMBIGUOUS = re.compile(r"[-+.]?[0-9]|[-+]?\.(?:inf|nan)|[yn]\Z|[yn](?:es|o)?\Z|o(?:n|ff)\Z|=\Z", re.IGNORECASE)
-"""Text that one YAML reader or another takes for a number, a date or a flag."""
+"""Text that some YAML reader takes for a number, a date or a flag."""
 
 _BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\xa0\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\Z")
-"""Text that a literal block can hold: it starts visibly and needs no escapes."""
+"""Text that a literal block can hold: it starts with a visible character and needs no escapes."""
 
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
-"""Characters that only a double-quoted text keeps."""
+"""Characters that only a double-quoted string keeps."""
 
 _STR = "tag:yaml.org,2002:str"
 _DASH = re.compile(r"-(?=--)")
@@ -25,7 +25,7 @@ _MAX_DEPTH = 100
 
 
 def format_float(number: float) -> str:
-    """Return the one way in which a number is written: Python's shortest, with the point that YAML 1.1 requires."""
+    """Return the canonical form of a number: Python's shortest, with the point that YAML 1.1 requires."""
     text = repr(number)
     return text if "." in text else text.replace("e", ".0e")
 
@@ -93,17 +93,17 @@ def _dump_with(value: Any, dumper: type[_Dumper]) -> str:
 
 
 def _check(value: Any) -> None:
-    """Refuse values that the dumper cannot write. A work list replaces recursion, so that deep values cannot crash it."""
+    """Raise `Invalid` for values that the dumper cannot write. A work list replaces recursion, so that deep values cannot crash it."""
     pending: list[tuple[Any, int]] = [(value, 0)]
     while pending:
         item, depth = pending.pop()
         if depth > _MAX_DEPTH:
-            raise Invalid(f"The value nests deeper than {_MAX_DEPTH} levels.", hint="Flatten it.")
+            raise Invalid(f"The value is nested deeper than {_MAX_DEPTH} levels.", hint="Flatten it.")
         if isinstance(item, dict):
             mapping = cast("dict[Any, Any]", item)
             pending += [(part, depth + 1) for pair in mapping.items() for part in pair]
             if not all(isinstance(key, str) for key in mapping):
-                raise Invalid("A mapping has a key that is not text.", hint="Use text for every key.")
+                raise Invalid("A mapping has a key that is not a string.", hint="Use strings for all keys.")
         elif isinstance(item, (list, tuple)):
             pending += [(part, depth + 1) for part in cast("list[Any]", item)]
         else:
@@ -116,10 +116,12 @@ def _check_scalar(item: Any) -> None:
             item.encode()
         except UnicodeEncodeError as fault:
             raise Invalid(
-                f"The text {item[:40]!r} has half a character (a lone surrogate) in it.",
+                f"The text {item[:40]!r} contains an unpaired surrogate.",
                 hint=f"Remove the character at position {fault.start + 1}.",
             ) from None
     elif isinstance(item, float) and not math.isfinite(item):
         raise Invalid(f"The number {item} cannot be written.", hint="Use a finite number.")
     elif item is not None and not isinstance(item, (bool, int, float)):
-        raise Invalid(f"A value of type {type(item).__name__} cannot be written.", hint="Use what JSON can hold.")
+        raise Invalid(
+            f"A value of type {type(item).__name__} cannot be written.", hint="Use only values that JSON supports."
+        )
