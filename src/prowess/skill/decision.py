@@ -191,7 +191,7 @@ def _objections_to_template(hints: Sequence[Hint]) -> tuple[str, ...]:
     first = hints[0] if hints else None
     if first is None or first.question.way != "handler" or any(hint.question.way != "handler" for hint in hints):
         return ()
-    return ((f"{first.question.asks} The description says {_quote_words(first.words)}. {first.question.why}"),)
+    return (f"{first.question.asks} The description says {_quote_words(first.words)}. {first.question.why}",)
 
 
 def _objections_to_handler(handlers: Sequence[Artifact], hints: Sequence[Hint]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from prowess.skill.limits import MIB, Limits
 EVAL_CODES = {
     "eval-unreadable": "An eval file cannot be read; its queries are skipped.",
     "eval-shape": "An eval file has no queries in a supported format.",
-    "eval-case": ("A query in an eval file is skipped, because it is not a string or has no expected result."),
+    "eval-case": "A query in an eval file is skipped, because it is not a string or has no expected result.",
     "eval-contradiction": "The same query is expected both to trigger the skill and not to; it is skipped.",
     "eval-too-many": "There are more queries than the limit; the rest are skipped.",
 }

@@ -163,7 +163,7 @@ def test_a_valid_skill_that_writes_an_ssh_key_is_not_called_in_order(prowess, wo
     (folder / "SKILL.md").write_text(KEY_WRITER)
     ran = prowess("validate", "skills", "--quiet")
     assert ran.code == 3
-    assert "danger: SKILL.md:6: Writes to the SSH keys that may log in. [persistence]" in ran.out
+    assert "danger: SKILL.md:6: Writes to the SSH keys that are allowed to log in. [persistence]" in ran.out
     assert "all are in order" not in ran.out
     [line] = prowess("validate", "skills", "--json").lines
     assert line["ok"] is True

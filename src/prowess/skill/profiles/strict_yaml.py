@@ -27,7 +27,7 @@ _HINTS = {
     "strict-mapping": "Write one field per line, as `key: value`.",
     "strict-encoding": "Save the file as UTF-8.",
     "strict-size": "Move long content into the body or into separate files.",
-    "strict-frontmatter": ("Start the file with a --- line, then name and description, then another --- line."),
+    "strict-frontmatter": "Start the file with a --- line, then name and description, then another --- line.",
 }
 
 

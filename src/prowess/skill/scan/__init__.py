@@ -1,9 +1,10 @@
-"""A static look at a skill: what its files seem to do, with line and excerpt. Advice for a person; nothing runs, nothing raises.
+"""Static scan of a skill: what its files appear to do, with line and excerpt. Advice for a person; nothing runs, nothing raises.
 
     findings = scan_package(package)
 
-Every file is read by a parser of its language: Python's `ast`, tree-sitter's grammars for shell and TypeScript, markdown by blocks and sentences,
-configuration by its commands. Data is followed from where it comes from (a key file, a download) to where it goes (a request, `exec`).
+Every file is read by a parser of its language: Python's `ast`, tree-sitter's grammars for shell and TypeScript, markdown by
+blocks and sentences, configuration by its commands. Data is followed from its source (a key file, a download) to its
+destination (a request, `exec`).
 """
 
 from prowess.skill.scan.finding import KINDS, SEVERITIES, Finding, FindingKind, Severity, count_dangers

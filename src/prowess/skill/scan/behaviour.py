@@ -1,4 +1,4 @@
-"""Judge what code does, the same for every language: read, write, fetch, send, execute.
+"""Judge what code does, in the same way for every language: read, write, fetch, send, execute.
 
 The analysers of the languages call these methods with values. Findings follow from where data comes from and where it goes,
 so that one rule (a credential reaches a request, a download reaches `exec`) covers every way to write it.
@@ -33,7 +33,7 @@ from prowess.skill.scan.values import NOTHING, UNKNOWN, Label, Value, join_label
 
 Language = Literal["shell", "python", "javascript", "powershell", "text"]
 MAX_DEPTH = 4
-"""How deep code inside code is followed."""
+"""How deeply code inside code is followed."""
 
 _GRAVE_PAYLOADS = frozenset(
     {
@@ -47,7 +47,7 @@ _GRAVE_PAYLOADS = frozenset(
         "override",
     }
 )
-"""Findings in a line for a shell profile or a job that make it grave: such a line would run again and again, unseen."""
+"""Findings that make a line for a shell profile or a job dangerous: such a line would run repeatedly and unnoticed."""
 _SSH_KEY = re.compile(r"(ssh-(rsa|ed25519|dss)|ecdsa-sha2-\w+|sk-ssh-ed25519@\S+) AAAA[A-Za-z0-9+/]{12,}")
 _UNSAFE_SETTINGS = re.compile(
     r"bypassPermissions|dangerously|skipPermissions|\"?Bash\(\*\)|autoApprove|auto_approve|alwaysAllow|yolo|approval_policy\s*=\s*\"never\"|danger-full-access|enableAllProjectMcpServers",
@@ -61,7 +61,7 @@ _SHELL_BINARY = re.compile(r"(^|/)(ba|z|da|k|a|fi)?sh$|(^|/)(cmd|powershell|pwsh
 
 @dataclass(slots=True)
 class Behaviour:
-    """What one file does. `files` remembers what the code wrote to which path."""
+    """The behaviour of one file. `files` records what the code wrote to each path."""
 
     report: Report
     files: dict[str, Value] = field(default_factory=dict[str, Value])
@@ -74,7 +74,7 @@ class Behaviour:
     # Sources
 
     def read(self, path: Value, line: int | None, *, quiet: bool = False) -> Value:
-        """Return the content of a file as a value, labelled by what the file holds."""
+        """Return the content of a file as a value, labelled by the type of the file."""
         labels = set(path.labels - {label for label in path.labels if label.kind == "network"})
         for text in path.texts:
             key = normalize_path(text)
@@ -115,12 +115,12 @@ class Behaviour:
         return Value(name="environment", labels=frozenset({Label("environment", "the whole environment")}))
 
     def secret_store(self, what: str, line: int | None) -> Value:
-        """Return what a password store or a login command gives."""
+        """Return the output of a password store or a login command."""
         self.report.add("warning", "credentials", line, f"Reads {what}.")
         return Value(labels=frozenset({Label("credential", what)}))
 
     def fetch(self, url: Value, line: int | None) -> Value:
-        """Return what a download gives, labelled with its address."""
+        """Return the result of a download, labelled with its address."""
         labels: set[Label] = set()
         for text in url.texts:
             host = read_host(text)
@@ -149,7 +149,7 @@ class Behaviour:
         if stolen and not header:
             self.report.add(
                 "danger", "exfiltration", line, f"Sends {stolen.detail} to {shown}.",
-                hint="Do not use the skill unless you know why that host needs this.",
+                hint="Do not use this skill unless you know why that host needs this data.",
             )  # fmt: skip
             return
         private = data.has("private")
@@ -159,11 +159,11 @@ class Behaviour:
             if label.kind == "secret" and host and is_foreign_secret(label.detail, host):
                 severity: Severity = "warning" if header else "danger"
                 self.report.add(
-                    severity, "exfiltration", line, f"Sends {label.detail} to {shown}, which does not issue it."
+                    severity, "exfiltration", line, f"Sends {label.detail} to {shown}, which did not issue it."
                 )
 
     def write(self, path: Value, data: Value, line: int | None, *, append: bool = False) -> None:
-        """Judge a write: the place, and what is put there."""
+        """Judge a write: the place, and the data."""
         for text in path.texts:
             self.files[normalize_path(text)] = data
             place = find_place(text)
@@ -191,7 +191,8 @@ class Behaviour:
             severity,
             kind,
             line,
-            f"Changes {place.label}" + (" so that unasked or foreign commands run." if unsafe else "."),
+            f"Changes {place.label}"
+            + (" to run commands that were not approved or come from elsewhere." if unsafe else "."),
         )
 
     def _judge_startup_write(self, place: Place, data: Value, line: int | None) -> None:
@@ -201,7 +202,7 @@ class Behaviour:
             grave = self._is_grave_payload(data, line)
         severity: Severity = "danger" if grave else "warning"
         self.report.add(
-            severity, "persistence", line, f"Writes to {place.label}.", hint="What is written there runs or counts again later, outside this skill."
+            severity, "persistence", line, f"Writes to {place.label}.", hint="Whatever is written there takes effect later, outside this skill."
         )  # fmt: skip
 
     def persist(self, what: str, data: Value, line: int | None) -> None:
@@ -222,7 +223,7 @@ class Behaviour:
         return False
 
     def _preview(self, text: str, line: int | None) -> list[Finding]:
-        """Return what scanning a payload would find, without reporting it."""
+        """Return the findings of scanning a payload, without reporting them."""
         if self.report.depth >= MAX_DEPTH or len(text) < 8:
             return []
         from prowess.skill.scan.languages import scan_code
@@ -247,7 +248,7 @@ class Behaviour:
             self._judge_download(code, line, language)
         if code.has("decoded") and not embedded:
             self.report.add(
-                "danger", "encoded-execute", line, "Runs code that is stored in encoded form.", hint="Decode it and read it first."
+                "danger", "encoded-execute", line, "Runs code that is stored in encoded form.", hint="Decode the code and read it before you run it."
             )  # fmt: skip
         if code.is_known or embedded:
             self.run_text(code, language, line)
@@ -275,7 +276,7 @@ class Behaviour:
             if address.lower().startswith("http://") and kind != "local":
                 severity = "danger"
         shown = f"Runs code that it downloads from {words}." if words else "Runs code that it downloads."
-        hint = "Download it, read it, and run the copy that you have read."
+        hint = "Download the code, read it, and run the copy that you have read."
         self.report.add(
             "danger" if severity == "danger" else "warning" if severity == "warning" else "info",
             "download-execute",
@@ -285,17 +286,17 @@ class Behaviour:
         )
 
     def run_program(self, name: str, line: int | None) -> None:
-        """Note that a program is started."""
+        """Record that a program is started."""
         shown = name.replace(UNKNOWN, "…").strip()[:60]
         if shown and shown != "…":
             self.report.add("info", "shell", line, f"Runs {shown}.")
 
     def remote_shell(self, line: int | None) -> None:
         """Report a shell whose input and output are a network connection."""
-        self.report.add("danger", "remote-control", line, "Gives a shell on this machine to another host.")
+        self.report.add("danger", "remote-control", line, "Gives another host a shell on this machine.")
 
     def delete(self, path: Value, line: int | None, *, recursive: bool) -> None:
-        """Judge what is deleted."""
+        """Judge a deletion."""
         for text in path.texts:
             place = find_place(text)
             if recursive and text != UNKNOWN and is_home_or_root(text):
@@ -307,7 +308,7 @@ class Behaviour:
 
 
 def _is_embedded(code: Value, language: Language) -> bool:
-    """Return True if only parts of the code are not known, and they are values in it: arguments of a command, or quoted text."""
+    """Return True if the only unknown parts of the code are values in it: arguments of a command, or quoted text."""
     known = code.text.replace(UNKNOWN, "").strip()
     if code.is_known or len(known) < 8:
         return False
@@ -339,8 +340,8 @@ def list_hosts(text: str) -> list[str]:
 
 _HOST_WORDS = {
     "address": "a bare network address",
-    "drop": "a place where anybody can collect data",
-    "snippet": "a place where anybody can post text",
-    "shortener": "an address that hides another one",
-    "tunnel": "a tunnel to somebody's own machine",
+    "drop": "a service where anyone can collect data",
+    "snippet": "a service where anyone can post text",
+    "shortener": "a short link that hides its target",
+    "tunnel": "a tunnel to a private machine",
 }

@@ -1,4 +1,4 @@
-"""Decode what code hides in another spelling: base64, hexadecimal digits, escapes, compressed bytes. Bounded, never raises."""
+"""Decode text that code hides in another encoding: base64, hexadecimal digits, escapes, compressed bytes. Bounded, never raises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_DECODED = 256 * 1024
 
 
 def decode_base64(text: str) -> str | None:
-    """Return what a base64 text holds, or None if it is not base64 of text."""
+    """Return the content of base64 text, or None if it is not base64 of text."""
     compact = "".join(text.split())
     try:
         raw = base64.b64decode(
@@ -63,7 +63,7 @@ def escape_labels(text: str) -> frozenset[Label]:
 
 
 def inflate(text: str) -> str | None:
-    """Return what compressed bytes hold, or None."""
+    """Return the content of compressed bytes, or None."""
     raw = text.encode("latin-1", "replace")
     try:
         for wbits in (15, -15, 31):
@@ -78,7 +78,7 @@ def inflate(text: str) -> str | None:
 
 
 def decode_base64_bytes(text: str) -> str | None:
-    """Return what a base64 text holds, as text or byte by byte."""
+    """Return the content of base64 text, as text or byte by byte."""
     decoded = decode_base64(text)
     if decoded is not None:
         return decoded

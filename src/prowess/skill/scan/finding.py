@@ -1,4 +1,4 @@
-"""Findings of a static look at a skill: what it seems to do, where, and how grave that is."""
+"""Findings of a static scan: what a skill appears to do, where, and how severe that is."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ FindingKind = Literal[
 ]  # fmt: skip
 
 KINDS: dict[FindingKind, str] = {
-    "agent-settings": "Changes settings, hooks, servers or standing instructions of an AI agent.",
+    "agent-settings": "Changes the settings, hooks, servers or standing instructions of an AI agent.",
     "credentials": "Reads keys, tokens, password stores, browser data or the whole environment.",
     "deception": "Tells the agent to hide something from the user or to lie, or removes traces.",
     "destruction": "Deletes or overwrites far more than its own files.",
     "download-execute": "Runs code that it downloads.",
     "encoded-execute": "Runs code that is stored in encoded form.",
     "exfiltration": "Sends credentials, private files or the conversation to a host.",
-    "hidden-text": "Has text that a model reads and a person does not see.",
+    "hidden-text": "Contains text that a model reads but a person does not see.",
     "host": "Contacts a host.",
     "install": "Installs packages.",
-    "not-scanned": "Could not be scanned, or not completely.",
+    "not-scanned": "Could not be scanned completely.",
     "obfuscation": "Is written so that a reader cannot tell what it does.",
     "outside-file": "Reads or writes files outside the skill and the workspace.",
     "override": "Tells the agent to ignore its rules, the user or the operator.",
-    "paste-command": "Has the user run something from an unknown place as a prerequisite.",
+    "paste-command": "Asks the user to run something from an unknown source as a prerequisite.",
     "persistence": "Changes shell profiles, SSH access, scheduled jobs, services or git hooks.",
-    "remote-control": "Lets another machine give commands to this one or to the agent.",
+    "remote-control": "Lets another machine control this one or the agent.",
     "shell": "Runs shell commands or other programs.",
-    "unsafe-mode": "Switches off confirmations, sandboxes or protection.",
+    "unsafe-mode": "Disables confirmations, sandboxes or protection.",
 }
 """Every kind of finding, with its meaning in one line."""
 
 SEVERITIES: tuple[Severity, ...] = ("danger", "warning", "info")
-"""From gravest to least."""
+"""From most to least severe."""
 
 MAX_FINDINGS = 200
 MAX_EXCERPT = 160
 _MAX_PER_KIND = 12
-"""Findings of one kind and severity in one file; a reader has the idea by then."""
+"""The maximum number of findings of one kind and severity in one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Finding:
     hint: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the finding as every interface shows it."""
+        """Return the finding as JSON, as every interface shows it."""
         return {
             "severity": self.severity,
             "kind": self.kind,
@@ -77,7 +77,7 @@ class ScanLimitError(Exception):
 
 @dataclass(slots=True)
 class Budget:
-    """The work that one scan may do, counted in syntax nodes, sentences and the like, so that hostile input cannot hold it."""
+    """The work that one scan may do, counted in syntax nodes, sentences and the like, so that hostile input cannot stall it."""
 
     steps: int
 
@@ -90,7 +90,7 @@ class Budget:
 
 @dataclass(slots=True)
 class Report:
-    """Collect the findings about one file. `cap` lowers graver findings, for text that only documents an attack."""
+    """Collect the findings about one file. `cap` lowers the severity, for text that only documents an attack."""
 
     path: str
     text: str
@@ -161,11 +161,11 @@ def shorten(text: str) -> str:
 
 
 def sort_findings(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Return the findings gravest first, then by file and line, at most `MAX_FINDINGS`."""
+    """Return the findings, most severe first, then by file and line, at most `MAX_FINDINGS`."""
     ordered = sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), one.path, one.line or 0, one.kind))
     return tuple(ordered[:MAX_FINDINGS])
 
 
 def count_dangers(findings: tuple[Finding, ...]) -> int:
-    """Return how many findings are of the gravest severity."""
+    """Return how many findings have the highest severity."""
     return sum(one.severity == "danger" for one in findings)

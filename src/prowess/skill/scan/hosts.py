@@ -1,4 +1,4 @@
-"""Hosts: which ones a text names, and what kind they are."""
+"""Find the hosts in a text, and classify them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ _TABLE: tuple[tuple[HostKind, tuple[str, ...]], ...] = (
     ("installer", _INSTALLERS),
 )
 UNTRUSTED: tuple[HostKind, ...] = ("address", "drop", "snippet", "shortener", "tunnel")
-"""Kinds behind which anybody can be."""
+"""Kinds of hosts that anyone may be behind."""
 
 # The owner of a well-known variable, to tell a key that goes to its own service from one that goes elsewhere.
 _OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -150,7 +150,7 @@ def is_token_name(variable: str) -> bool:
 
 
 def is_foreign_secret(variable: str, host: str) -> bool:
-    """Return True if a well-known secret is sent to a host that has no business with it."""
+    """Return True if a well-known secret is sent to a host that does not need it."""
     for pattern, owners in _COMPILED_OWNERS:
         if pattern.search(variable):
             return not any(owner in host for owner in owners)

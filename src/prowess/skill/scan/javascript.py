@@ -70,7 +70,7 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
             "warning",
             "not-scanned",
             None,
-            f"The code has over {MAX_CHARS:,} characters, so only its start was scanned.",
+            f"The code has more than {MAX_CHARS:,} characters; only the start was scanned.",
         )
     _judge_shape(behaviour.report, text)
     root = parse(text[:MAX_CHARS], load_language())
@@ -85,12 +85,12 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
 
 
 def _judge_shape(report: Report, text: str) -> None:
-    """Report code that was made unreadable by a tool."""
+    """Report obfuscated code."""
     names = len(re.findall(r"\b_0x[0-9a-f]{3,}\b", text[:MAX_CHARS]))
     escapes = len(re.findall(r"\\x[0-9a-fA-F]{2}", text[:MAX_CHARS]))
     if names > 20 or escapes > 200:
         report.add(
-            "warning", "obfuscation", 1, "The code was made unreadable by a tool.", hint="Ask for the original source."
+            "warning", "obfuscation", 1, "The code is obfuscated or minified.", hint="Ask for the original source."
         )
 
 

@@ -52,7 +52,7 @@ def module_name(name: str) -> str:
 
 
 def call_function(call: Call) -> Value:
-    """Follow a call; return what it gives."""
+    """Follow a call; return its result."""
     for pattern, handler in _FUNCTIONS:
         if pattern.fullmatch(call.name):
             return handler(call)

@@ -23,7 +23,7 @@ _KNOWN = frozenset(
 
 
 class Names:
-    """What each name holds. One scope for the whole file: names rarely clash, and labels only grow."""
+    """The value of each name. One scope for the whole file: names rarely clash, and labels only grow."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour: Behaviour = behaviour
@@ -34,7 +34,7 @@ class Names:
         self.current: list[str] = []
 
     def look_up(self, name: str) -> Value:
-        """Return what a name holds."""
+        """Return the value of a name."""
         if name in self.names:
             return self.names[name]
         if name in self.functions:

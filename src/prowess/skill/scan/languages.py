@@ -36,7 +36,7 @@ _PROGRAMS: tuple[tuple[str, Language], ...] = (
 
 
 def scan_code(behaviour: Behaviour, text: str, language: Language, *, taint: frozenset[Label] = NO_LABELS) -> None:
-    """Scan code. `taint` is what the unknown parts of the text may hold."""
+    """Scan code. `taint` holds the labels of the unknown parts of the text."""
     module = _MODULES.get(language)
     if module is not None:
         # Imported with the first code of a language: most skills are text, and a grammar takes a moment to load.

@@ -1,4 +1,4 @@
-"""Look at a markdown file: its code blocks and inline commands as code, its paragraphs as prose, its comments as hidden text."""
+"""Scan a markdown file: its code blocks and inline commands as code, its paragraphs as prose, its comments as hidden text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OFFENSIVE = re.compile(
     r"\b(?:pen(?:etration)?[- ]?test\w*|privilege escalation|exploit\w*|red[- ]team\w*|ctf|xss|ethical hacking|hacktricks|reverse shells?|malware|offensive security|渗透)",
     re.IGNORECASE,
 )
-"""A document that is openly about attacks: its code blocks are examples. Its sentences are judged as everywhere."""
+"""A document that is openly about attacks: its code blocks are examples. Its sentences are judged as usual."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class _State:
 
     @property
     def documents_attacks(self) -> bool:
-        """True below a heading, or after a sentence, about attacks or what not to do."""
+        """True below a heading, or after a sentence, about attacks or about what not to do."""
         return any(describes_attacks(title) for _, title in self.headings[-3:]) or describes_attacks(self.intro[-200:])
 
     def enter(self, level: int, title: str) -> None:
@@ -62,7 +62,7 @@ def scan_markdown(report: Report, text: str) -> None:
     lines = visible.split("\n")
     if len(lines) > MAX_LINES:
         report.add(
-            "warning", "not-scanned", None, f"The file has over {MAX_LINES:,} lines, so only its start was scanned."
+            "warning", "not-scanned", None, f"The file has more than {MAX_LINES:,} lines; only the start was scanned."
         )
     state = _State(offensive=bool(_OFFENSIVE.search(visible[:1500])))
     behaviour = Behaviour(report=report)
@@ -162,7 +162,7 @@ def _blank_comments(text: str) -> str:
 
 
 def _judge_hidden(report: Report, text: str) -> None:
-    """Report text that a reader of the rendered page does not see and that talks to the agent."""
+    """Report text that is invisible on the rendered page and addresses the agent."""
     for start, end in _find_comments(text):
         report.budget.spend(5)
         _judge_hidden_text(
@@ -186,6 +186,6 @@ def _judge_hidden_text(report: Report, inner: str, line: int, where: str) -> Non
     grave = any(one.severity == "danger" for one in trial.findings)
     if grave or where != "in a comment":
         severity = "danger" if grave or _ADDRESSES_AGENT.search(inner) else "warning"
-        report.add(severity, "hidden-text", line, f"Has instructions {where}.", excerpt=inner)
+        report.add(severity, "hidden-text", line, f"Contains instructions {where}.", excerpt=inner)
     elif _ADDRESSES_AGENT.search(inner):
-        report.add("info", "hidden-text", line, "Talks to the agent in a comment.", excerpt=inner)
+        report.add("info", "hidden-text", line, "Addresses the agent in a comment.", excerpt=inner)

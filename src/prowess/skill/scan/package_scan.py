@@ -17,8 +17,8 @@ from prowess.skill.scan.prose import judge_paragraph
 from prowess.skill.scan.values import constant, listed
 from prowess.skill.text.hidden import find_hidden
 
-SCANNER_VERSION = 1
-"""Goes up when the same bytes may give other findings; caches keep findings under it."""
+SCANNER_VERSION = 2
+"""Raise this when the same bytes may give other findings; caches store it with the findings."""
 FILE_STEPS = 60_000
 PACKAGE_STEPS = 600_000
 MAX_FILE_BYTES = 1024 * 1024
@@ -32,7 +32,7 @@ _memory: OrderedDict[str, tuple[Finding, ...]] = OrderedDict()
 
 
 def scan_package(package: Package) -> tuple[Finding, ...]:
-    """Return the findings about a package, gravest first. The last packages are remembered by digest."""
+    """Return the findings about a package, most severe first. The last packages are cached by digest."""
     digest = package.digest
     known = _memory.get(digest)
     if known is None:
@@ -57,7 +57,7 @@ def scan_file(file: File, budget: Budget) -> list[Finding]:
     text = file.content[:MAX_FILE_BYTES].decode("utf-8", "replace")
     report = Report(path=file.path, text=text, budget=budget)
     if file.content.startswith(_PROGRAM_MAGIC):
-        report.add("warning", "not-scanned", None, "Is a compiled program, which cannot be read.")
+        report.add("warning", "not-scanned", None, "Is a compiled program, which cannot be scanned.")
         return report.findings
     if b"\0" in file.content[:4096]:
         return report.findings
@@ -66,7 +66,7 @@ def scan_file(file: File, budget: Budget) -> list[Finding]:
             "warning",
             "not-scanned",
             None,
-            f"Is larger than {MAX_FILE_BYTES // 1024:,} KB, so only its start was scanned.",
+            f"Is larger than {MAX_FILE_BYTES // 1024:,} KB; only the start was scanned.",
         )
     try:
         _judge_hidden(report, text)
@@ -121,7 +121,7 @@ def _scan_strings(report: Report, text: str) -> None:
 
 
 def _scan_frontmatter(report: Report, text: str) -> None:
-    """Judge the commands that frontmatter can hold: hooks and install steps."""
+    """Judge the commands in frontmatter: hooks and install steps."""
     if not text.startswith("---"):
         return
     end = text.find("\n---", 3)
@@ -155,7 +155,7 @@ _COMMAND_KEYS = frozenset(
 
 
 def _scan_configuration(report: Report, path: str, text: str) -> None:
-    """Judge a configuration file: the commands in it, and switches that stop an agent from asking."""
+    """Judge a configuration file: the commands in it, and settings that stop an agent from asking."""
     data: Any = None
     if path.lower().endswith((".json", ".jsonc")):
         try:
@@ -178,7 +178,7 @@ def _scan_configuration(report: Report, path: str, text: str) -> None:
             "danger",
             "unsafe-mode",
             text.count("\n", 0, unsafe.start()) + 1,
-            "Has settings that stop an agent from asking.",
+            "Contains settings that stop an agent from asking.",
         )
     if path.lower().endswith("package.json") and isinstance(data, dict):
         _judge_package_scripts(report, text, cast("dict[str, Any]", data))
@@ -248,14 +248,14 @@ def _judge_hidden(report: Report, text: str) -> None:
         or classes.get("zero-width", 0) >= 24
         or classes.get("invisible", 0) >= 24
     )
-    shown = f" It spells: {spelled[:80]!r}" if len(spelled) >= 8 else ""
+    shown = f" They spell: {spelled[:80]!r}" if len(spelled) >= 8 else ""
     kind: FindingKind = "hidden-text"
     total = sum(classes.values())
-    report.add("danger" if grave else "warning", kind, first.line, f"Has {total:,} characters that a person does not see ({', '.join(sorted(classes))}).{shown}", hint="`prowess validate` shows each one.")  # fmt: skip
+    report.add("danger" if grave else "warning", kind, first.line, f"Contains {total:,} hidden characters ({', '.join(sorted(classes))}).{shown}", hint="Run `prowess validate` to see each one.")  # fmt: skip
 
 
 def _judge_blobs(report: Report, text: str) -> None:
-    """Report encoded text that holds commands, wherever it stands."""
+    """Report encoded text that contains commands."""
     for count, found in enumerate(_BLOB.finditer(text)):
         report.budget.spend(20)
         if count >= 50:
@@ -270,6 +270,6 @@ def _judge_blobs(report: Report, text: str) -> None:
                 "warning",
                 "obfuscation",
                 text.count("\n", 0, found.start()) + 1,
-                "Has encoded text that holds commands.",
+                "Contains encoded text with commands.",
                 excerpt=inner,
             )

@@ -1,4 +1,4 @@
-"""Sensitive places: files and folders that hold credentials, start programs, or steer an agent."""
+"""Sensitive places: files and folders that hold credentials, start programs, or control an agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PlaceKind = Literal["credential", "startup", "ssh-access", "schedule", "service"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a path leads to."""
+    """The kind of place that a path leads to."""
 
     kind: PlaceKind
     label: str
@@ -19,7 +19,7 @@ class Place:
 
 # Paths are matched after `normalize_path`: `~` for every spelling of the home folder, forward slashes, lower case.
 _PLACES: tuple[tuple[PlaceKind, str, str], ...] = (
-    ("ssh-access", "the SSH keys that may log in", r"(^|/)authorized_keys2?$"),
+    ("ssh-access", "the SSH keys that are allowed to log in", r"(^|/)authorized_keys2?$"),
     ("ssh-access", "the SSH start file", r"\.ssh/rc$"),
     ("credential", "SSH keys", r"(^|/)\.ssh(/(\*|id_?[\w*?.]*|identity|[\w.-]*\.pem|[\w-]*_(rsa|ed25519|ecdsa))?)?$"),
     ("credential", "a private key", r"(^|/)id_(rsa|dsa|ecdsa|ed25519)$"),

@@ -1,4 +1,4 @@
-"""Look at PowerShell code. There is no grammar for it here, so statements are split by hand and aliases are resolved."""
+"""Scan PowerShell code. There is no grammar for it here, so statements are split by hand and aliases are resolved."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def _judge(behaviour: Behaviour, statement: str, spelled: str, value: Value, lin
         hosts = find_urls(spelled)
         behaviour.send(constant(f"https://{hosts[0]}/") if hosts else NOTHING, value, line)
     if _PROTECTION.search(statement):
-        report.add("danger", "unsafe-mode", line, "Switches off the protection of Windows.")
+        report.add("danger", "unsafe-mode", line, "Disables the protection of Windows.")
     if _PERSIST.search(statement):
-        behaviour.persist("a program that starts by itself", Value(labels=value.labels, texts=(spelled,)), line)
+        behaviour.persist("a program that starts automatically", Value(labels=value.labels, texts=(spelled,)), line)
     if _REVERSE.search(statement):
         report.add(
             "danger" if re.search(r"iex|invoke|getstream", report.text, re.IGNORECASE) else "warning",

@@ -1,7 +1,7 @@
 """Judge sentences: find those that tell an agent or a user to do something that harms the user.
 
-A sentence is read as a frame: what is to be done (a class of verbs), to what (a class of things), for whom or to where. The classes are
-word lists, but only their combination counts, and a sentence that forbids, detects or quotes the act does not.
+A sentence is read as a frame: an action (a class of verbs), its object (a class of things), and its recipient or target. The
+classes are word lists, but only their combination counts, and a sentence that forbids, detects or quotes the action does not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EXAMPLE = re.compile(
     r"\b(?:detect\w*|flag(?:s|ged)? (?:if|when|any|as|these)|look (?:for|out)|watch (?:for|out)|scan(?:s|ning)? for|check(?:s|ing)? (?:for|whether|if|that)|search(?:es)? for|identif(?:y|ies)|protect\w*|prevent\w*|mitigat\w*|defen[ds]\w*|attack\w*|malicious\w*|vulnerab\w*|exploit\w*|adversar\w*|jailbreak\w*|injection\w*|phishing|red flags?|suspicious|anti-?patterns?|examples? of|such as|e\.g\.|for example|pattern\w*|threat\w*|payloads?|untrusted|refuse\w*|reject\w*|test cases?|attempts? to|tries to|trying to|tricks?|social engineering|penetration|pentest\w*|red[- ]team\w*|security (?:audit|review|scan|check|test)\w*|owasp|cwe-\d+|forbidden|prohibited|not allowed|unsafe|insecure|dangerous|risk\w*|violat\w*|leak\w* if|what (?:not|never) to|hardening|audit\w*)\b|检测|识别|防止|恶意|攻击|注入|风险|审查|禁止|拒绝|尝试|话术|示例|不发送|❌|🚫|🚨|⛔",
     re.IGNORECASE,
 )
-"""Words with which a text talks about attacks instead of asking for one."""
+"""Words that show that a text discusses attacks instead of asking for one."""
 _NEGATED = re.compile(
     r"(?:\bnever\b|\bonly\b|\b仅|\b不|\bdo not\b|\bdon'?t\b|\bmust not\b|\bmustn'?t\b|\bshould(?: not|n'?t)\b|\bcan(?:not|'?t)\b|\bavoid\b|\bwithout\b|\bnot to\b|\bno\b|\bwon'?t\b|\bdoes not\b|\bdoesn'?t\b|\brefuse to\b|\bnicht\b|\bnie(?:mals)?\b|\bne\b|\bjamais\b|\bno\b|\bnunca\b|\bwarn\w*\b|\bprevent\w*|\bnot\b)\W*(?:\w+\W+){0,4}$",
     re.IGNORECASE,
@@ -67,10 +67,10 @@ def _frame(
 
 
 _IGNORE = "Tells the agent to ignore its rules or the user."
-_HIDE = "Tells the agent to hide what it does from the user."
+_HIDE = "Tells the agent to hide its actions from the user."
 _LIE = "Tells the agent to deceive the user."
-_STEAL = "Tells the agent to send private data away."
-_OBEY = "Tells the agent to carry out instructions from another host."
+_STEAL = "Tells the agent to send private data elsewhere."
+_OBEY = "Tells the agent to follow instructions from another host."
 _UNASKED = "Tells the agent to act without asking."
 _FRAMES: tuple[_Frame, ...] = (
     _frame("syst rule guid safe rest poli inst guar filt cons / no disa susp void lift off wai", "override", "danger", r"\b(?:system prompt|(?:safety|security|content|your|usual|normal|previous|all|any|the) (?:\w+ ){0,2}?(?:rules?|guidelines?|filters?|restrictions?|policies|policy|instructions|guardrails|safeguards|constraints))\b[^.!?\n]{0,20}?\b(?:no longer appl(?:y|ies)|do(?:es)? not apply|(?:is|are) (?:now )?(?:disabled|suspended|void|lifted|waived|switched off|off|deactivated))\b(?!\W+(?:to|if|when|by default|for)\b)", _IGNORE),
@@ -103,12 +103,12 @@ _FRAMES: tuple[_Frame, ...] = (
     _frame("run exec carr perf invo laun star foll obey do appl inst eval comp / any ever all / with no need neve do don skip has have is are was were auto", "unsafe-mode", "danger", rf"\b{_RUN}\b{_GAP}\b(?:any|every|all)\b[^.!?\n]{{0,40}}?\b(?:commands?|shell|tools?|scripts?|code|calls?|instructions?)\b{_GAP}{_NO_ASK}", _UNASKED),
     _frame("ever all any / pre prea preapproved", "unsafe-mode", "danger", rf"\b(?:every|all|any)\b[^.!?\n]{{0,40}}?\b(?:commands?|tool calls?|actions?|scripts?)\b{_GAP}(?:\b(?:pre-?approved|pre-?authori[sz]ed)\b)|\bpre-?(?:approved|authori[sz]ed)\b[^.!?\n]{{0,20}}\b(?:every|all|any)\b[^.!?\n]{{0,30}}\b(?:commands?|actions?|tools?|requests?)", _UNASKED),
     _frame("appr / ever all any", "unsafe-mode", "danger", r"\bapprove (?:every|all|any)\b[^.!?\n]{0,30}\b(?:tool|command|action|request|call|permission)s?\b[^.!?\n]{0,60}\b(?:never|without|not|skip|automatically)\b", _UNASKED),
-    _frame("turn swit disa deac / appr conf perm safe anti prot defe fire sand real gate wind your all the", "unsafe-mode", "danger", r"\b(?:turn|switch) (?:\w+\W+){0,4}?off\b[^.!?\n]{0,60}\b(?:approval|confirmation|permission|safety|antivirus|protection|defender|firewall|sandbox)|\b(?:turn|switch)\b[^.!?\n]{0,60}\b(?:approval prompts?|confirmations?|permission (?:prompts?|checks?)|real-?time protection|antivirus|defender|firewall|gatekeeper)\b[^.!?\n]{0,20}\boff\b|\b(?:disable|deactivate|switch off|turn off)\b[^.!?\n]{0,40}\b(?:antivirus|real-?time protection|windows defender|gatekeeper|(?:your|all|the agent\W?s) (?:safety|guardrails|safeguards)|approval prompts?|permission (?:prompts?|checks?)|safety (?:checks?|filters?|restrictions?|mechanisms?))\b", "Asks to switch off protection or confirmations."),
-    _frame("copy run past exec ente use / glot past rent hast dpas ghos tele just cont bit tiny is t cutt gist", "paste-command", "danger", r"\b(?:copy|run|paste|execute|enter|use)\b[^\n]{0,60}?\b(?:command|line|script|snippet|code|text|it)\b[^\n]{0,60}?\b(?:from|at|on|shown (?:there|at|on)|into)\b[^\n]{0,60}?(?:https?://(?:www\.)?(?:glot\.io|pastebin|rentry|paste|hastebin|dpaste|ghostbin|telegra\.ph|justpaste|controlc|bit\.ly|tinyurl|is\.gd|t\.ly|cutt\.ly|gist\.))", "Has the user run a command from a place where anybody can post."),
-    _frame("visi open go from see / glot past rent hast dpas tele just cont bit tiny", "paste-command", "danger", r"\b(?:visit|open|go to|from|see)\b[^\n]{0,20}?https?://(?:www\.)?(?:glot\.io|pastebin\.\w+|rentry\.\w+|hastebin\.\w+|dpaste\.\w+|telegra\.ph|justpaste\.it|controlc\.\w+|bit\.ly|tinyurl\.\w+)\S*[^\n]{0,100}?\b(?:copy|paste|run|execute|command|terminal)\b", "Has the user run a command from a place where anybody can post."),
-    _frame("extr unzi unpa unra deco open arch zip 7z rar / pass pwd", "paste-command", "danger", r"\b(?:extract|unzip|unpack|unrar|decompress|open)\b[^\n]{0,80}?\b(?:password|pass|pwd)\b(?=[^\n]{0,200}\b(?:run|start|launch|install|execute|\.exe|executable|antivirus)\b)|\b(?:archive|zip|7z|rar)\b[^\n]{0,40}\bpassword (?:is|:)", "Has the user unpack an archive that a password hides from scanners, and run it."),
-    _frame("win wind", "paste-command", "danger", r"\bwin(?:dows)?\s?(?:key)?\s?\+\s?r\b[^\n]{0,80}?\b(?:paste|enter|type|run)\b", "Has the user paste a command into the Run window."),
-    _frame("past copy / term shel powe comm cons", "paste-command", "warning", r"\b(?:paste|copy)\b[^\n]{0,40}\b(?:into|in) (?:your |the |a )?(?:terminal|shell|powershell|command prompt|console)\b", "Has the user paste a command."),
+    _frame("turn swit disa deac / appr conf perm safe anti prot defe fire sand real gate wind your all the", "unsafe-mode", "danger", r"\b(?:turn|switch) (?:\w+\W+){0,4}?off\b[^.!?\n]{0,60}\b(?:approval|confirmation|permission|safety|antivirus|protection|defender|firewall|sandbox)|\b(?:turn|switch)\b[^.!?\n]{0,60}\b(?:approval prompts?|confirmations?|permission (?:prompts?|checks?)|real-?time protection|antivirus|defender|firewall|gatekeeper)\b[^.!?\n]{0,20}\boff\b|\b(?:disable|deactivate|switch off|turn off)\b[^.!?\n]{0,40}\b(?:antivirus|real-?time protection|windows defender|gatekeeper|(?:your|all|the agent\W?s) (?:safety|guardrails|safeguards)|approval prompts?|permission (?:prompts?|checks?)|safety (?:checks?|filters?|restrictions?|mechanisms?))\b", "Asks to disable protection or confirmations."),
+    _frame("copy run past exec ente use / glot past rent hast dpas ghos tele just cont bit tiny is t cutt gist", "paste-command", "danger", r"\b(?:copy|run|paste|execute|enter|use)\b[^\n]{0,60}?\b(?:command|line|script|snippet|code|text|it)\b[^\n]{0,60}?\b(?:from|at|on|shown (?:there|at|on)|into)\b[^\n]{0,60}?(?:https?://(?:www\.)?(?:glot\.io|pastebin|rentry|paste|hastebin|dpaste|ghostbin|telegra\.ph|justpaste|controlc|bit\.ly|tinyurl|is\.gd|t\.ly|cutt\.ly|gist\.))", "Asks the user to run a command from a page where anyone can post."),
+    _frame("visi open go from see / glot past rent hast dpas tele just cont bit tiny", "paste-command", "danger", r"\b(?:visit|open|go to|from|see)\b[^\n]{0,20}?https?://(?:www\.)?(?:glot\.io|pastebin\.\w+|rentry\.\w+|hastebin\.\w+|dpaste\.\w+|telegra\.ph|justpaste\.it|controlc\.\w+|bit\.ly|tinyurl\.\w+)\S*[^\n]{0,100}?\b(?:copy|paste|run|execute|command|terminal)\b", "Asks the user to run a command from a page where anyone can post."),
+    _frame("extr unzi unpa unra deco open arch zip 7z rar / pass pwd", "paste-command", "danger", r"\b(?:extract|unzip|unpack|unrar|decompress|open)\b[^\n]{0,80}?\b(?:password|pass|pwd)\b(?=[^\n]{0,200}\b(?:run|start|launch|install|execute|\.exe|executable|antivirus)\b)|\b(?:archive|zip|7z|rar)\b[^\n]{0,40}\bpassword (?:is|:)", "Asks the user to unpack a password-protected archive, which scanners cannot " "read, and run it."),
+    _frame("win wind", "paste-command", "danger", r"\bwin(?:dows)?\s?(?:key)?\s?\+\s?r\b[^\n]{0,80}?\b(?:paste|enter|type|run)\b", "Asks the user to paste a command into the Run dialog."),
+    _frame("past copy / term shel powe comm cons", "paste-command", "warning", r"\b(?:paste|copy)\b[^\n]{0,40}\b(?:into|in) (?:your |the |a )?(?:terminal|shell|powershell|command prompt|console)\b", "Asks the user to paste a command."),
 )  # fmt: skip
 
 # The same acts in other languages; short, because a reviewer who does not read the language has no other chance.
@@ -169,7 +169,7 @@ def _apply(
             message = f"Mentions, as an example: {frame.message[0].lower()}{frame.message[1:]}"
             report.add("info", frame.kind, where, message, excerpt=excerpt)
             continue
-        hint = "Read the passage; do not enable the skill unless you agree with it."
+        hint = "Read the passage; enable the skill only if you agree with it."
         report.add(frame.severity, frame.kind, where, frame.message, excerpt=excerpt, hint=hint)
         return
 
@@ -179,7 +179,7 @@ _PRIVATE_WORDS = re.compile(rf"{_SECRETS}|{_PRIVATE}", re.IGNORECASE)
 
 
 def judge_beacon(report: Report, before: str, text: str, line: int) -> None:
-    """Report a picture whose address carries private data: showing it sends the data away."""
+    """Report an image whose address contains private data: displaying it sends the data away."""
     picture = _BEACON.search(before)
     names = re.findall(r"[=/{<\[]([A-Za-z_]{3,30})(?=[&)}>\]/])", picture[0].partition("?")[2] + ")") if picture else []
     private = _PRIVATE_WORDS.search(text) if any(re.search(rf"\b{name}\b", text) for name in names) else None
@@ -210,7 +210,7 @@ def _matches(frame: _Frame, text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_described(text: str, found: re.Match[str]) -> bool:
-    """Return True if the sentence talks about the act instead of asking for it, or quotes it."""
+    """Return True if the sentence discusses the action instead of asking for it, or quotes it."""
     start = max(text.rfind(". ", 0, found.start()) + 1, found.start() - 300, 0)
     end = text.find(". ", found.end())
     end = min(end if end >= 0 else len(text), found.end() + 200)

@@ -53,7 +53,7 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
 def _parse(report: Report, text: str) -> ast.Module | None:
     source = text.replace("\r\n", "\n").lstrip("\ufeff")
     if not is_parseable(source):
-        report.add("warning", "not-scanned", None, "The Python code is too large or too deeply nested to be scanned.")
+        report.add("warning", "not-scanned", None, "The Python code is too large or nested too deeply to scan.")
         return None
     try:
         # Python warns about odd escapes, and a warning may be an error in this process. The filters are shared by all threads.

@@ -1,4 +1,4 @@
-"""Find out what a Python call does: look the function or method up in the tables."""
+"""Determine what a Python call does by looking up the function or method in the tables."""
 
 from __future__ import annotations
 

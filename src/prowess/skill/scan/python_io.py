@@ -1,4 +1,4 @@
-"""Python functions and methods that read and write files, and that reach other hosts."""
+"""Python functions and methods that read and write files, and that contact other hosts."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _upload(call: Call, _owner: Value) -> Value | None:
 
 
 def _web_method(call: Call, owner: Value) -> Value | None:
-    """Follow `client.post(url, …)` on an object that is not known to be a client but is given a URL."""
+    """Follow `client.post(url, …)` on an object that is not known to be a client but receives a URL."""
     if call.args and re.match(r"(https?|wss?)://", call.args[0].text):
         return _request(call)
     return None if owner.name != "<response>" else Value(labels=owner.labels)
@@ -230,8 +230,8 @@ def _private(what: str) -> Handler:
 
 
 def _watch_keys(call: Call) -> Value:
-    call.behaviour.report.add("warning", "credentials", call.line, "Watches what is typed on the keyboard.")
-    return Value(labels=frozenset({Label("private", "what is typed")}))
+    call.behaviour.report.add("warning", "credentials", call.line, "Records keystrokes.")
+    return Value(labels=frozenset({Label("private", "keystrokes")}))
 
 
 def _session(name: str) -> Handler:
@@ -261,7 +261,7 @@ IO_FUNCTIONS: dict[str, Handler] = make_table((
     ("smtplib.SMTP smtplib.SMTP_SSL ftplib.FTP paramiko.SSHClient http.client.HTTPSConnection http.client.HTTPConnection", _socket),
     ("socket.gethostbyname socket.getaddrinfo dns.resolver.resolve dns.resolver.query socket.gethostbyname_ex", _resolve_name),
     ("keyring.get_password", _secret("the desktop keyring")), ("win32crypt.CryptUnprotectData", _secret("passwords that Windows protects")),
-    ("PIL.ImageGrab.grab ImageGrab.grab pyautogui.screenshot mss.mss", _private("a picture of the screen")),
+    ("PIL.ImageGrab.grab ImageGrab.grab pyautogui.screenshot mss.mss", _private("a screenshot")),
     ("pyperclip.paste clipboard.paste", _private("the clipboard")),
     ("pynput.keyboard.Listener keyboard.on_press keyboard.hook keyboard.on_release", _watch_keys),
     ("json.dump yaml.safe_dump pickle.dump toml.dump", lambda call: (write_to_file(call), NOTHING)[1]),

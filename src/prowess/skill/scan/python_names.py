@@ -44,7 +44,7 @@ _BUILTINS = frozenset(
 
 
 class Names:
-    """What each name holds, scope by scope."""
+    """The value of each name, scope by scope."""
 
     def __init__(self) -> None:
         self.scopes: list[dict[str, Value]] = [{}]
@@ -55,11 +55,11 @@ class Names:
         self.depth = 0
 
     def bind(self, name: str, value: Value) -> None:
-        """Give a value to a name of the current scope."""
+        """Assign a value to a name of the current scope."""
         self.scopes[-1][name] = value
 
     def store(self, target: ast.expr, value: Value) -> None:
-        """Give a value to a target of an assignment."""
+        """Assign a value to a target."""
         if isinstance(target, ast.Name):
             before = self.scopes[-1].get(target.id)
             # A name that is assigned again in a branch or a loop may hold either value; labels only grow.
@@ -89,7 +89,7 @@ class Names:
             self.bind(base.id, replace(held, labels=held.labels | value.labels, items=(*held.items[:31], value)))
 
     def look_up(self, name: str) -> Value:
-        """Return what a name holds."""
+        """Return the value of a name."""
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]

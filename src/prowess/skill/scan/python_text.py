@@ -1,4 +1,4 @@
-"""Python functions and methods that run code, find names at run time, and put texts together."""
+"""Python functions and methods that run code, look up names at run time, and build strings."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _run_command(call: Call) -> Value:
 
 
 def run_words(behaviour: Behaviour, command: Value, line: int) -> Value:
-    """Follow a command that is given as a list or as one text; return its output."""
+    """Follow a command that is given as a list or as one string; return its output."""
     from prowess.skill.scan.shell import Shell
     from prowess.skill.scan.shell_commands import run_command
 

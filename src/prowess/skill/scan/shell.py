@@ -54,7 +54,7 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
             "warning",
             "not-scanned",
             None,
-            f"The code has over {MAX_CHARS:,} characters, so only its start was scanned.",
+            f"The code has more than {MAX_CHARS:,} characters; only the start was scanned.",
         )
     code = _PROMPT.sub("", text[:MAX_CHARS].replace("\r\n", "\n"))
     shell = Shell(behaviour, taint)
@@ -172,7 +172,7 @@ class Shell:
         resolved = self.resolve(value) if value is not None else constant("")
         key = name.text.decode("utf-8", "replace")
         if key == "HISTFILE" and resolved.text in ("/dev/null", ""):
-            self.behaviour.report.add("danger", "deception", line_of(node), "Switches the shell history off.")
+            self.behaviour.report.add("danger", "deception", line_of(node), "Disables the shell history.")
         self.variables[key] = resolved
         return NOTHING
 
@@ -185,7 +185,7 @@ class Shell:
             word = re.escape(name.text.decode("utf-8", "replace"))
             if re.search(rf"\{{{word}\|{word}&", text):
                 self.behaviour.report.add(
-                    "danger", "destruction", line_of(node), "Starts copies of itself without end."
+                    "danger", "destruction", line_of(node), "Starts endless copies of itself (a fork bomb)."
                 )
             self.run(body, stdin)
         return NOTHING
@@ -232,7 +232,7 @@ class Shell:
 
     def _run_unset(self, node: Any, _stdin: Value) -> Value:
         if b"HISTFILE" in node.text:
-            self.behaviour.report.add("danger", "deception", line_of(node), "Switches the shell history off.")
+            self.behaviour.report.add("danger", "deception", line_of(node), "Disables the shell history.")
         return NOTHING
 
     def call_function(self, name: str, args: list[Value], stdin: Value) -> Value | None:

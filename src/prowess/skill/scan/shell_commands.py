@@ -1,4 +1,4 @@
-"""The commands that matter in shell code, and what each of them does with its arguments and its input."""
+"""Shell commands that the scan knows, and what each does with its arguments and its input."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _unwrap(name: str, words: list[Value]) -> list[Value]:
 
 
 def _run_written_file(shell: Shell, program: Value, line: int) -> None:
-    """Judge a program that this script has written or downloaded before."""
+    """Judge a program that this script wrote or downloaded before."""
     if "/" in program.text or program.text.startswith("."):
         written = shell.behaviour.files.get(normalize_path(program.text))
         if written is not None:
@@ -181,7 +181,7 @@ def _run_written_file(shell: Shell, program: Value, line: int) -> None:
 
 
 def _run_other(shell: Shell, command: Command) -> Value:
-    """Follow a command that is not in the table: it may read what it is given, and give it out again."""
+    """Follow a command that is not in the table: its output may contain its input."""
     behaviour = shell.behaviour
     reads = [behaviour.read(arg, command.line) for arg in command.args if find_place(arg.text) is not None]
     return Value(labels=join_labels([command.stdin, *reads]))

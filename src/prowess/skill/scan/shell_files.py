@@ -1,4 +1,4 @@
-"""The commands of shell code that make, read, change and delete text and files."""
+"""Shell commands that create, read, change and delete text and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of shell code that reach other hosts, stores, schedulers and package managers."""
+"""Shell commands that contact other hosts, stores, schedulers and package managers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _OTHER_VALUES = frozenset(
 
 
 class _Transfer:
-    """What the arguments of curl or wget ask for."""
+    """The request that the arguments of curl or wget describe."""
 
     def __init__(self) -> None:
         self.urls: list[Value] = []
@@ -245,7 +245,7 @@ def _history(shell: Shell, command: Command) -> Value:
 
 
 def _private(shell: Shell, command: Command) -> Value:
-    what = "the clipboard" if command.name in ("pbpaste", "xclip", "xsel", "wl-paste") else "a picture of the screen"
+    what = "the clipboard" if command.name in ("pbpaste", "xclip", "xsel", "wl-paste") else "a screenshot"
     if (
         what == "the clipboard"
         and command.name != "pbpaste"

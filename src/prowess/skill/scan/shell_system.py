@@ -1,4 +1,4 @@
-"""The commands of shell code that install packages, set up jobs, and switch protection on or off."""
+"""Shell commands that install packages, set up jobs, and enable or disable protection."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _install(shell: Shell, command: Command) -> Value:
                 "danger",
                 "download-execute",
                 line,
-                f"Installs packages from {shown} without protection against a false copy.",
+                f"Installs packages from {shown}, which is untrusted or unencrypted.",
             )
         elif kind == "other":
             report.add("warning", "install", line, f"Installs packages from {shown}, which is not a public registry.")
@@ -104,7 +104,7 @@ def _scheduler(shell: Shell, command: Command) -> Value:
         written = [value for key, value in shell.behaviour.files.items() if "Launch" in key]
         shell.behaviour.persist("a launch agent", either(written), command.line) if written else None
     elif name in ("at", "batch"):
-        shell.behaviour.persist("a job for later", command.stdin, command.line)
+        shell.behaviour.persist("a job that runs later", command.stdin, command.line)
     return NOTHING
 
 
@@ -129,9 +129,7 @@ def _git(shell: Shell, command: Command) -> Value:
             if grave:
                 shell.behaviour.report.add("warning", "persistence", command.line, "Redirects git to another host.")
         if re.search(r"http\.sslverify\s+false", words, re.IGNORECASE):
-            shell.behaviour.report.add(
-                "warning", "unsafe-mode", command.line, "Switches off the check of certificates in git."
-            )
+            shell.behaviour.report.add("warning", "unsafe-mode", command.line, "Disables certificate checks in git.")
     if re.search(r"\bcredential\s+fill\b", words):
         return shell.behaviour.secret_store("git credentials", command.line)
     for arg in command.args:
@@ -151,36 +149,40 @@ def _protection(shell: Shell, command: Command) -> Value:
 
 
 _PROTECTION = (
-    (r"^spctl .*(--master-disable|--global-disable)", "danger", "Switches Gatekeeper off."),
-    (r"^csrutil disable", "danger", "Switches system integrity protection off."),
-    (r"^setenforce 0", "danger", "Switches SELinux off."),
+    (r"^spctl .*(--master-disable|--global-disable)", "danger", "Disables Gatekeeper."),
+    (r"^csrutil disable", "danger", "Disables system integrity protection."),
+    (r"^setenforce 0", "danger", "Disables SELinux."),
     (
         r"^(ufw disable|systemctl (stop|disable) (ufw|firewalld|auditd|apparmor|falcon-sensor|clamav\S*))",
         "danger",
-        "Switches protection off.",
+        "Disables protection software.",
     ),
     (r"^iptables (-F|--flush)", "warning", "Removes the firewall rules."),
-    (r"^netsh advfirewall .*state off", "danger", "Switches the firewall off."),
-    (r"^xattr .*(-d|-c|-cr|-rd)\b", "warning", "Removes the quarantine mark of downloaded files."),
+    (r"^netsh advfirewall .*state off", "danger", "Disables the firewall."),
+    (r"^xattr .*(-d|-c|-cr|-rd)\b", "warning", "Removes the quarantine flag of downloaded files."),
     (r"^mkfs|^format [a-z]:", "danger", "Formats a disk."),
     (
         r"^(claude|codex|gemini|cursor-agent|opencode|amp|qwen)\b.*(--dangerously-\S+|--yolo|--full-auto|bypassPermissions|danger-full-access)",
         "warning",
-        "Starts an agent that asks nobody.",
+        "Starts an agent that does not ask for approval.",
     ),
-    (r"^dscl .*-create /users|^(useradd|adduser)\b.*(-o -u 0|-ou 0|sudo|wheel)", "danger", "Adds an administrator."),
+    (
+        r"^dscl .*-create /users|^(useradd|adduser)\b.*(-o -u 0|-ou 0|sudo|wheel)",
+        "danger",
+        "Adds an administrator account.",
+    ),
     (r"^(usermod|gpasswd) .*\b(sudo|wheel|admin)\b", "warning", "Makes a user an administrator."),
-    (r"^chmod .*(\+s|[46]755) ", "warning", "Makes a program run with its owner's rights."),
-    (r"^chmod .*-R.* 777 (/|~)($|\s)", "danger", "Opens every file to every user."),
-    (r"^(auditctl -e 0|log erase|wevtutil cl\b)", "danger", "Removes or stops the system's logs."),
-    (r"^journalctl .*--vacuum-(time|size)=[01]", "warning", "Removes system logs."),
+    (r"^chmod .*(\+s|[46]755) ", "warning", "Makes a program run with its owner's privileges."),
+    (r"^chmod .*-R.* 777 (/|~)($|\s)", "danger", "Makes every file writable for every user."),
+    (r"^(auditctl -e 0|log erase|wevtutil cl\b)", "danger", "Deletes or stops the system's logs."),
+    (r"^journalctl .*--vacuum-(time|size)=[01]", "warning", "Deletes system logs."),
     (
         r"^(mshta|regsvr32|rundll32|certutil|bitsadmin)\b.*https?://",
         "danger",
-        "Runs or fetches code with a tool of Windows that is often misused.",
+        "Runs or fetches code with a Windows tool that is often misused.",
     ),
-    (r"^msiexec .*https?://", "danger", "Installs a program straight from a host."),
-    (r"^osascript .*hidden answer", "danger", "Asks for a password in a window of its own."),
+    (r"^msiexec .*https?://", "danger", "Installs a program directly from a host."),
+    (r"^osascript .*hidden answer", "danger", "Asks for a password in its own dialog."),
 )
 
 
@@ -192,7 +194,7 @@ def _agent_program(shell: Shell, command: Command) -> Value:
             "danger",
             "remote-control",
             command.line,
-            "Starts an agent that asks nobody, with instructions from another host.",
+            "Starts an agent that does not ask for approval, with instructions from another host.",
         )
     return _run_plain(shell, command)
 

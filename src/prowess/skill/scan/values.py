@@ -1,7 +1,7 @@
-"""Values that an analyser knows without running the code: possible texts, and where the data comes from.
+"""Values that an analyser knows without running the code: possible texts, and the origin of the data.
 
 A label follows data through assignments, concatenations, calls and pipes, from a source (a credential file, a download) to
-where it ends up (a request, `exec`).
+its destination (a request, `exec`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 LabelKind = Literal["network", "decoded", "credential", "environment", "private", "secret"]
 
 UNKNOWN = "\ufffd"
-"""Stands for a part of a text that is not known."""
+"""Stands for an unknown part of a text."""
 MAX_TEXTS = 8
 MAX_TEXT = 64 * 1024
 

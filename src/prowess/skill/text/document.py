@@ -43,7 +43,7 @@ TEXT_CODES: dict[str, str] = {
     "frontmatter-not-a-mapping": "The text between the --- markers has no keys.",
     "frontmatter-not-closed": "The closing --- line of the frontmatter is missing.",
     "frontmatter-not-opened": "The opening --- line of the frontmatter is missing.",
-    "frontmatter-too-large": ("The frontmatter is over the size limit; only the first part was read, line by line."),
+    "frontmatter-too-large": "The frontmatter is over the size limit; only the first part was read, line by line.",
     "leading-sign": "An unquoted value starts with a character that is reserved in YAML.",
     "line-without-key": "A line in the frontmatter does not belong to any key.",
     "list-on-key-line": "A list starts on the same line as its key.",
@@ -88,7 +88,7 @@ YAML_HINTS: dict[str, str] = {
     "yaml-duplicate-key": "Remove one of the two.",
     "yaml-key": "Quote the value, or use plain text for the key.",
     "yaml-merge-key": "Write the merged keys in full.",
-    "yaml-syntax": ("Quote the value, or write `key: >-` and put the text on the next line, indented by two spaces."),
+    "yaml-syntax": "Quote the value, or write `key: >-` and put the text on the next line, indented by two spaces.",
     "yaml-tag": "Remove the tag, or quote the value if it starts with !.",
 }
 
