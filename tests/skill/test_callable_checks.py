@@ -36,7 +36,7 @@ def test_a_function_that_is_no_python_is_refused_with_its_line() -> None:
 def test_a_file_without_the_function_is_refused() -> None:
     [problem] = found(devai("def run(args, ctx): ...\n"), "function-invalid")
     assert (problem.severity, problem.line, problem.field) == ("error", None, "execute.py")
-    assert "def execute(args, ctx)" in problem.hint
+    assert "Define execute(args, ctx)" in problem.hint
 
 
 def test_other_languages_and_good_functions_are_left_alone() -> None:

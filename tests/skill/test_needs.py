@@ -315,7 +315,7 @@ def test_a_need_that_cannot_be_read_is_a_warning_that_says_what_it_takes() -> No
     found = [problem for problem in report.problems if problem.code == "need-invalid"]
     assert report.ok
     assert sorted(str(problem.field) for problem in found) == ["env", "hosts", "runtime"]
-    assert all(problem.severity == "warning" and problem.hint.startswith("It takes ") for problem in found)
+    assert all(problem.severity == "warning" and problem.hint.startswith("Use ") for problem in found)
 
 
 def test_a_plain_skill_may_have_such_keys_for_somebody_else() -> None:
