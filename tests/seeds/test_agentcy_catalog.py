@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from prowess.catalog.database_store import DatabaseStore
+from prowess.errors import NotFound, Refused
 from prowess.policy.actor import Actor, agent_of
 from prowess.skill.package import Package
 from prowess.storage.database import Database
@@ -160,3 +161,40 @@ async def test_a_skill_with_an_empty_description_is_kept_and_listed_but_not_rank
         assert [skill["skill"] for skill in tagged] == ["triage"]
         assert (await engine.skills.get("triage")).description == "Triages slow database queries."
         assert not (await engine.load("triage")).get("error")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_skill_that_the_organization_does_not_have_enabled_is_not_found_by_anybody_who_would_use_it(
+    request: pytest.FixtureRequest, place: Any, kind: str
+) -> None:
+    if kind == "postgres":
+        place.environment["PROWESS_DATABASE_URL"] = request.getfixturevalue("postgres_url")
+    place.write("one", TEXTS["instructions"])
+    place.skill("other", "Something else.")
+    async with place.open(ANN) as engine:
+        session = await engine.enable("one", session=await engine.sessions.open("chat"))
+        policy = await engine.policy.switch("one", on=False)
+        assert policy.disabled_skills == ("one",)
+        agent = engine.as_actor(agent_of(ANN))
+        box = Toolbox(engine, actor=agent_of(ANN), conversation="mine")
+        for asked in (engine, agent):
+            assert await asked.match("slow queries") == []
+            assert "one" not in [item.slug for item in await asked.skills.rank("slow queries")]
+            assert "one" not in [item.slug for item in await asked.skills.search("slow queries")]
+            assert "- one" not in (await asked.index("slow queries")).text
+            assert "switched off" in (await asked.load("one"))["error"]
+            with pytest.raises(NotFound, match="switched off"):
+                await asked.enable("one", session=await asked.sessions.open("more"))
+        assert "one" not in [card.slug for card in await agent.skills.cards()]
+        assert [skill["skill"] for skill in (await box.call("list_skills", {})).data["skills"]] == ["other"]
+        assert {card.slug: card.enabled for card in await engine.skills.cards()} == {"one": False, "other": True}
+        assert await engine.prompt(session) == ""
+        with pytest.raises(NotFound):
+            await engine.policy.switch("nothing-like-it", on=False)
+        with pytest.raises(Refused):
+            await agent.policy.switch("one", on=True)
+
+        await engine.policy.switch("one", on=True)
+        assert [item.slug for item in await agent.match("slow queries")] == ["one"]
+        assert (await engine.sessions.get(await engine.enable("one", session=session))).has("one")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -139,14 +139,34 @@ class Policy:
         """Change one setting, or reset it to its default with None. Only a person with `skills.admin` can."""
         resources = self._context.resources
 
+        return await self._changing(lambda: resources.policies.change(self._context.actor, name, value))
+
+    async def switch(self, *slugs: str, on: bool) -> OrgPolicy:
+        """Switch skills off for the organization, or on again. Only a person with `skills.admin` can.
+
+        A skill that is off is not found, enabled, loaded or run by anybody, and leaves every prompt. It stays in its place,
+        and a person sees it in the list. Raise `NotFound` for a slug that does not exist.
+        """
+        resources, catalog = self._context.resources, self._context.catalog
+
         def change() -> OrgPolicy:
+            # A name of a skill that is gone may still be on the list; it can be taken off it.
+            names = [slug.rpartition(":")[2] if on else catalog.find_outline(slug)[1].slug for slug in slugs]
+            return resources.policies.switch(self._context.actor, names, on=on)
+
+        return await self._changing(change)
+
+    async def _changing(self, change: Callable[[], OrgPolicy]) -> OrgPolicy:
+        resources = self._context.resources
+
+        def changed() -> OrgPolicy:
             try:
-                return resources.policies.change(self._context.actor, name, value)
+                return change()
             finally:
                 # The gate remembers policies for a moment; this process must see its own change at once.
                 resources.gate.forget()
 
-        return await offload(change)
+        return await offload(changed)
 
 
 class Environment:

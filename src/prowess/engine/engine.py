@@ -177,8 +177,8 @@ class Engine:
         """
         resources, visibility = self._context.resources, self._context.visibility
         return await offload(
-            lambda: visibility.recommendations(
-                resources.matcher.match(message, limit=limit, tags=tags, context=context)
+            lambda: visibility.usable(
+                lambda most: resources.matcher.match(message, limit=most, tags=tags, context=context), limit
             )
         )
 

@@ -25,7 +25,7 @@ from prowess.match.vectors.embedder import WordsOnly
 from prowess.match.vectors.encoder import default_encoder
 from prowess.plugins import working_plugins
 from prowess.settings import Settings, read_settings
-from prowess.storage.accepted import Accepted, read_sqlite_file
+from prowess.storage.accepted import Accepted, read_disabled, read_sqlite_file
 from prowess.storage.database_url import database_exists, sqlite_path
 from prowess.storage.owner import Owner
 
@@ -135,6 +135,8 @@ def make_matcher(
 def mark_trust(found: Sequence[Recommendation], settings: Settings) -> list[Recommendation]:
     """Return results with how far each skill is trusted, by the records' file alone; '' where that takes the catalog.
 
+    Skills that are switched off are left out.
+
     It is enough for skills that were accepted, and for those in a scope without a database whose folders are all trusted
     or all not.
     """
@@ -145,6 +147,10 @@ def mark_trust(found: Sequence[Recommendation], settings: Settings) -> list[Reco
         read = read_sqlite_file(sqlite_path(url), owner, slugs) if sqlite_path(url) else None
     if read is None or not found:
         return list(found)
+    off = read_disabled(sqlite_path(url), owner.organization_id) if database_exists(url) else []
+    if off is None:
+        return list(found)
+    found = [item for item in found if item.slug not in off]
     accepted, folders = read
     scopes = _regard_scopes(Places(settings), (*settings.trusted_folders, *folders))
     return [

@@ -87,8 +87,8 @@ class Skills:
         return await self.look()
 
     async def marked(self, found: Sequence[Recommendation]) -> list[Recommendation]:
-        """Return results of a match with how far each skill is trusted now."""
-        return await offload(self._context.visibility.recommendations, found)
+        """Return results of a match with how far each skill is trusted now, without those that are switched off."""
+        return await offload(lambda: self._context.visibility.usable(lambda _: found, len(found)))
 
     async def shown(self, cards: Sequence[SkillCard]) -> set[str]:
         """Return the slugs of the skills whose texts may be part of a prompt of the actor: see `Visibility`."""
@@ -161,7 +161,9 @@ class Skills:
         """Return the skills that contain anything of the query, best first; without one, all with the tags by slug."""
         context = self._context
         return await offload(
-            lambda: context.visibility.recommendations(context.resources.matcher.search(query, limit=limit, tags=tags))
+            lambda: context.visibility.usable(
+                lambda most: context.resources.matcher.search(query, limit=most, tags=tags), limit
+            )
         )
 
     async def rank(
@@ -170,7 +172,9 @@ class Skills:
         """Return the whole ranking for a message, including skills with the decision "no"."""
         resources, visibility = self._context.resources, self._context.visibility
         return await offload(
-            lambda: visibility.recommendations(resources.matcher.rank(message, limit=limit, tags=tags, context=context))
+            lambda: visibility.usable(
+                lambda most: resources.matcher.rank(message, limit=most, tags=tags, context=context), limit
+            )
         )
 
     async def unused(self, *, days: float, system: bool = False) -> list[tuple[SkillCard, SkillUsage]]:

@@ -15,7 +15,7 @@ from prowess.engine.context import Context
 from prowess.errors import ProwessError
 from prowess.policy.trust import TrustRecords, conclude
 from prowess.skill.model import SkillCard
-from prowess.storage.accepted import read_sqlite_file
+from prowess.storage.accepted import read_disabled, read_sqlite_file
 from prowess.storage.database_url import sqlite_path
 
 if TYPE_CHECKING:
@@ -36,17 +36,41 @@ class Visibility:
         self._context = context
 
     def cards(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
-        """Return cards with how far each is trusted; for an agent, without the texts that it may not see."""
-        return self._present(cards, lambda card, trust: card.model_copy(update={"trust": trust}), redact_card)
+        """Return cards with how far each is trusted; for an agent, without the texts that it may not see.
+
+        A person sees which skills are switched off. For an agent these do not exist.
+        """
+        off = self.switched_off()
+        marked = [card.model_copy(update={"enabled": False}) if is_off(card.slug, off) else card for card in cards]
+        if not self._context.actor.is_person:
+            marked = [card for card in marked if card.enabled]
+        return self._present(marked, lambda card, trust: card.model_copy(update={"trust": trust}), redact_card)
+
+    def usable(self, find: Callable[[int], Sequence[Recommendation]], limit: int) -> list[Recommendation]:
+        """Return the first skills of a ranking that are not switched off. `find` is given how many to return."""
+        off = self.switched_off()
+        found = [item for item in find(limit + len(off or ())) if not is_off(item.slug, off)]
+        return self.recommendations(found[:limit])
+
+    def switched_off(self) -> Sequence[str] | None:
+        """Return the slugs that are switched off for the organization; None if that cannot be read, which switches off all."""
+        resources, organization = self._context.resources, self._context.actor.organization
+        if not resources.has_records():
+            return ()
+        path = sqlite_path(resources.records_url)
+        read = read_disabled(path, organization) if path else None
+        return self._context.read_policy().disabled_skills if read is None else read
 
     def recommendations(self, found: Sequence[Recommendation]) -> list[Recommendation]:
         """Return recommendations in the same way."""
         return self._present(found, lambda item, trust: replace(item, trust=trust), redact_recommendation)
 
     def for_prompt(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
-        """Return the cards; of skills whose texts may not be part of a prompt of the actor, without these."""
-        shown = self.shown(cards)
-        return [card if card.slug in shown else redact_card(card) for card in cards]
+        """Return the cards that are not switched off; of skills whose texts may not be part of a prompt, without these."""
+        off = self.switched_off()
+        listed = [card for card in cards if not is_off(card.slug, off)]
+        shown = self.shown(listed)
+        return [card if card.slug in shown else redact_card(card) for card in listed]
 
     def faults(self, faults: Sequence[Fault]) -> list[Fault]:
         """Return faults; for an agent, without the texts of files outside the folders that are trusted."""
@@ -128,6 +152,11 @@ class Visibility:
         except ProwessError:
             # A database that does not answer hides no folder. Without it nothing counts as accepted.
             return TrustRecords(folders=folders)
+
+
+def is_off(slug: str, off: Sequence[str] | None) -> bool:
+    """Return True if a skill is switched off, given the slugs that are; without a readable list (None), all are."""
+    return off is None or slug in off
 
 
 @dataclass(frozen=True, slots=True)

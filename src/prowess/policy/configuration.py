@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -31,15 +32,31 @@ class Policies:
         with self._database.read() as connection:
             return read_policy(connection, actor.organization)
 
+    def switch(self, actor: Actor, slugs: Collection[str], *, on: bool) -> OrgPolicy:
+        """Switch skills on or off for the organization, by the setting `disabled_skills`. Raise as `change` does."""
+
+        def switched(before: Any) -> list[str]:
+            known = cast("list[object]", before) if isinstance(before, list) else []
+            listed = {slug for slug in known if isinstance(slug, str)}
+            return sorted(listed - set(slugs) if on else {*listed, *slugs})
+
+        return self._change(actor, "disabled_skills", switched)
+
     def change(self, actor: Actor, name: str, value: Any) -> OrgPolicy:
         """Change one setting, or reset it to its default with None.
 
         Raise `Refused` unless the actor is a person with `skills.admin`, and `Invalid` for an unknown setting or value. The
         change, or the refused attempt, is written together with its audit entry.
         """
+        return self._change(actor, name, lambda _: value)
+
+    def _change(self, actor: Actor, name: str, decide: Callable[[Any], Any]) -> OrgPolicy:
         organization = actor.organization
         with self._database.write() as connection:
+            # The new value may depend on the old one: without the lock, one of two concurrent changes would be lost.
+            org_settings.hold(connection, organization, name)
             before = org_settings.get_settings(connection, organization)
+            value = decide(before.get(name))
             asked = f"setting {name[:80]}"
             # Configuring depends on permission and role alone, so that an administrator can repair an unreadable setting.
             admission = admit(connection, actor, "configure", None, policy=OrgPolicy.of(before), reason=asked)

@@ -91,7 +91,9 @@ def admit(
         return attempt.admission(ruling, "allowed")
     if ruling.answer == "ask" and subject is not None:
         return _admit_with_approval(connection, attempt, subject, ruling, policy, diff)
-    return attempt.admission(ruling, "denied", error=Refused(ruling.reason, hint=ruling.hint))
+    # A skill that is switched off is gone for everybody who wants to use it.
+    kind = NotFound if ruling.rule == "disabled" else Refused
+    return attempt.admission(ruling, "denied", error=kind(ruling.reason, hint=ruling.hint))
 
 
 def preview_all(

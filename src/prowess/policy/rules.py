@@ -106,8 +106,8 @@ def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling 
         return None
     return _deny(
         "disabled",
-        f"An administrator has disabled the skill {subject.slug!r} for this organization.",
-        "Continue without it, or ask an administrator to remove it from disabled_skills (`prowess policy`).",
+        f"The skill {subject.slug!r} is switched off for this organization.",
+        f"Continue without it, or ask an administrator to switch it on: `prowess switch on {subject.slug}`.",
     )
 
 

@@ -56,6 +56,8 @@ class SkillCard(FrozenModel):
     hides: tuple[ShadowedSkill, ...] = ()
     trust: str = ""
     """The skill's trust level here; '' if it was not looked up."""
+    enabled: bool = True
+    """False if an administrator has switched the skill off for the organization."""
 
 
 class Skill(FrozenModel):

@@ -1,10 +1,14 @@
-"""What an owner has accepted, read without SQLAlchemy from a SQLite file: listing skills needs nothing else of the database."""
+"""What an owner has accepted and an organization has switched off, read without SQLAlchemy from a SQLite file.
+
+Listing skills needs nothing else of the database.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 from prowess.storage.owner import Owner
@@ -16,6 +20,7 @@ WHERE organization_id = ? AND user_id IN ('', ?) AND revoked_at IS NULL
 _FOLDERS = """
 SELECT folder FROM trusted_folders WHERE organization_id = ? AND user_id IN ('', ?) AND revoked_at IS NULL
 """
+_DISABLED = "SELECT value FROM org_settings WHERE organization_id = ? AND name = 'disabled_skills'"
 _SECONDS = 5.0
 _FEW_SLUGS = 200
 
@@ -59,3 +64,19 @@ def read_sqlite_file(path: str, owner: Owner, slugs: Sequence[str]) -> tuple[Acc
             return found, [folder for (folder,) in connection.execute(_FOLDERS, key)]
     except sqlite3.Error:
         return None
+
+
+def read_disabled(path: str, organization: str) -> list[str] | None:
+    """Return the slugs that are switched off for an organization; None if that cannot be read like this."""
+    import sqlite3  # only where something is listed
+
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_SECONDS)) as connection:
+            row = connection.execute(_DISABLED, (organization,)).fetchone()
+        slugs: object = json.loads(row[0]) if row else []
+    except (sqlite3.Error, ValueError, TypeError, RecursionError):
+        return None
+    if not isinstance(slugs, list):
+        return None
+    found = [slug for slug in cast("list[object]", slugs) if isinstance(slug, str)]
+    return found if len(found) == len(cast("list[object]", slugs)) else None

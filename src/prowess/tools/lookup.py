@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
@@ -56,12 +56,11 @@ async def list_skills(
     `error` says what is wrong with a skill; `tool` is the tool that calls it.
     """
     cards, faults = await context.engine.skills.look()
-    disabled = (await context.engine.policy.get()).disabled_skills
     wanted = {tag.casefold() for tag in tags}
     skills = [
-        _describe_card(card, disabled)
+        _describe_card(card)
         for card in cards
-        if (not scope or card.scope == scope) and wanted <= {tag.casefold() for tag in card.tags}
+        if card.enabled and (not scope or card.scope == scope) and wanted <= {tag.casefold() for tag in card.tags}
     ]
     # The scope and tags of a skill that cannot be read are unknown, so a filter leaves it out.
     skills += [] if scope or wanted else [_describe_fault(fault) for fault in faults]
@@ -175,9 +174,9 @@ def _describe_match(item: Recommendation, *, scored: bool) -> dict[str, Any]:
     return {**data, "score": item.score, "decision": item.decision, "why": item.why} if scored else data
 
 
-def _describe_card(card: SkillCard, disabled: Collection[str] | None) -> dict[str, Any]:
-    """Describe a skill with its status. If the list of disabled skills is unreadable (None), all count as disabled."""
-    data: dict[str, Any] = {
+def _describe_card(card: SkillCard) -> dict[str, Any]:
+    """Describe a skill with its status."""
+    return {
         "skill": card.slug,
         "title": card.title,
         "description": card.description,
@@ -189,6 +188,3 @@ def _describe_card(card: SkillCard, disabled: Collection[str] | None) -> dict[st
         **({"hides": [hidden.scope for hidden in card.hides]} if card.hides else {}),
         "status": "active",
     }
-    if disabled is not None and card.slug not in disabled:
-        return data
-    return {**data, "status": "error", "error": "An administrator has disabled this skill."}

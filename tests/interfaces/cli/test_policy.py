@@ -9,6 +9,19 @@ import pytest
 from prowess.policy.organization import SETTING_NAMES
 
 
+def test_a_skill_is_switched_off_for_everybody_and_on_again(prowess, sample):
+    off = prowess("switch", "off", "commit-messages")
+    assert off.out.startswith("Switched off: commit-messages.\n`prowess switch on commit-messages`")
+    assert "commit-messages" not in prowess("match", "write a commit message").out
+    assert "commit-messages" not in prowess("search", "commit message").out
+    assert "(off)" in prowess("list").out
+    assert prowess("enable", "commit-messages").code == 4
+    assert "switched off" in prowess("load", "commit-messages").err
+    assert prowess("switch", "off", "comit-messages").code == 4
+    assert prowess("switch", "on", "commit-messages", "--json").json == {"disabled_skills": []}
+    assert "commit-messages" in prowess("match", "write a commit message").out
+
+
 def test_every_setting_is_shown_with_its_value(prowess, workspace):
     shown = prowess("policy").out
     assert all(name in shown for name in SETTING_NAMES)

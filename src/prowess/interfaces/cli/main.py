@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approvals": ("approvals", "Answer what agents have asked for."),
     "trust": ("trust", "Accept the skills that were found here, or take that back."),
     "policy": ("policy", "Show or change who may do what."),
+    "switch": ("switch", "Switch skills on or off for the organization."),
     "env": ("policy", "Let skills read names of the environment."),
     "audit": ("events", "Show what was decided, and prove it."),
     "events": ("events", "Show what happened, and follow what happens."),

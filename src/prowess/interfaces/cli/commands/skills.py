@@ -88,7 +88,8 @@ def _note_dangers(cards: list[SkillCard], dangers: dict[str, int]) -> None:
 
 
 def _format_scope(card: SkillCard) -> str:
-    notes = [card.trust] if card.trust not in ("", "local") else []
+    notes = [] if card.enabled else ["off"]
+    notes += [card.trust] if card.trust not in ("", "local") else []
     notes += [f"hides {', '.join(other.scope for other in card.hides)}"] if card.hides else []
     return f"{card.scope} ({'; '.join(notes)})" if notes else card.scope
 
