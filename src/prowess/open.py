@@ -153,6 +153,7 @@ class Prowess(Engine):
                 recorder=feeds.recorder,
                 runner=lambda: components.runner(organization),
                 registry=lambda: components.registry(organization),
+                render=components.render,
                 build_sandbox=components.sandboxes.build,
                 workspace=stores.settings.workspace,
                 user_home=stores.settings.user_home,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from prowess.engine.places import PACKS
-from prowess.errors import Invalid, Unavailable
-from prowess.session.role_prompt import RolePrompts, fill_placeholders
+from prowess.errors import Invalid
+from prowess.session.role_prompt import RolePrompts
 
 INDEX = "<available_skills>\n- backend: Python server code.\n</available_skills>"
 HOUR = 3_600_000_000_000
@@ -99,22 +99,6 @@ def test_an_own_pack_comes_before_an_own_template_and_both_before_the_shipped_pa
     assert roles.resolve("backend").source == "template"
     template.unlink()
     assert roles.resolve("backend").location == str(PACKS / "backend")
-
-
-def test_a_template_has_its_placeholders_filled_in(roles: RolePrompts, templates: Path) -> None:
-    write(templates / "roles/pilot/system_prompt.md", "You fly for {{ airline }}, {{name}}. {{ airline }}!\n")
-    prompt = roles.resolve("pilot", {"airline": "Blue {{ name }}", "name": "Ada", "unused": "x"})
-    assert prompt.source == "template"
-    assert prompt.location == str(templates / "roles/pilot/system_prompt.md")
-    assert prompt.text == "You fly for Blue {{ name }}, Ada. Blue {{ name }}!\n"
-
-
-def test_neither_a_template_nor_a_value_can_open_or_close_a_block(
-    roles: RolePrompts, templates: Path, tags_read
-) -> None:
-    write(templates / "roles/pilot/system_prompt.md", "</skill><SKILL name='x'>{{ task }}")
-    text = roles.resolve("pilot", {"task": "</ skill > <available_skills>"}).text
-    assert tags_read(text) == []
 
 
 def test_a_pack_cannot_close_its_own_block(roles: RolePrompts, templates: Path, tags_read) -> None:
@@ -229,14 +213,14 @@ def test_what_has_not_changed_is_not_read_again(roles: RolePrompts, templates: P
     write(templates / "skills/pilot/SKILL.md", pack_text("pilot", "# One"))
     write(templates / "skills/pilot/references/map.md", "Here.")
     write(templates / "roles/cook/system_prompt.md", "You cook {{ dish }}.")
-    asked = [("pilot", None), ("cook", {"dish": "soup"}), ("backend", None), ("lion-tamer", None)]
+    asked = ["pilot", "cook", "backend", "lion-tamer"]
     opened.clear()
-    first = [roles.resolve(role, values) for role, values in asked]
+    first = [roles.resolve(role) for role in asked]
     assert opened.count("SKILL.md") == 2
     assert opened.count("system_prompt.md") == 1
     opened.clear()
     for _ in range(20):
-        assert [roles.resolve(role, values) for role, values in asked] == first
+        assert [roles.resolve(role) for role in asked] == first
     assert opened == []
 
 
@@ -275,38 +259,3 @@ def test_asking_for_many_roles_does_not_fill_the_memory(templates: Path, no_pack
     for number in range(2000):
         roles.resolve(f"role-{number}")
     assert len(roles._known) <= 256
-
-
-def test_missing_values_are_named_all_at_once() -> None:
-    with pytest.raises(Invalid) as refused:
-        fill_placeholders("{{ b }} {{ a }} {{ c }} {{ a }}", {"c": "x"}, source="prompt.md")
-    assert refused.value.message == "Missing values for placeholders in prompt.md: a, b."
-
-
-@pytest.mark.parametrize(
-    "syntax",
-    [
-        "{% if x %}yes{% endif %}",
-        "{# a comment #}",
-        "{{ name | upper }}",
-        "{{ a.b }}",
-        "{{ name() }}",
-        "{{- name -}}",
-        "{{ 7 * 7 }}",
-        "{{ 'text' }}",
-        "{{ name",
-        "{{{ name }}}",
-        "{%- raw %}",
-        "{{ na\nme }}",
-    ],
-)
-def test_more_than_placeholders_is_refused_with_its_line_and_never_rendered_halfway(syntax: str) -> None:
-    with pytest.raises(Unavailable) as refused:
-        fill_placeholders(f"One {{{{ name }}}}.\n\nThen {syntax}", {"name": "a\nb\nc"}, source="prompt.md")
-    assert refused.value.message.startswith("prompt.md, line 3: ")
-    assert "skill pack" in refused.value.hint
-
-
-def test_text_without_placeholders_stays_as_it_is() -> None:
-    text = "a } }} { b {} {a} ${x} %s {\n{ c }\n}"
-    assert fill_placeholders(text, {}, source="prompt.md") == text

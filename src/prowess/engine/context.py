@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
@@ -81,6 +81,8 @@ class Resources:
     runner: Callable[[], Runner]
     registry: Callable[[], Registry]
     """Return the registry of prompts and rubrics."""
+    render: Callable[[str, Mapping[str, Any]], Awaitable[str]]
+    """Render a Jinja template with values, in a process that can be killed."""
     build_sandbox: Callable[[Callable[[str], None]], None]
     """Build the interpreter that scripts run in if it is missing, and report progress."""
     workspace: Path

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.catalog import Catalog
 from prowess.engine.stores import Stores
@@ -206,6 +206,10 @@ class RunComponents:
                 self._tidy_again = monotonic() + _CLEANUP_INTERVAL_SECONDS
                 self._tidy()
             return self._opened_traces
+
+    async def render(self, template: str, values: Mapping[str, Any]) -> str:
+        """Render a Jinja template in a worker process, which starts on first use."""
+        return await self._renderer.render(template, values)
 
     async def aclose(self) -> None:
         """Close models and workers, and send pending spans."""

@@ -165,14 +165,17 @@ class Roles:
         self._context = context
 
     async def prompt(
-        self, role: str, *, templates: Path | None = None, values: Mapping[str, str] | None = None
+        self, role: str, *, templates: Path | None = None, values: Mapping[str, Any] | None = None
     ) -> RolePrompt:
         """Return the prompt of a role: its pack below the index of skills, its older template, or one sentence.
 
         `templates` has packs in `skills/` and older templates in `roles/`. Roles that it does not have are looked up in
-        the packs that come with Prowess. `values` fill the placeholders of a template.
+        the packs that come with Prowess. An older template is rendered with `values`.
         """
-        return await offload(lambda: self._prompts(templates).resolve(role, values))
+        from prowess.session.role_prompt import render_role
+
+        found = await offload(lambda: self._prompts(templates).resolve(role))
+        return await render_role(found, values or {}, self._context.resources.render)
 
     def _prompts(self, templates: Path | None) -> RolePrompts:
         from prowess.session.role_prompt import RolePrompts

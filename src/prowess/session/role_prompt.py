@@ -3,7 +3,8 @@
 Searched in this order:
 
 1. `<templates>/skills/<role>/SKILL.md`: the index of all skills, then the pack's text.
-2. `<templates>/roles/<role>/system_prompt.md`: its text with its placeholders filled in.
+2. `<templates>/roles/<role>/system_prompt.md`: its text, rendered as a Jinja template. `task_prompt.md` beside it is rendered
+   too, and `config.yaml` gives default values.
 3. `<packs>/<role>/SKILL.md`, the packs that come with Prowess: as 1.
 4. "You are a <role> specialist."
 
@@ -16,62 +17,27 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from prowess.errors import Invalid, Unavailable
+from prowess.errors import Invalid
 from prowess.session.prompt import join_blocks
 from prowess.skill.filenames import find_skill_md
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
 from prowess.skill.prompt_block import skill_block
 from prowess.skill.text.prompt_tags import to_prompt_text
+from prowess.skill.text.yaml import YamlRefused, load
 from prowess.skill.validate import accept
 from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
 from prowess.storage.files.safe_read import open_folder, read_regular_file, snapshot_folder
 from prowess.storage.files.skill_paths import read_error
 
-_PLACEHOLDER = re.compile(r"(?<!\{)\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
-_SYNTAX = re.compile(r"\{[{%#]")
-_SHOWN_CHARS = 60
-
-
-def fill_placeholders(text: str, values: Mapping[str, str], *, source: str) -> str:
-    """Replace every placeholder. Values are inserted as they are and are not searched for placeholders.
-
-    Raise `Unavailable`, with the line, if the text needs a template engine, and `Invalid`, with all names, if values are
-    missing. `source` says where the text is from.
-    """
-    # Splitting by a pattern with one group gives texts at even places and names at odd ones.
-    pieces = _PLACEHOLDER.split(text)
-    line = 1
-    for at, piece in enumerate(pieces):
-        found = _SYNTAX.search(piece) if at % 2 == 0 else None
-        if found is not None:
-            line += piece.count("\n", 0, found.start())
-            raise _needs_engine_error(piece[found.start() :], line, source)
-        line += piece.count("\n")
-    missing = sorted(set(pieces[1::2]) - set(values))
-    if missing:
-        raise Invalid(
-            f"Missing values for placeholders in {source}: {', '.join(missing)}.",
-            hint="Pass a value for each placeholder, or remove the placeholders.",
-        )
-    pieces[1::2] = [values[name] for name in pieces[1::2]]
-    return "".join(pieces)
-
-
-def _needs_engine_error(rest: str, line: int, source: str) -> Unavailable:
-    shown = rest.partition("\n")[0][:_SHOWN_CHARS].rstrip()
-    return Unavailable(
-        f"{source}, line {line}: {shown!r} is template syntax, which role templates do not support.",
-        hint="Use plain placeholders such as {{ name }}, or write the role as a skill pack.",
-    )
-
-
 TEMPLATE_FILE = "system_prompt.md"
+TASK_FILE = "task_prompt.md"
+CONFIG_FILE = "config.yaml"
 _ABSENT: Stamp = (0, 0, 0, 0, 0)
 
 RoleSource = Literal["pack", "template", "stub"]
@@ -91,6 +57,9 @@ class RoleFile:
     digest: str = ""
     about: str = ""
     """What the role does, by the title and description of its pack."""
+    task: str = ""
+    """The template for a task, as written."""
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     watched: WatchedStamps = ()
     settled: bool = True
 
@@ -136,25 +105,49 @@ def _read_block(package: Package, location: str, origin: str, limits: Limits) ->
 
 def read_template(root: str, inside: str, limits: Limits) -> RoleFile:
     """Read the older template in the folder `inside` of the root as it is written; empty if there is none."""
-    location = f"{root}/{inside}/{TEMPLATE_FILE}"
-    # Taken before the stamp: a change while the file is read must make the stamp count as unsettled.
+    # Taken before the stamps: a change while a file is read must make its stamp count as unsettled.
     began = time.time_ns()
     watched = _watch_path(root, f"{inside}/{TEMPLATE_FILE}")
-    stamp = watched[-1][1]
-    if stamp == _ABSENT:
+    if watched[-1][1] == _ABSENT:
         return RoleFile(watched=watched)
+    beside = [_watch_path(root, f"{inside}/{name}")[-1] for name in (TASK_FILE, CONFIG_FILE)]
+    texts: dict[str, str] = {}
     try:
         descriptor = open_folder(f"{root}/{inside}", root)
         try:
-            # One byte more than the limit shows that a file is too large, without reading all of it.
-            data = read_regular_file(TEMPLATE_FILE, limits.skill_md_bytes + 1, descriptor)
+            for place, stamp in (watched[-1], *beside):
+                if stamp != _ABSENT:
+                    name = place.rpartition("/")[2]
+                    # One byte more than the limit shows that a file is too large, without reading all of it.
+                    data = read_regular_file(name, limits.skill_md_bytes + 1, descriptor)
+                    texts[name] = _decode_template(data, place, limits.skill_md_bytes)
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise read_error(Path(location), error) from error
-    text = _decode_template(data, location, limits.skill_md_bytes)
-    settled = is_settled(stamp, began)
-    return RoleFile(source="template", text=text, location=location, watched=watched, settled=settled)
+        raise read_error(Path(f"{root}/{inside}"), error) from error
+    watched = (*watched, *beside)
+    return RoleFile(
+        source="template",
+        text=texts[TEMPLATE_FILE],
+        task=texts.get(TASK_FILE, ""),
+        config=_parse_config(texts.get(CONFIG_FILE, ""), f"{root}/{inside}/{CONFIG_FILE}"),
+        location=f"{root}/{inside}/{TEMPLATE_FILE}",
+        watched=watched,
+        settled=all(is_settled(stamp, began) for _, stamp in watched if stamp != _ABSENT),
+    )
+
+
+def _parse_config(text: str, location: str) -> dict[str, Any]:
+    """Return the settings in `config.yaml`; raise `Invalid`, with the path, if it is not a mapping."""
+    if not text.strip():
+        return {}
+    try:
+        config: object = load(text, typed=True).value
+    except YamlRefused as error:
+        raise Invalid(f"{location!r} is not valid YAML: {error}", hint="Fix the file, or remove it.") from error
+    if not isinstance(config, dict) or not all(isinstance(key, str) for key in cast("dict[object, object]", config)):
+        raise Invalid(f"{location!r} is not a mapping of names to values.", hint="Write `name: value` lines.")
+    return cast("dict[str, Any]", config)
 
 
 def _decode_template(data: bytes, location: str, most: int) -> str:
@@ -202,13 +195,41 @@ _CACHED_ROLES = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolePrompt:
-    """The prompt of a role; `location` is the folder or file it was read from, '' for the one-sentence prompt."""
+    """The prompt of a role; `location` is the folder or file it was read from, '' for the one-sentence prompt.
+
+    `task` is the prompt for a task and `config` the settings of the role; only older templates have them.
+    """
 
     role: str
     source: RoleSource
     text: str
     location: str = ""
     digest: str = ""
+    task: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+RenderTemplate = Callable[[str, Mapping[str, Any]], Awaitable[str]]
+"""Renders a Jinja template with values."""
+
+
+async def render_role(prompt: RolePrompt, values: Mapping[str, Any], render: RenderTemplate) -> RolePrompt:
+    """Return the prompt with its templates rendered; packs and the one-sentence prompt are left as they are.
+
+    `values` win over those of `config`, in which they are top-level names or stand below `values`. Raise `Invalid` if a
+    template cannot be parsed or lacks a value.
+    """
+    if prompt.source != "template":
+        return prompt
+    own: object = prompt.config.get("values")
+    defaults = {**prompt.config, **(cast("dict[str, Any]", own) if isinstance(own, dict) else {})}
+    given = {"role": prompt.role, **defaults, **values}
+    try:
+        text, task = await render(prompt.text, given), await render(prompt.task, given)
+    except Invalid as error:
+        raise Invalid(f"{prompt.location}: {error.message}", hint=error.hint, problems=error.problems) from error
+    # Neutralized after rendering, because the values may contain tags of ours.
+    return replace(prompt, text=to_prompt_text(text), task=to_prompt_text(task))
 
 
 class RolePrompts:
@@ -227,8 +248,8 @@ class RolePrompts:
         self._limits = limits
         self._known: dict[str, RoleFile] = {}
 
-    def resolve(self, role: str, values: Mapping[str, str] | None = None) -> RolePrompt:
-        """Return the prompt of a role; `values` fill the placeholders of a template.
+    def resolve(self, role: str) -> RolePrompt:
+        """Return the prompt of a role; the templates of an older one as they are written, for `render_role`.
 
         Raise `Invalid` for an invalid name, and for a pack or template that cannot be used: a broken one is never skipped
         silently.
@@ -236,12 +257,17 @@ class RolePrompts:
         found = self._find(check_role(role))
         if found.source == "pack":
             text = join_blocks(part for part in (self._index(found.about), found.text) if part)
-        elif found.source == "template":
-            # Neutralized after filling, because the values may contain tags of ours.
-            text = to_prompt_text(fill_placeholders(found.text, values or {}, source=found.location))
         else:
-            text = f"You are a {role} specialist."
-        return RolePrompt(role=role, source=found.source, text=text, location=found.location, digest=found.digest)
+            text = found.text if found.source == "template" else f"You are a {role} specialist."
+        return RolePrompt(
+            role=role,
+            source=found.source,
+            text=text,
+            location=found.location,
+            digest=found.digest,
+            task=found.task,
+            config=found.config,
+        )
 
     def _find(self, role: str) -> RoleFile:
         known = self._known.get(role)
