@@ -27,7 +27,7 @@ from prowess.policy.subject import Subject
 from prowess.session.text import format_diff, read_subject
 from prowess.skill.edit import rewrite_package
 from prowess.skill.forms.conversion import read_package
-from prowess.skill.model import Scope, Skill, Version
+from prowess.skill.model import SCOPES, Scope, Skill, Version
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 from prowess.storage.trust import Acceptance
@@ -70,6 +70,28 @@ class SkillWriter:
             lambda: store.update_skill(skill, actor=actor.label, note=note),
             diff=format_diff(package, rewritten),
         )
+
+    def fork(self, slug: str, scope: Scope) -> Skill:
+        """Copy a skill of a farther scope byte for byte, so that the copy overrides it, and return the copy."""
+        actor, store = self._context.actor, self._context.resources.writable(scope)
+        source, skill = self._context.catalog.find(slug)
+        if source.scope == scope:
+            raise Conflict(
+                f"The skill {skill.slug!r} is in the {scope} scope already.",
+                hint=f"Change it there, or fork what it hides: `prowess show {skill.slug}` names it.",
+            )
+        if SCOPES.index(source.scope) < SCOPES.index(scope):
+            raise Conflict(
+                f"A copy in the {scope} scope would be hidden by the skill itself, in the {source.scope} scope.",
+                hint="Fork a skill into a nearer scope.",
+            )
+        package = source.get_package(skill.id)
+        if package is None:
+            raise Conflict(f"The skill {skill.slug!r} is gone.", hint="Run `prowess doctor`.")
+        copy = skill.kept_as(id="", scope=scope, location=store.location)
+        subject = _read_subject(self._context.catalog, store, copy, package)
+        note = f"Fork of {source.scope}:{skill.slug} (sha256:{skill.digest[:12]})"
+        return self._keep("install", subject, lambda: store.save(package, actor=actor.label, note=note))
 
     def delete(self, slug: str, note: str) -> Version:
         """Delete a skill and return its last version."""
@@ -227,5 +249,5 @@ def _check_not_frozen(store: Store, slug: str) -> None:
     if store.frozen:
         raise Refused(
             f"The skill {slug!r} comes with an installed package and stays as it is.",
-            hint="Export it, change the copy and import that: a nearer skill of the same name hides this one.",
+            hint=f"Copy it to your workspace and change the copy: `prowess fork {slug}`.",
         )

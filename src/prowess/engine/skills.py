@@ -250,6 +250,13 @@ class Skills:
         """Change a skill that was read before. Raise `Conflict` if it has changed since."""
         return await offload(lambda: self._writer.update(skill, note))
 
+    async def fork(self, slug: str, *, scope: Scope = "workspace") -> Skill:
+        """Copy a skill of a farther scope into this one, where the copy overrides it, and return the copy.
+
+        Its history says what it was copied from, and its card what it hides. Raise `Conflict` if the scope has the skill.
+        """
+        return await offload(lambda: self._writer.fork(slug, scope))
+
     async def delete(self, slug: str, *, note: str = "") -> Version:
         """Delete a skill and return its last version, which `rollback` can restore."""
         return await offload(lambda: self._writer.delete(slug, note))

@@ -305,3 +305,14 @@ def test_linked_skill_folders_are_imported_from_where_they_are(prowess, workspac
     ran = prowess("import", ".claude/skills", "--json")
     assert [item["slug"] for item in ran.json] == ["greet", None]
     assert "leads out" in ran.json[1]["error"]["message"]
+
+
+def test_a_skill_that_ships_with_prowess_is_forked_in_one_step(prowess, workspace, monkeypatch):
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
+    made = prowess("fork", "qa")
+    assert made.code == 0
+    assert made.out.startswith("Copied qa to the workspace. It overrides system:qa (sha256:")
+    assert "Fork of system:qa" in prowess("history", "qa").out
+    assert prowess("fork", "backend", "--json").json["overrides"][0]["scope"] == "system"
+    assert prowess("fork", "qa").code == 6
+    assert "Did you mean 'backend'?" in prowess("fork", "backnd").err

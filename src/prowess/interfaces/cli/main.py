@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("eval", "Measure whether skills are found when they should be."),
     "import": ("packages", "Keep skills from a folder, a file or an archive."),
     "export": ("packages", "Write a skill to a folder, in any form."),
+    "fork": ("fork", "Copy a skill to the workspace, to change it there."),
     "delete": ("versions", "Remove a skill; it can be brought back."),
     "history": ("versions", "List the versions of a skill."),
     "diff": ("versions", "Show what changed between two versions."),
