@@ -103,3 +103,22 @@ async def test_reading_the_skill_as_a_resource_joins_the_question(asking, in_mem
         await asking.approvals.resolve(row.id, approved=True)
         enabled = (await client.call_tool(*ENABLE)).structured_content
         assert row.detail["chars"] == enabled["content_length"] == len(enabled["content"])
+
+
+async def test_calls_of_one_client_run_side_by_side(asking, over_stdio, mode):
+    async with over_stdio(mode, "--wait", str(LONG)) as client:
+        calls = {}
+        for skill in ("invoice-reader", "release-notes"):
+            progress = Progress()
+            call = client.call_tool("enable_skill", {"skill": skill}, progress_callback=progress)
+            calls[skill] = asyncio.create_task(call)
+            await asyncio.wait_for(progress.arrived.wait(), LONG)
+        found = await asyncio.gather(*(client.call_tool("search_skills", {"query": skill}) for skill in calls))
+        assert [answer.structured_content["skills"][0]["skill"] for answer in found] == list(calls)
+        rows = {row.slug: row for row in await asking.approvals.list()}
+        # The call that came last is answered first, while the other still waits.
+        for skill in reversed(list(calls)):
+            await asking.approvals.resolve(rows[skill].id, approved=True)
+            answer = await asyncio.wait_for(calls.pop(skill), LONG)
+            assert answer.structured_content["skill"] == skill
+            assert not any(call.done() for call in calls.values())
