@@ -96,6 +96,10 @@ class Resources:
     close: Callable[[], None]
     is_sandbox_built: bool = field(default=False, init=False)
     """True once this process has made sure that the interpreter of the sandbox exists."""
+    acting: dict[tuple[Actor, str], tuple[float, Actor]] = field(
+        default_factory=dict["tuple[Actor, str]", "tuple[float, Actor]"], init=False, repr=False
+    )
+    """Actors in the role of their conversation, each with the time until which that may be used."""
     role_prompts: dict[tuple[str, Path | None], RolePrompts] = field(
         default_factory=dict["tuple[str, Path | None]", "RolePrompts"], init=False, repr=False
     )

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from prowess.session.session import Session
     from prowess.skill.package import Package
 
+_CACHE_SECONDS, _CACHED_ACTORS = 1.0, 1_000
+"""How long another process's new session may go unnoticed by the choice of tools, and how many are remembered."""
+
 _RECORDED_CHARS = 200
 """How much of a name is recorded. Names come from callers, who may send anything."""
 
@@ -46,11 +49,15 @@ class Sessions:
         `budget` is in characters; the default is the organization's, 16,000 unless it was changed.
         """
         context = self._context
-        return await offload(
-            lambda: context.resources.sessions.open(
+
+        def open_session() -> Session:
+            opened = context.resources.sessions.open(
                 context.actor, context.session_key(conversation), role=role, model=model, window=window, budget=budget
             )
-        )
+            context.resources.acting.clear()  # the session may have a role
+            return opened
+
+        return await offload(open_session)
 
     async def create(
         self, *, role: str = "", model: str = "", window: int | None = None, budget: int | None = None
@@ -85,6 +92,13 @@ class Sessions:
         """Return the actor as it acts in a conversation: with the session's role if it has none of its own."""
         context = self._context
 
+        # The gate reads the role again before every action. This answer only decides which tools an agent has, and every
+        # tool call needs it: a second-old one saves a query and a thread.
+        key, cache = (context.actor, conversation), context.resources.acting
+        until, known = cache.get(key, (0.0, context.actor))
+        if time.monotonic() < until:
+            return known
+
         def read() -> Actor:
             # Without records there are no sessions, and the gate need not be imported: it brings the database code, a
             # third of a server's start.
@@ -92,7 +106,11 @@ class Sessions:
                 return context.actor
             return context.resources.gate.within(context.actor, context.session_key(conversation))[0]
 
-        return await offload(read)
+        found = await offload(read)
+        if len(cache) >= _CACHED_ACTORS:
+            cache.clear()
+        cache[key] = (time.monotonic() + _CACHE_SECONDS, found)
+        return found
 
     async def change(
         self,

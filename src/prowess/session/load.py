@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prowess.catalog.catalog import Catalog
@@ -38,13 +38,19 @@ class LoadResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of the tool's answer. `hint` and `approval_id` appear only if they have a value."""
-        told = asdict(self)
-        del told["source"], told["session_id"]
-        told["available_references"] = list(self.available_references)
-        told["available_scripts"] = list(self.available_scripts)
-        for field in ("hint", "approval_id"):
-            if told[field] is None:
-                told.pop(field)
+        told: dict[str, Any] = {
+            "name": self.name,
+            "body": self.body,
+            "available_references": list(self.available_references),
+            "available_scripts": list(self.available_scripts),
+            "reference_content": self.reference_content,
+            "script_content": self.script_content,
+            "error": self.error,
+        }
+        if self.hint is not None:
+            told["hint"] = self.hint
+        if self.approval_id is not None:
+            told["approval_id"] = self.approval_id
         return told
 
 
