@@ -149,7 +149,7 @@ def test_events_are_counted_by_name(database):
         ("approval_required",): 1,
         ("approval_resolved",): 0,
         ("skills_state_changed",): 0,
-        **{(name,): 0 for name in ("run_started", "run_state_changed", "run_finished")},
+        **{(name,): 0 for name in ("run_started", "run_state_changed", "run_finished", "decision_made")},
     }
 
 
@@ -208,7 +208,7 @@ def test_a_database_that_was_put_in_the_place_of_another_is_counted_from_its_beg
 
 def test_every_metric_is_documented():
     families = list(text_string_to_metric_families(empty_metrics().decode()))
-    assert len(families) == 7
+    assert len(families) == 9
     for family in families:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         assert f"`{name}`" in PAGE.read_text()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
     from prowess.engine.callables import Inventory
     from prowess.engine.skill_writer import SkillWriter
-    from prowess.feed.usage import SkillUsage
+    from prowess.feed.usage import SkillUsage, UsageReport
     from prowess.match.recommendation import Recommendation
     from prowess.session.session import Session
     from prowess.skill.outline import SkillOutline
@@ -196,6 +196,32 @@ class Skills:
             return sorted(unused, key=lambda pair: (pair[1].last, pair[0].slug))
 
         return await offload(read)
+
+    async def usage(self, *, days: float = 30, system: bool = False) -> UsageReport:
+        """Report which skills, references and scripts were loaded in the last days, and which can be retired.
+
+        Skills of the system scope are left out of the unused ones unless `system` is true.
+        """
+        from prowess.feed.usage import days_ago, report_usage
+        from prowess.storage.counts import loaded_files
+
+        context = self._context
+
+        def read() -> UsageReport:
+            cards = [card for card in context.catalog.cards() if system or card.scope != "system"]
+            loads: list[tuple[str, str, tuple[str, ...]]] = []
+            if context.resources.has_records():
+                with context.resources.records().read() as connection:
+                    loads = list(loaded_files(connection, context.actor.organization, since=days_ago(days)))
+            used = {slug for slug, _, _ in loads}
+            files = {card.slug: self._loadable_files(card.slug) if card.slug in used else () for card in cards}
+            return report_usage(loads, files, days=days)
+
+        return await offload(read)
+
+    def _loadable_files(self, slug: str) -> tuple[str, ...]:
+        _, outline = self._context.catalog.find_outline(slug)
+        return tuple(part.name for kind in ("reference", "script") for part in outline.of_kind(kind))
 
     async def inventory(self) -> Inventory:
         """Return what agents can work with, callable skills above all. Only changes are read again."""

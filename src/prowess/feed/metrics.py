@@ -18,6 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from prowess.events import EVENT_NAMES
+from prowess.feed.usage import core_set
 from prowess.storage import counts, ledger
 from prowess.storage.approvals import ApprovalState
 from prowess.storage.database import Connections
@@ -58,6 +59,7 @@ class LogTotals:
     """Failed loads by slug and scope; both '' for skills that do not exist."""
     events: Counter[str] = field(default_factory=Counter[str])
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    files: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
     def count_on(self, connection: sa.Connection) -> None:
         """Count the rows added since the last time."""
@@ -85,6 +87,7 @@ class LogTotals:
             self.events[group.name] += group.count
             if group.name == counts.LOADED:
                 self._count_loads(group)
+        self.files.update(counts.files_by_skill(connection, self.organization, after=self.events_upto, upto=upto))
         self.events_upto = upto
 
     def _count_loads(self, group: counts.EventCount) -> None:
@@ -165,6 +168,10 @@ def _load_families(tally: LogTotals) -> Iterator[Metric]:
         times.setdefault(_skill_label(slug, names), LoadHistogram()).join(found)
     yield _counter("skill_load", "Loads of skills that gave a text.", ("name", "source"), loads)
     yield _counter("skill_load_errors", "Loads of skills that gave nothing.", ("name", "source"), failures)
+    yield _counter("skill_file_load", "Loads of references and scripts.", ("name", "file"), _most_loaded(tally.files))
+    yield GaugeMetricFamily(
+        "skill_core_set", "Skills that together have 80 % of all loads.", value=len(_core_set(tally.loads))
+    )
     histogram = HistogramMetricFamily("skill_load_duration_seconds", "How long loads took.", labels=("name",))
     for name, found in sorted(times.items()):
         # Rounded, because float sums differ in the last digits, and every process must report the same.
@@ -199,6 +206,20 @@ def _most_used(tally: LogTotals) -> set[str]:
             asked[slug] += many
     ranked = sorted((slug for slug in asked if slug), key=lambda slug: (-asked[slug], slug))
     return set(ranked[:MAX_NAMED_SKILLS])
+
+
+def _most_loaded(files: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Return the counts of the most loaded files; the rest share one label, so that labels stay bounded."""
+    ranked = sorted(files.items(), key=lambda pair: (-pair[1], pair[0]))
+    found = Counter(dict(ranked[:MAX_NAMED_SKILLS]))
+    if rest := sum(many for _, many in ranked[MAX_NAMED_SKILLS:]):
+        found[OTHER, OTHER] += rest
+    return found
+
+
+def _core_set(loads: Mapping[str, LoadHistogram]) -> tuple[str, ...]:
+    ranked = [(slug, sum(found.buckets)) for slug, found in loads.items() if slug]
+    return core_set(sorted(ranked, key=lambda pair: (-pair[1], pair[0])))
 
 
 def _skill_label(slug: str, names: set[str]) -> str:

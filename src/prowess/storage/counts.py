@@ -6,7 +6,7 @@ and no range has to be counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -51,6 +51,11 @@ _LAST_USES = (
     .where(*_USED, _DONE_OR_CHANGED)
     .group_by(events.c.name, events.c.subject)
 )
+
+
+_LOADED = sa.select(events.c.subject, events.c.session_id, events.c.data).where(events.c.subject != "", _DONE)
+_LOADED_SINCE = _LOADED.where(events.c.organization_id == sa.bindparam("of"), events.c.at >= sa.bindparam("since"))
+_LOADED_BETWEEN = _LOADED.where(*_EVENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +124,25 @@ def last_uses(connection: sa.Connection, organization_id: str) -> list[tuple[str
     """Return event name, slug, count and last time for each skill that was loaded, or entered or left a prompt."""
     rows = connection.execute(_LAST_USES, {"of": organization_id})
     return [(row.name, row.subject, row.many, row.last) for row in rows]
+
+
+def loaded_files(
+    connection: sa.Connection, organization_id: str, *, since: str
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield slug, session and files of each successful load since a time; instructions count as no file."""
+    for row in connection.execute(_LOADED_SINCE, {"of": organization_id, "since": since}):
+        yield row.subject, row.session_id, _files(row.data)
+
+
+def files_by_skill(
+    connection: sa.Connection, organization_id: str, *, after: int, upto: int
+) -> Iterator[tuple[str, str]]:
+    """Yield slug and file of each reference and script that was loaded between two numbers."""
+    for row in connection.execute(_LOADED_BETWEEN, {"of": organization_id, "after": after, "upto": upto}):
+        for file in _files(row.data):
+            yield row.subject, file
+
+
+def _files(data: Mapping[str, object]) -> tuple[str, ...]:
+    # Read here and not in SQL: the two databases extract fields of JSON differently.
+    return tuple(str(data[name]) for name in ("reference", "script") if data.get(name))
