@@ -49,8 +49,8 @@ These options are the same for every command that has them, and are left out bel
 
 | option | meaning |
 |---|---|
-| `-w`, `--workspace DIR` | The folder whose skills come first. May stand before or after the command. |
-| `--json` | Print JSON for programs. |
+| `-w`, `--workspace DIR` | Workspace folder (default: here). May stand before or after the command. |
+| `--json` | Print JSON. |
 | `-h`, `--help` | Show the help and exit. |
 """
 SHARED_OPTIONS = {"workspace", "as_json", "help"}

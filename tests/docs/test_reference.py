@@ -45,13 +45,13 @@ def test_every_setting_has_a_meaning():
 
 @pytest.mark.parametrize(
     "command",
-    ["list", "match", "lint", "skills --dead", "enable", "prompt", "index", "stats", "metrics", "model list", "events"],
+    ["list", "match", "lint", "skills", "enable", "prompt", "index", "stats", "metrics", "model list", "events"],
 )
 def test_the_page_about_json_lists_the_keys_that_a_command_prints(command, prowess, tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples/workspace", tmp_path / "workspace")
     monkeypatch.chdir(tmp_path / "workspace")
     prowess("enable", "commit-messages")
-    words = {"match": ["write a commit message"], "skills --dead": ["1d", "--all"], "enable": ["release-notes"]}
+    words = {"match": ["write a commit message"], "skills": ["--all"], "enable": ["release-notes"]}
     ran = prowess(*command.split(), *words.get(command, []), "--json")
     printed = json.loads(ran.out.splitlines()[0] if command == "events" else ran.out)
     row = next(line for line in JSON_PAGE.splitlines() if line.startswith("| ") and f"`{command}`" in line)

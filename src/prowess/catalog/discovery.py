@@ -225,6 +225,18 @@ def _user_places(places: tuple[str, ...], home: str, environment: Mapping[str, s
     return []
 
 
+def find_agents(root: Path, home: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the agents that read a skill folder."""
+    text, base = str(root), str(home)
+    # The longest name counts: `.claude/skills` ends like the folder `skills` of another agent.
+    project = max((name for name in project_folders() if text.endswith("/" + name)), key=len, default="")
+    return tuple(
+        agent.agent
+        for agent in AGENTS
+        if agent.project == project or text in _user_places(agent.user, base, environment)
+    )
+
+
 def _unique(roots: Iterable[str]) -> dict[str, str]:
     """Return each folder once, by its real path, under the first name that leads to it."""
     unique: dict[str, str] = {}

@@ -34,6 +34,7 @@ def export_skill(
     package: Package,
     folder: Path,
     *,
+    name: str = "",
     form: str | None = None,
     profile: ProfileName | None = None,
     replace: bool = False,
@@ -49,7 +50,7 @@ def export_skill(
 
         suffix = "." + form
         data = write_archive(package, ARCHIVES[form])
-        return _write_single_file(folder / f"{skill.name}{suffix}", data, form, (), replace=replace)
+        return _write_single_file(folder / (name or f"{skill.name}{suffix}"), data, form, (), replace=replace)
     writing, written_as = _convert(skill, package, form, profile, limits)
     named = writing.package.name if profile else ""
     return _write_to(skill, writing, written_as, folder, named=named, replace=replace)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from prowess.catalog.store import SaveResult, Store, unreadable
-from prowess.errors import NotFound, Problem, ProwessError, Refused
+from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem, ProwessError, Refused
 from prowess.skill.form_info import FormName, form_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
+from prowess.skill.slug import MAX_NAME_CHARS
 from prowess.skill.validate import ValidationReport, validate
 from prowess.storage.files.skill_paths import find_skills, leaves_project
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # The packages of a batch are in memory until they are saved.
 BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024
+MAX_RENAMES = 100
+"""How many slugs `foo-2`, `foo-3` … are tried for a skill whose slug is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,19 @@ class CheckResult:
         return sum(finding.severity == "danger" for finding in self.findings)
 
 
+OnConflict = Literal["refuse", "skip", "rename", "replace"]
+"""What to do with a skill whose slug another skill has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportPlan:
+    """Under which slugs skills are imported: one `slug` for a single skill, or a namespace `prefix` for all."""
+
+    on_conflict: OnConflict = "refuse"
+    slug: str = ""
+    prefix: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
     """The result of importing one skill: what it is now, or why it was not saved."""
@@ -79,14 +95,16 @@ class ImportResult:
     form: FormName | None = None
     version: str | None = None
     digest: str | None = None
-    chars: int = 0
-    """The characters that the skill takes in a prompt; 0 if it has no text for one."""
     changed: bool = False
     problems: tuple[Problem, ...] = ()
     """Warnings about a saved descriptor, such as a prompt that is not among its own files."""
     findings: tuple[Finding, ...] = ()
     """What the files of a saved skill seem to do, gravest first."""
     error: ProwessError | None = None
+    skipped: bool = False
+    """True if another skill has the slug and the plan says to skip it."""
+    chars: int = 0
+    """The characters that the skill takes in a prompt, as its budget counts them."""
 
     @property
     def dangers(self) -> int:
@@ -171,21 +189,71 @@ def _check(path: Path, profile: ProfileName, limits: Limits, watch: ProgressCall
 def import_path(
     path: Path,
     store: Store,
+    plan: ImportPlan = ImportPlan(),  # noqa: B008  (frozen)
     *,
-    replace: bool,
     actor: str = "",
     limits: Limits = DEFAULT_LIMITS,
     watch: ProgressCallback = ignore_progress,
 ) -> Iterator[ImportResult]:
-    """Save every skill at or below `path`, in batches. What cannot be saved is yielded with its error."""
-    for batch in _batches(find_packages(path, limits, watch)):
-        packages = [found.package for found in batch if found.package is not None]
-        saved = iter(store.save_all(packages, replace=replace, actor=actor))
+    """Save every skill at or below `path`, in batches. A skill that cannot be saved is yielded with its error.
+
+    Raise `Invalid` if the plan has one slug for several skills.
+    """
+    source = find_packages(path, limits, watch)
+    if plan.slug:
+        source = iter(_single(list(source), path))
+    for batch in _batches(source):
+        packages = [_rename(found.package, plan, limits) for found in batch if found.package is not None]
+        saved = iter(store.save_all(packages, replace=plan.on_conflict == "replace", actor=actor))
         for found in batch:
             if found.package is None:
                 yield ImportResult(path=found.path, error=found.error)
-            else:
-                yield _outcome(found.path, next(saved), limits)
+                continue
+            result = next(saved)
+            if isinstance(result.error, DuplicateSkill) and plan.on_conflict == "rename":
+                result = _save_renamed(store, result, actor, limits)
+            yield _outcome(found.path, result, plan, limits)
+
+
+def _single(found: list[FoundPackage], path: Path) -> list[FoundPackage]:
+    if len(found) != 1:
+        raise Invalid(
+            f"There are {len(found)} skills in {str(path)!r}, and --as gives one slug.",
+            hint="Import one skill, or use --prefix NAME for all of them.",
+        )
+    return found
+
+
+def _rename(package: Package, plan: ImportPlan, limits: Limits) -> Package:
+    if not (plan.slug or plan.prefix):
+        return package
+    return _with_slug(package, lambda slug: plan.slug or f"{plan.prefix}.{slug}", limits)
+
+
+def _with_slug(package: Package, choose: Callable[[str], str], limits: Limits) -> Package:
+    """Return a package whose skill has another slug; as it is if it holds no valid skill, which saving it reports."""
+    from prowess.skill.edit import rewrite_package
+    from prowess.skill.forms.conversion import read_package
+
+    skill = read_package(package, limits).skill
+    if skill is None:
+        return package
+    return rewrite_package(skill.model_copy(update={"slug": choose(skill.slug)}), package, limits)
+
+
+def _save_renamed(store: Store, result: SaveResult, actor: str, limits: Limits) -> SaveResult:
+    """Save a package under the first slug that is free, or that has the same files already."""
+    for number in range(2, MAX_RENAMES):
+        package = _with_slug(result.package, lambda slug, number=number: _numbered(slug, number), limits)
+        (again,) = store.save_all([package], replace=False, actor=actor)
+        if not isinstance(again.error, DuplicateSkill):
+            return again
+    return result
+
+
+def _numbered(slug: str, number: int) -> str:
+    namespace, dot, name = slug.rpartition(".")
+    return f"{namespace}{dot}{name[: MAX_NAME_CHARS - 4].rstrip('-')}-{number}"
 
 
 def _batches(source: Iterable[FoundPackage]) -> Iterator[list[FoundPackage]]:
@@ -208,9 +276,11 @@ def _scan(package: Package) -> tuple[Finding, ...]:
     return scan_package(package)
 
 
-def _outcome(path: Path, saved: SaveResult, limits: Limits) -> ImportResult:
+def _outcome(path: Path, saved: SaveResult, plan: ImportPlan, limits: Limits) -> ImportResult:
     skill = saved.skill
     if skill is None:
+        if isinstance(saved.error, DuplicateSkill) and plan.on_conflict == "skip":
+            return ImportResult(path=path, skipped=True)
         return ImportResult(path=path, error=saved.error)
     return ImportResult(
         path=path,
@@ -218,10 +288,10 @@ def _outcome(path: Path, saved: SaveResult, limits: Limits) -> ImportResult:
         form=skill.form,
         version=skill.version,
         digest=skill.digest,
-        chars=skill.content_length,
         changed=saved.changed,
         problems=_warnings(saved.package, limits) if form_info(skill.form).is_descriptor else (),
         findings=_scan(saved.package),
+        chars=skill.content_length,
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.importer import ImportResult, Progress, ProgressCallback, import_path
+from prowess.catalog.importer import ImportPlan, ImportResult, Progress, ProgressCallback, import_path
 from prowess.catalog.store import Store
 from prowess.engine.context import Context
 from prowess.errors import Conflict, ProwessError, Refused, Unavailable
@@ -126,13 +126,11 @@ class SkillWriter:
             accept=not self._context.actor.is_person,
         )
 
-    def import_path(
-        self, path: Path, scope: Scope, *, replace_existing: bool, step: ProgressCallback
-    ) -> list[ImportResult]:
-        """Keep every skill at or below a path."""
+    def import_path(self, path: Path, scope: Scope, plan: ImportPlan, *, step: ProgressCallback) -> list[ImportResult]:
+        """Import every skill at or below a path."""
         actor, resources = self._context.actor, self._context.resources
         store = resources.writable(scope)
-        resources.gate.begin(actor, "install", path=str(path), scope=scope, replace=replace_existing)
+        resources.gate.begin(actor, "install", path=str(path), scope=scope, replace=plan.on_conflict == "replace")
         imported: list[ImportResult] = []
 
         def end(outcome: str) -> None:
@@ -140,9 +138,7 @@ class SkillWriter:
             accepted = _accept_imported(actor, kept, scope)
             resources.gate.end(actor, "install", outcome, accepted=accepted, path=str(path), kept=len(kept))
 
-        results = import_path(
-            path, store, replace=replace_existing, actor=actor.label, limits=resources.limits, watch=step
-        )
+        results = import_path(path, store, plan, actor=actor.label, limits=resources.limits, watch=step)
         self._audited(lambda: imported.extend(results), end)
         if sum(result.error is None and result.changed for result in imported) > MANY_SKILLS:
             done = Progress(done=len(imported), total=len(imported))

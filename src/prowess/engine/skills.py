@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from prowess.catalog.exporter import ExportResult, export_skill
 from prowess.catalog.importer import (
     CheckResult,
+    ImportPlan,
     ImportResult,
+    OnConflict,
     Progress,
     ProgressCallback,
     check_paths,
@@ -28,6 +30,7 @@ from prowess.skill.kinds import Artifact, Kind, kind_info
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
+from prowess.skill.slug import check_slug
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -253,16 +256,19 @@ class Skills:
         slug: str,
         folder: Path,
         *,
+        name: str = "",
         form: str | None = None,
         profile: ProfileName | None = None,
         replace: bool = False,
     ) -> ExportResult:
-        """Write a skill below a folder."""
+        """Write a skill to a folder. `name` is the file name of an archive (default: after the skill)."""
 
         def export() -> ExportResult:
             skill, package = self._read_package(slug)
             limits = self._context.resources.limits
-            return export_skill(skill, package, folder, form=form, profile=profile, replace=replace, limits=limits)
+            return export_skill(
+                skill, package, folder, name=name, form=form, profile=profile, replace=replace, limits=limits
+            )
 
         return await offload(export)
 
@@ -297,13 +303,23 @@ class Skills:
         *,
         scope: Scope = "workspace",
         replace: bool = False,
+        on_conflict: OnConflict = "refuse",
+        slug: str = "",
+        prefix: str = "",
         watch: ProgressCallback = ignore_progress,
     ) -> list[ImportResult]:
-        """Keep every skill at or below a path. Only a person can; an agent creates skills one by one."""
+        """Import every skill at or below a path. Only a person can; an agent creates skills one by one.
+
+        `on_conflict` says what to do with a skill whose slug another one has: report it as an error, skip it, import it under
+        a free slug, or replace the other one (as does `replace`). `slug` is the new slug of the only skill at the path, and
+        `prefix` a namespace for all slugs.
+        """
+        for text in (slug, prefix):
+            if text:
+                check_slug(text)
         writer = self._writer
-        return await _offload_cancellable(
-            lambda step: writer.import_path(path, scope, replace_existing=replace, step=step), watch
-        )
+        plan = ImportPlan(on_conflict="replace" if replace else on_conflict, slug=slug, prefix=prefix)
+        return await _offload_cancellable(lambda step: writer.import_path(path, scope, plan, step=step), watch)
 
     @property
     def _writer(self) -> SkillWriter:

@@ -48,6 +48,7 @@ Prowess = Callable[..., Ran]
 @pytest.fixture
 def prowess(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Prowess:
     """Return a function that runs a command and returns its exit code, stdout and stderr."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # parallel workers have one
 
     def call(*args: str | Path) -> Ran:
         monkeypatch.setattr(sys, "argv", ["prowess", *map(str, args)])
@@ -80,13 +81,13 @@ class Typed:
 def terminal() -> Callable[..., Typed]:
     """Return a function that runs a command on a real terminal, where a person types one answer to each question."""
 
-    def run_typed(*args: str, answers: Sequence[str]) -> Typed:
+    def run_typed(*args: str, answers: Sequence[str], term: str = "dumb") -> Typed:
         ours, theirs = pty.openpty()
         # Wide enough that the terminal does not wrap lines.
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 400, 0, 0))
         left = list(answers)
         command = [str(Path(sys.executable).parent / "prowess"), *args]
-        environment = {**os.environ, "PAGER": "cat", "TERM": "dumb"}
+        environment = {**os.environ, "PAGER": "cat", "TERM": term}
         environment.pop("PROWESS_APPROVER_TOKEN", None)
         streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
         with subprocess.Popen(command, **streams, env=environment) as process:

@@ -21,8 +21,8 @@ def asked(prowess, approver, sample) -> str:
 
 
 def test_nothing_waits_at_first(prowess, workspace):
-    assert prowess("approvals").out == "Nothing waits for an answer.\n"
-    assert prowess("approvals", "--all").out == "Nobody has been asked anything yet.\n"
+    assert prowess("approvals").out == "No pending requests.\n"
+    assert prowess("approvals", "--all").out == "No approval requests yet.\n"
     assert prowess("approvals", "--json").json == []
 
 
@@ -65,7 +65,7 @@ def test_a_question_is_answered_once(prowess, asked):
     late = prowess("approvals", "approve", asked)
     assert late.code == 6
     assert "not now" in prowess("approvals", "show", asked).out
-    assert prowess("approvals").out == "Nothing waits for an answer.\n"
+    assert prowess("approvals").out == "No pending requests.\n"
     assert [row["state"] for row in prowess("approvals", "--all", "--json").json] == ["denied"]
 
 
@@ -89,7 +89,7 @@ def test_a_person_at_a_terminal_is_asked_right_there_and_the_command_goes_on(pro
 def test_without_a_yes_at_the_terminal_nothing_is_enabled(prowess, asked, terminal, answer):
     done = terminal("enable", "release-notes", answers=[answer])
     assert done.code == 5
-    assert "You said no" in done.seen
+    assert "you denied the request" in done.seen
     assert prowess("sessions", "show", "default", "--json").json["enabled_skills"] == []
 
 
@@ -145,13 +145,13 @@ def test_what_makes_things_safer_needs_no_terminal(prowess, asked, monkeypatch):
     monkeypatch.delenv("PROWESS_APPROVER_TOKEN")
     assert prowess("approvals", "revoke", asked).code == 0
     assert "<skill" not in prowess("prompt").out
-    assert prowess("approvals", "token", "--remove").out == "Removed the approver's token.\n"
-    assert prowess("approvals", "token", "--remove").out == "There is no approver's token.\n"
+    assert prowess("approvals", "token", "--remove").out == "Removed the approver token.\n"
+    assert prowess("approvals", "token", "--remove").out == "No approver token exists.\n"
 
 
 def test_approving_at_a_terminal_shows_the_request_first(prowess, asked, terminal):
     left = terminal("approvals", "approve", asked[:8], answers=["n\n"])
-    assert (left.code, "It still waits for an answer." in left.seen) == (1, True)
+    assert (left.code, "The request is still pending." in left.seen) == (1, True)
     done = terminal("approvals", "approve", asked[:8], answers=["y\n"])
     assert done.code == 0
     assert done.seen.index("Policy") < done.seen.index("Approve exactly this?")
@@ -200,7 +200,7 @@ def test_a_changed_skill_in_a_prompt_is_asked_about_at_the_terminal_and_stays(pr
     place.write_text(place.read_text() + "\nAnd mail it to everyone.\n")
     done = terminal("prompt", answers=["y\n"])
     assert done.code == 0
-    assert "And mail it to everyone." in done.seen.partition("into the prompt?")[2]
+    assert "And mail it to everyone." in done.seen.partition("to the prompt?")[2]
 
 
 def test_what_changed_in_a_folder_that_was_edited_by_hand_can_be_seen_before_answering(prowess, asked, terminal):

@@ -10,8 +10,8 @@ pytestmark = pytest.mark.usefixtures("approver")
 
 
 def test_nothing_was_decided_at_first(prowess, workspace):
-    assert prowess("audit").out == "Nothing has been decided yet.\n"
-    assert prowess("audit", "verify").out == "There are no rows yet.\n"
+    assert prowess("audit").out == "No decisions yet.\n"
+    assert prowess("audit", "verify").out == "The audit log is empty.\n"
 
 
 def test_every_decision_is_a_row(prowess, sample):
@@ -37,7 +37,7 @@ def test_the_latest_rows_are_shown_or_the_first_after_a_number(prowess, workspac
         prowess("policy", "set", "approval_minutes", str(minutes))
     assert [row["number"] for row in prowess("audit", "--limit", "3", "--json").json] == [9, 10, 11]
     assert [row["number"] for row in prowess("audit", "--after", "2", "--limit", "3", "--json").json] == [3, 4, 5]
-    assert prowess("audit", "--after", "11").out == "Nothing has been decided since.\n"
+    assert prowess("audit", "--after", "11").out == "No later decisions.\n"
 
 
 def test_a_row_that_was_altered_or_cut_off_is_found(prowess, workspace, home):
@@ -65,7 +65,7 @@ def test_the_account_of_a_skill_says_who_let_it_in_through_which_channel_and_wha
     assert told.code == 0
     assert "through terminal (typed at a terminal): in force" in told.out
     assert "in prompt   default, enabled by " in told.out
-    assert "| " in told.out.partition("saw         the text below")[2]
+    assert "| " in told.out.partition("shown       the text below")[2]
     account = prowess("audit", "release-notes", "--json").json
     (content,) = account["contents"]
     assert (content["current"], content["digest"]) == (True, account["digest"])
@@ -99,9 +99,9 @@ def test_a_text_that_was_altered_after_it_was_shown_is_found(prowess, sample, te
     with sqlite3.connect(home / ".prowess/agents.db") as database:
         database.execute("UPDATE approvals SET detail = replace(detail, 'scripts/list-changes.sh', 'nothing')")
     database.close()
-    assert "WARNING: the text that is kept is not the one that was shown" in prowess("audit", "release-notes").out
+    assert "WARNING: the stored text is not the one that was shown" in prowess("audit", "release-notes").out
 
 
 def test_a_skill_that_nobody_knows_has_no_account(prowess, sample):
     assert prowess("audit", "no-such-skill").code == 4
-    assert prowess("audit", "commit-messages").out.endswith("Nobody has answered a request about it.\n")
+    assert prowess("audit", "commit-messages").out.endswith("No decisions about this skill yet.\n")

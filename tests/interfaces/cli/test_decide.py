@@ -28,7 +28,7 @@ def decide(prowess, workspace):
 def test_the_rule_is_a_list_of_questions_of_which_the_first_yes_decides(prowess, workspace):
     shown = prowess("decide")
     assert shown.code == 0
-    assert shown.out.startswith("The first yes decides:")
+    assert shown.out.startswith("The first question that you answer with yes decides:")
     ways = [question["way"] for question in prowess("decide", "--json").json]
     assert ways == ["handler", "handler", "handler", "LLM_REVIEW", "LLM_JSON_GENERATION", "prompt_template"]
 
@@ -65,18 +65,18 @@ def test_a_broken_rule_of_the_descriptor_is_named_with_it(decide):
 
 
 def test_a_description_in_words_is_answered_by_its_words(prowess, workspace):
-    assert prowess("decide", "Reviews a page by our rubric").out.startswith("By its words: LLM_REVIEW.")
-    assert prowess("decide", "Sends an email to everybody").out.startswith("By its words: handler.")
+    assert prowess("decide", "Reviews a page by our rubric").out.startswith("Suggested: LLM_REVIEW.")
+    assert prowess("decide", "Sends an email to everybody").out.startswith("Suggested: handler.")
     hints = prowess("decide", "Summarises a meeting", "--json").json
     assert [hint["way"] for hint in hints] == ["LLM_JSON_GENERATION"]
-    assert "hint at nothing" in prowess("decide", "Zzz").out
+    assert "does not say enough" in prowess("decide", "Zzz").out
 
 
 def test_a_person_reads_what_speaks_for_and_against(prowess, decide, workspace):
     decide(TEMPLATE)
     shown = prowess("decide", workspace / "skill.yaml").out
     assert "uses template (json_generation generate)" in shown
-    assert "No rule speaks against it." in shown
+    assert "No objections." in shown
 
 
 @pytest.mark.parametrize("word", ["nofile.yaml", "NoFile.JSON", "skills/outliner"])

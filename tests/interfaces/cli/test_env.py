@@ -20,12 +20,12 @@ def painter(workspace):
 
 def test_what_a_skill_asks_for_is_listed_and_allowed_and_forbidden_again(prowess, painter, monkeypatch):
     monkeypatch.setenv("PAINT_KEY", "s3cret-value")
-    assert "No skill may read the environment" in prowess("env").out
+    assert "No skill may read environment variables" in prowess("env").out
     assert prowess("env", "list", "painter", "--json").json == [
         {"slug": "painter", "name": "PAINT_KEY", "state": "asked"}
     ]
     assert prowess("env", "allow", "painter", "PAINT_KEY").out == (
-        "painter may read PAINT_KEY, as long as it stays as it is.\n"
+        "painter may now read PAINT_KEY, until its files change.\n"
     )
     listed = prowess("env", "list")
     assert "PAINT_KEY" in listed.out
@@ -65,7 +65,7 @@ def test_a_grant_can_be_taken_back_from_a_skill_that_is_gone(prowess, painter):
 
 def test_a_setting_of_the_world_outside_is_set_and_shown(prowess, workspace):
     said = prowess("policy", "set", "allowed_binaries", '["git"]').out
-    assert said == 'allowed_binaries is ["git"]; it was [].\n'
+    assert said == 'Set allowed_binaries to ["git"] (was []).\n'
     assert prowess("policy", "set", "allowed_binaries", '["/bin/sh"]').code == 3
 
 

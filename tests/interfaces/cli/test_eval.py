@@ -37,7 +37,7 @@ def test_a_skill_that_triggers_as_it_should_passes(prowess, evals):
     ran = prowess("eval", "triggers", "invoice-reader")
     assert ran.code == 0, ran.out
     assert "precision 1.00  recall 1.00  F1 1.00" in ran.out
-    assert "2 of 2 found, 0 of 1 drawn in wrongly" in ran.out
+    assert "2 of 2 matched, 0 of 1 matched by mistake" in ran.out
 
 
 def test_a_skill_that_does_not_fails_with_what_came_instead_and_what_to_add(prowess, evals):
@@ -193,14 +193,14 @@ def test_phrases_are_suggested_with_figures_and_the_yaml_to_paste(prowess, evals
     ran = prowess("eval", "triggers", "invoice-reader")
     assert ran.code == 1
     assert "1 → 3 of 3" in ran.out
-    _, yaml = ran.out.split("Write this in agents/prowess.yaml", 1)
+    _, yaml = ran.out.split("Add this to agents/prowess.yaml", 1)
     lines = [line.removeprefix("      ") for line in yaml.splitlines()[1:] if line.startswith("      ")]
     file = office / ".agents/skills/invoice-reader/agents/prowess.yaml"
     file.parent.mkdir()
     file.write_text("\n".join(lines))
     again = prowess("eval", "triggers", "invoice-reader")
     assert again.code == 0, again.out
-    assert "3 of 3 found, 0 of 1 drawn in wrongly" in again.out
+    assert "3 of 3 matched, 0 of 1 matched by mistake" in again.out
     assert "would help" not in again.out
 
 
@@ -305,6 +305,6 @@ def test_apply_refuses_a_skill_out_of_reach(prowess, workspace, tmp_path, approv
     (folder / "evals/triggers.json").write_text(json.dumps([{"query": "quixling gramble", "should_trigger": True}]))
     ran = prowess("eval", "triggers", folder, "--apply")
     assert ran.code == 5
-    assert "Write the lines" in ran.err
+    assert "Add the lines" in ran.err
     for option in ("--json", "--no-suggest"):
         assert prowess("eval", "triggers", folder, "--apply", option).code == 2

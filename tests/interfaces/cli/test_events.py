@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def test_nothing_has_happened_at_first(prowess, workspace):
-    assert prowess("events").out == "Nothing has happened yet.\n"
+    assert prowess("events").out == "No events yet.\n"
     assert prowess("events", "--json").out == ""
 
 
@@ -22,7 +22,10 @@ def test_events_are_told_in_order_with_their_fields(prowess, sample):
     assert [event["number"] for event in told] == [1, 2, 3]
     assert [event["name"] for event in told] == ["skills_state_changed", "skill_loaded", "skills_state_changed"]
     assert told[0]["data"]["enabled_skills"][0]["slug"] == "commit-messages"
-    assert "enabled: none" in prowess("events").out
+    shown = prowess("events").out.splitlines()
+    assert shown[0].split() == ["no.", "when", "event", "skill", "status", "detail"]
+    assert "skill_loaded          commit-messages  ok" in shown[2]
+    assert "none             0 enabled" in shown[3]
 
 
 def test_the_latest_are_shown_also_of_one_name(prowess, sample):

@@ -164,7 +164,7 @@ def test_a_changed_skill_needs_replace_and_keeps_its_history(prowess, sample):
     manifest.write_text(manifest.read_text().replace("Counts the words", "Tells how many words there are"))
     refused = prowess("import", "../more/word-count")
     assert refused.code == 6
-    assert "--replace" in refused.out + refused.err
+    assert "--on-conflict replace" in refused.out
     assert prowess("import", "../more/word-count", "--replace").code == 0
     assert [version["change"] for version in prowess("history", "word-count", "--json").json] == ["create", "update"]
     [change] = prowess("diff", "word-count", "--json").json["changes"]
@@ -316,3 +316,97 @@ def test_a_skill_that_ships_with_prowess_is_forked_in_one_step(prowess, workspac
     assert prowess("fork", "backend", "--json").json["overrides"][0]["scope"] == "system"
     assert prowess("fork", "qa").code == 6
     assert "Did you mean 'backend'?" in prowess("fork", "backnd").err
+
+
+@pytest.fixture
+def twins(tmp_path):
+    """Two folders, each with two skills of the same names but other content."""
+    for place in ("one", "two"):
+        for name in ("pdf", "xls"):
+            folder = tmp_path / place / name
+            folder.mkdir(parents=True)
+            (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: From {place}.\n---\nDo it.\n")
+    return tmp_path
+
+
+def slugs(prowess):
+    return [card["slug"] for card in prowess("list", "--json").json]
+
+
+def test_conflicts_are_counted_and_listed_on_request(prowess, workspace, twins):
+    prowess("import", twins / "one")
+    ran = prowess("import", twins / "two")
+    assert ran.code == 6
+    assert "0 imported into the workspace scope, 2 not imported." in ran.out
+    assert "2 skills have slugs that are already taken. --show-conflicts lists them." in ran.out
+    assert "two/pdf" not in ran.out
+    assert "two/pdf" in prowess("import", twins / "two", "--show-conflicts").out
+
+
+def test_conflicts_are_skipped_renamed_or_replaced(prowess, workspace, twins):
+    prowess("import", twins / "one")
+    skipped = prowess("import", twins / "two", "--on-conflict", "skip")
+    assert (skipped.code, "2 skipped" in skipped.out, slugs(prowess)) == (0, True, ["pdf", "xls"])
+    assert prowess("import", twins / "two", "--on-conflict", "rename").code == 0
+    assert slugs(prowess) == ["pdf", "pdf-2", "xls", "xls-2"]
+    again = prowess("import", twins / "two", "--on-conflict", "rename", "--json").json
+    assert [(one["slug"], one["changed"]) for one in again] == [("pdf-2", False), ("xls-2", False)]
+    assert prowess("import", twins / "two", "--on-conflict", "replace").code == 0
+    assert prowess("show", "pdf", "--json").json["description"] == "From two."
+
+
+def test_a_prefix_or_another_slug_avoids_conflicts(prowess, workspace, twins):
+    prowess("import", twins / "one")
+    assert prowess("import", twins / "two", "--prefix", "acme").code == 0
+    assert prowess("import", twins / "two" / "pdf", "--as", "pdf-two").code == 0
+    assert slugs(prowess) == ["acme.pdf", "acme.xls", "pdf", "pdf-two", "xls"]
+    assert prowess("import", twins / "two", "--as", "both").code == 3
+    assert prowess("import", twins / "two", "--prefix", "Not A Slug").code == 3
+    assert prowess("import", twins / "two", "--prefix", "a", "--as", "b").code == 2
+
+
+@pytest.mark.parametrize("address", ["https://github.com/acme/skills", "acme/skills", "git@github.com:acme/skills.git"])
+def test_an_address_is_answered_with_the_commands_that_work(prowess, workspace, address):
+    ran = prowess("install", address)
+    assert ran.code == 3
+    assert "git clone" in ran.err
+    assert "prowess import skills" in ran.err
+
+
+def test_several_skills_are_exported_at_once(prowess, sample, tmp_path):
+    assert prowess("export", "commit-messages", "release-notes", "--to", tmp_path / "two").code == 0
+    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["commit-messages", "release-notes"]
+    every = prowess("export", "--all", "--to", tmp_path / "all", "--json").json
+    assert sorted(Path(one["path"]).name for one in every) == [
+        "commit-messages",
+        "consistency-checker",
+        "release-notes",
+    ]
+    tagged = prowess("export", "--tag", "analysis", "--to", tmp_path / "tagged", "--json").json
+    assert [one["slug"] for one in tagged] == ["consistency-checker"]
+    assert prowess("export", "--to", tmp_path / "none").code == 2
+    assert prowess("export", "--tag", "nothing", "--to", tmp_path / "none").code == 4
+    some = prowess("export", "commit-messages", "nowhere", "--to", tmp_path / "some")
+    assert (some.code, "nowhere" in some.err, (tmp_path / "some/commit-messages").is_dir()) == (4, True, True)
+
+
+def test_an_archive_is_written_to_exactly_the_file_that_was_named(prowess, sample, tmp_path):
+    target = tmp_path / "out/notes.zip"
+    assert prowess("export", "release-notes", "--form", "zip", "--to", target).code == 0
+    assert zipfile.is_zipfile(target)
+    assert prowess("export", "release-notes", "--form", "zip", "--to", target).code == 6
+    assert prowess("export", "release-notes", "commit-messages", "--form", "zip", "--to", target).code == 2
+
+
+def test_several_skills_are_deleted_at_once_after_confirmation(prowess, workspace, write_skill, terminal):
+    for name in ("one", "two", "three"):
+        write_skill(name)
+    assert prowess("delete", "one", "two").code == 0
+    assert slugs(prowess) == ["three"]
+    refused = prowess("delete", "--all")
+    assert (refused.code, "--yes" in refused.err, slugs(prowess)) == (5, True, ["three"])
+    assert terminal("delete", "--all", answers=["n\n"]).code == 130
+    assert slugs(prowess) == ["three"]
+    assert prowess("delete", "--all", "--yes").code == 0
+    assert slugs(prowess) == []
+    assert prowess("delete", "--all", "--yes").code == 4

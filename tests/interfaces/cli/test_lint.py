@@ -11,7 +11,7 @@ TWIN = (
 def test_skills_of_different_things_are_in_order(prowess, office):
     ran = prowess("lint")
     assert ran.code == 0, ran.out
-    assert "5 skills compared: no two compete" in ran.out
+    assert "5 skills compared: none compete" in ran.out
     assert prowess("lint", "--collisions", "--json").json == {"ok": True, "skills": 5, "collisions": []}
 
 
@@ -20,7 +20,7 @@ def test_skills_that_compete_are_named_with_what_to_do(prowess, office, write_sk
     ran = prowess("lint", "--collisions")
     assert ran.code == 1
     assert "bill-scanner and invoice-reader" in ran.out
-    assert "Both are found by:" in ran.out
+    assert "Both match:" in ran.out
     assert "(use bill-scanner)" in ran.out
     told = prowess("lint", "--json").json
     assert told["ok"] is False

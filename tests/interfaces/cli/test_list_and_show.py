@@ -19,6 +19,7 @@ CARD_KEYS = {
     "source",
     "digest",
     "kinds",
+    "chars",
     "hides",
     "dangers",
 }
@@ -27,7 +28,7 @@ CARD_KEYS = {
 def test_an_empty_catalog_says_what_to_do_next(prowess, workspace):
     ran = prowess("list")
     assert ran.code == 0
-    assert "no skills here yet" in ran.out
+    assert "No skills here yet" in ran.out
     assert "prowess import" in ran.out
 
 
@@ -64,7 +65,7 @@ def test_the_table_names_every_skill(prowess, sample):
 
 def test_list_filters_by_tag(prowess, sample):
     assert [card["slug"] for card in prowess("list", "--tag", "analysis", "--json").json] == ["consistency-checker"]
-    assert "None of the 3 skills here fits" in prowess("list", "--tag", "nothing-has-this").out
+    assert "No matching skill" in prowess("list", "--tag", "nothing-has-this").out
 
 
 def test_an_edit_is_seen_on_the_next_call(prowess, workspace, write_skill):
@@ -214,3 +215,35 @@ def test_the_installed_command_runs(sample: Path):
     ran = subprocess.run([script, "list", "--json"], capture_output=True, text=True, check=False)
     assert ran.returncode == 0
     assert len(json.loads(ran.stdout)) == 3
+
+
+def test_list_filters_by_words(prowess, sample):
+    assert [card["slug"] for card in prowess("list", "NOTES", "merged", "--json").json] == ["release-notes"]
+    assert "No matching skill" in prowess("list", "zeppelin").out
+
+
+def test_role_packs_are_named_apart_from_the_skills_that_match(prowess, workspace, monkeypatch):
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
+    shown = prowess("list").out
+    assert shown.startswith("No skills here yet.")
+    assert "17 built-in role packs: analyst, " in shown
+    assert "prowess role NAME" in shown
+    assert "17 skills." in prowess("list", "--scope", "system").out
+    assert "No skills here yet." in prowess("match", "make slides").out
+
+
+def test_colours_are_off_where_they_are_not_wanted(terminal, sample, monkeypatch):
+    assert "\x1b" in terminal("list", answers=[], term="xterm").seen
+    assert "\x1b" not in terminal("list", answers=[], term="dumb").seen
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in terminal("list", answers=[], term="xterm").seen
+
+
+def test_a_table_fits_a_narrow_terminal(prowess, sample, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    prowess("enable", "commit-messages")
+    prowess("disable", "commit-messages")
+    for command in ("list", "events", "audit"):
+        lines = prowess(command).out.splitlines()
+        assert "commit-messages" in "\n".join(lines)
+        assert max(map(len, lines)) <= 40

@@ -52,7 +52,7 @@ def test_json_gives_the_recommendations_best_first(prowess, office):
 def test_a_message_that_no_skill_fits_gives_none(prowess, office):
     ran = prowess("match", "who won the chess olympiad in the year of the comet")
     assert ran.code == 0
-    assert "No skill fits" in ran.out
+    assert "No matching skill" in ran.out
     assert "prowess search" in ran.out
     assert prowess("match", "who won the chess olympiad in the year of the comet", "--json").json == []
 
@@ -66,7 +66,7 @@ def test_explain_shows_fields_and_figures(prowess, office):
 def test_explain_says_how_many_skills_are_compared_by_words_only(prowess, write_skill):
     for number in range(40):
         write_skill(f"skill-{number}")
-    said = "meaning: 40 of 40 skills are compared by words only until their vectors are ready\n"
+    said = "40 of 40 skills are compared by words only until their vectors are ready (`prowess doctor --index`).\n"
     assert prowess("match", "skill 7", "--explain").err == said
     assert prowess("match", "skill 7", "--explain", "--json").err == said
     assert prowess("match", "skill 7").err == ""
@@ -80,7 +80,7 @@ def test_a_few_skills_are_compared_by_meaning_at_once(prowess, office):
 
 def test_explain_shows_the_best_that_was_refused(prowess, office):
     out = prowess("match", "xyzzy plugh", "--explain").out
-    assert "No skill fits" in out
+    assert "No matching skill" in out
     rows = [line for line in out.splitlines() if any(name in line for name in ("invoice-reader", "sql-tuner"))]
     assert all("offer" not in row for row in rows)
 
@@ -114,7 +114,7 @@ def test_no_message_on_a_terminal_is_a_usage_error(prowess, office, monkeypatch)
     monkeypatch.setattr(sys, "stdin", Terminal())
     ran = prowess("match")
     assert ran.code == 2
-    assert "Give a message" in ran.err
+    assert "Missing message" in ran.err
 
 
 @pytest.mark.parametrize(

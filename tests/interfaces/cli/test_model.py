@@ -29,10 +29,10 @@ def state(prowess, name):
 def test_every_provider_is_listed_with_what_it_still_needs(prowess, workspace):
     shown = prowess("model").out
     assert all(form in shown for provider in PROVIDERS.values() for form in provider.form.split(" or "))
-    assert "needs the variable OPENAI_API_KEY" in shown
-    assert "needs the variable PROWESS_MODEL_URL" in shown
+    assert "needs OPENAI_API_KEY" in shown
+    assert "needs PROWESS_MODEL_URL" in shown
     assert "needs: prowess model fetch smollm2" in shown
-    assert "none; set PROWESS_MODEL" in shown
+    assert "none. Set PROWESS_MODEL" in shown
 
 
 def test_each_model_stands_in_one_line_and_no_variable_is_cut_off(prowess, workspace, monkeypatch):
@@ -72,8 +72,8 @@ def test_the_models_that_are_asked_where_none_is_named_are_shown(prowess, worksp
     assert prowess("model", "--json").json["evaluation_model"] == "openai:gpt-5-mini"
     monkeypatch.setenv("PROWESS_EVALUATION_MODEL", "anthropic:claude-sonnet-4-5")
     shown = prowess("model", "list").out
-    assert "Asked where none is named: openai:gpt-5-mini\n" in shown
-    assert "Asked for evaluations: anthropic:claude-sonnet-4-5\n" in shown
+    assert "Default model: openai:gpt-5-mini\n" in shown
+    assert "Evaluation model: anthropic:claude-sonnet-4-5\n" in shown
 
 
 def test_an_unknown_model_cannot_be_fetched(prowess, workspace):

@@ -29,7 +29,7 @@ def test_words_find_pages_whole_or_by_a_line(prowess, sample):
     whole = prowess("pages", "search", "bell founder", "--limit", "1", "--json", "--content").json
     assert "from bronze" in whole[0]["content"]
     assert prowess("pages", "search", "x", "--content").code == 2
-    assert prowess("pages", "search", "zeppelin").out == "No page has these words.\n"
+    assert prowess("pages", "search", "zeppelin").out == "No matching page.\n"
 
 
 def test_a_page_its_links_and_the_tags_are_shown(prowess, sample):
@@ -55,7 +55,7 @@ def test_the_history_of_a_page_is_that_of_its_repository(prowess, workspace):
 
 
 def test_what_cannot_be_read_is_named_and_nothing_of_it_obeyed(prowess, workspace):
-    assert prowess("pages").out == "There are no pages here.\n"
+    assert prowess("pages").out == "No pages here.\n"
     (workspace / "a.md").write_text("# \x1b[31mRed\x1b[0m")
     (workspace / "b.md").symlink_to("/etc/hostname")
     ran = prowess("pages")
@@ -67,5 +67,5 @@ def test_what_cannot_be_read_is_named_and_nothing_of_it_obeyed(prowess, workspac
 def test_a_type_that_no_page_has_is_told_with_those_that_there_are(prowess, sample):
     known = {page["type"] for page in prowess("pages", "--json").json if page["type"]}
     told = prowess("pages", "list", "--type", "nope").out
-    assert "no pages of the type 'nope'" in told
+    assert "No pages of type 'nope'" in told
     assert all(one in told for one in known)

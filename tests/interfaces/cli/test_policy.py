@@ -30,9 +30,9 @@ def test_every_setting_is_shown_with_its_value(prowess, workspace):
 
 def test_a_setting_is_changed_and_goes_back_to_its_default(prowess, workspace):
     changed = prowess("policy", "set", "approval_minutes", "15").out
-    assert changed == "approval_minutes is 15; it was 60.\n"
+    assert changed == "Set approval_minutes to 15 (was 60).\n"
     assert prowess("policy", "--json").json["approval_minutes"] == 15
-    assert prowess("policy", "reset", "approval_minutes").out == "approval_minutes is 60; it was 15.\n"
+    assert prowess("policy", "reset", "approval_minutes").out == "Set approval_minutes to 60 (was 15).\n"
 
 
 @pytest.mark.parametrize(

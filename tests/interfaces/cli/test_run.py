@@ -66,7 +66,7 @@ def test_the_answer_is_on_stdout_and_what_is_known_about_it_on_stderr(prowess, g
     assert (ran.code, ran.out) == (0, "Good morning, Ada!\n")
     assert "✓ It names Ada." in ran.err
     assert "✗ It is short. (soft)" in ran.err
-    assert "cost not known" in ran.err
+    assert "cost unknown" in ran.err
     assert "trace " in ran.err
 
 
@@ -122,10 +122,10 @@ def test_a_hard_assertion_that_fails_is_told_after_the_answer_and_ends_with_8(pr
     [
         (["greeter", "-i", "name"], 3, "NAME=TEXT"),
         (["greeter", "-i", "=x"], 3, "NAME=TEXT"),
-        (["greeter", "-i", "name:={"], 3, "no JSON"),
+        (["greeter", "-i", "name:={"], 3, "Invalid JSON"),
         (["greeter", "-i", "@missing.json"], 4, "missing.json"),
         (["greeter", "-i", "name=@missing.txt"], 4, "missing.txt"),
-        (["greeter", "-i", "name=@"], 3, "after the @"),
+        (["greeter", "-i", "name=@"], 3, "Missing file name after @"),
         (["greeter", "-i", "name=@."], 3, "is a folder"),
         (["greeter", "-i", "times:=2"], 3, "name"),
         (["greeter", "sing"], 4, "'greet'"),
@@ -204,7 +204,7 @@ def test_saving_replaces_a_file_only_when_told_to_and_says_so_before_it_asks(pro
     call = ("run", "outline", "-i", "topic=bees", "-m", script({"json": {"title": "Bees"}}), "--save", out)
     ran = prowess(*call)
     assert (ran.code, ran.out) == (6, "")
-    assert "outline.json is there already" in ran.err
+    assert "outline.json already exists" in ran.err
     assert "--force" in ran.err
     assert (out / "outline.json").read_text() == "precious"
     assert prowess(*call, "--force").code == 0
@@ -247,7 +247,7 @@ def test_the_parts_of_a_run_are_shown_in_the_order_in_which_they_ended(prowess, 
         ["unavailable", "tuned"],
         ["  'tuned' runs in the DSPy sidecar, which this version of Prowess does not include yet."],
         ["── greet"],
-        ["greet", "in place of tuned"],
+        ["greet", "fallback of tuned"],
         ["── answer"],
         ["answer", told[-1][1]],
     ]
@@ -291,7 +291,7 @@ def test_a_second_try_and_an_answer_that_was_cut_off_are_told(capfd):
     part = RunPart(artifact="greet", kind="json_generation", status="ok", trace="1", output=output, result=result)
     with RunScreen(named=False) as screen:
         screen.part(part)
-    assert "at the second try · cut off where its tokens ended" in capfd.readouterr().err
+    assert "second attempt · cut off at the token limit" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("variable", "value"), [("TERM", "dumb"), ("NO_COLOR", "1")])
@@ -315,7 +315,7 @@ def test_a_run_that_is_told_to_end_leaves_a_trace_that_says_so(prowess, greeter,
         running.terminate()
         _, err = running.communicate(timeout=60)
         connection.close()
-    assert (running.returncode, "Told to end" in err) == (143, True)
+    assert (running.returncode, "Terminated" in err) == (143, True)
     [trace] = prowess("traces", "list", "--json").json
     assert trace["status"] == "cancelled"
 

@@ -63,13 +63,13 @@ def test_a_run_that_was_refused_a_name_of_the_environment_says_why_and_what_to_d
     folder = bring("painter", "def execute(args, ctx):\n    return len(ctx.env)\n", env=["PAINT_KEY"])
     asked = prowess("run", "painter")
     assert (asked.code, asked.out) == (0, "0\n")
-    assert "PAINT_KEY: not allowed; the skill asks for it (`prowess env allow painter PAINT_KEY`)" in asked.err
+    assert "PAINT_KEY: not allowed; the skill requests it (`prowess env allow painter PAINT_KEY`)" in asked.err
     allowed = prowess("env", "allow", "painter", "PAINT_KEY")
-    assert "is not set here" in allowed.err
-    assert "allowed, but not set where Prowess runs" in prowess("env", "list", "painter").out
-    assert "PAINT_KEY: allowed, but not set where Prowess runs\n" in prowess("run", "painter").err
+    assert "is not set in this environment" in allowed.err
+    assert "allowed, but not set in this environment" in prowess("env", "list", "painter").out
+    assert "PAINT_KEY: allowed, but not set in this environment\n" in prowess("run", "painter").err
     (folder / "execute.py").write_text("def execute(args, ctx):\n    return 1 + len(ctx.env)\n")
-    assert "PAINT_KEY: not any more" in prowess("run", "painter").err
+    assert "PAINT_KEY: not allowed" in prowess("run", "painter").err
     prowess("env", "allow", "painter", "PAINT_KEY")
     monkeypatch.setenv("PAINT_KEY", "s3cret-value")
     given = prowess("run", "painter")

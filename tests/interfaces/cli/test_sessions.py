@@ -11,11 +11,11 @@ import pytest
 
 
 def test_there_is_nothing_yet_and_each_command_says_so(prowess, workspace):
-    assert prowess("sessions").out.startswith("There are no open conversations.")
+    assert prowess("sessions").out.startswith("No open conversations.")
     assert prowess("sessions", "--json").json == []
     empty = prowess("prompt")
     assert (empty.code, empty.out) == (0, "")
-    assert "Nothing is enabled" in empty.err
+    assert "No skills are enabled" in empty.err
     assert (prowess("index").out, prowess("index").err != "") == ("", True)
 
 
@@ -33,7 +33,7 @@ def test_a_skill_is_enabled_shown_printed_and_disabled(prowess, sample):
 def test_enabling_twice_says_that_it_was_enabled_already(prowess, sample):
     prowess("enable", "commit-messages")
     again = prowess("enable", "commit-messages")
-    assert (again.code, again.out.startswith("commit-messages is enabled already.")) == (0, True)
+    assert (again.code, again.out.startswith("commit-messages is already enabled.")) == (0, True)
 
 
 def test_a_wrong_slug_begins_no_conversation(prowess, sample):
@@ -97,7 +97,7 @@ def test_a_skill_that_is_gone_leaves_the_prompt_and_that_is_said(prowess, write_
     (folder / "SKILL.md").unlink()
     after = prowess("prompt")
     assert "<skill" not in after.out
-    assert "greet may not be used any more" in after.err
+    assert "greet is no longer allowed" in after.err
 
 
 def test_a_prompt_is_mended_after_a_compaction(prowess, sample, tmp_path):
@@ -200,7 +200,7 @@ def test_the_index_keeps_to_its_budget_and_counts_what_it_leaves_out(prowess, of
     tight = prowess("index", "my", "query", "is", "slow", "--budget", "120", "--json").json
     assert tight["chars"] <= 120
     assert tight["entries"][0]["slug"] == "sql-tuner"
-    assert "no room" in prowess("index", "--budget", "3").err
+    assert "too small" in prowess("index", "--budget", "3").err
 
 
 def test_a_skill_cannot_steer_the_terminal_from_its_title(prowess, write_skill):

@@ -76,7 +76,7 @@ def test_a_job_in_the_background_of_a_script_ends_on_a_signal(prowess, sample, n
         assert json.loads(shell.stdout.readline())["number"] == 1
         os.kill(process, number)
         assert shell.stdout.readline() == f"{code}\n"
-        assert shell.communicate(timeout=60) == ("", "Told to end; what was done so far is kept.\n")
+        assert shell.communicate(timeout=60) == ("", "Terminated. Everything saved so far is kept.\n")
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
@@ -92,7 +92,7 @@ def test_a_run_that_a_signal_ends_is_traced_and_leaves_no_process(
         running.send_signal(number)
         _, err = running.communicate(timeout=60)
         connection.close()
-    assert (running.returncode, "Told to end" in err, "Traceback" in err) == (code, True, False)
+    assert (running.returncode, "Terminated" in err, "Traceback" in err) == (code, True, False)
     assert children
     assert not any(map(is_running, children))
     [trace] = prowess("traces", "list", "--json").json

@@ -49,8 +49,8 @@ def kept(home, workspace):
 
 
 def test_nothing_has_been_run_at_first(prowess, workspace):
-    assert prowess("stats").out == "No run is on record.\n"
-    assert prowess("stats", "--since", "7d", "--by", "day").out == "No run of the kind is on record.\n"
+    assert prowess("stats").out == "No runs yet. `prowess run SLUG` runs a skill.\n"
+    assert prowess("stats", "--since", "7d", "--by", "day").out == "No matching runs.\n"
     assert prowess("stats", "--json").json["total"]["runs"] == 0
     assert prowess("stats", "--csv").out.startswith("skill,runs,failures,")
 

@@ -69,7 +69,7 @@ def keep(home):
 
 def test_nothing_has_been_run_at_first(prowess, workspace):
     for command in (("traces",), ("traces", "list")):
-        assert prowess(*command).out == "No run is on record. `prowess run SLUG` runs a skill.\n"
+        assert prowess(*command).out == "No runs yet. `prowess run SLUG` runs a skill.\n"
     assert prowess("traces", "--json").json == []
     assert prowess("traces", "show", "3f2a91bc").code == 4
     assert prowess("traces", "export").out == ""
@@ -83,7 +83,7 @@ def test_a_list_tells_what_ran_and_how_it_ended(prowess, workspace, keep):
     for word in ("checker", "check", "ok", "openai:gpt-5", "1,200 in, 80 out", "$0.0125", "1.2 s", "1/2"):
         assert word in lines[2]
     assert prowess("traces", "list", "--status", "failed").out.splitlines()[1].startswith("bbbbbbbb")
-    assert prowess("traces", "list", "--skill", "x").out == "No run of the kind is on record.\n"
+    assert prowess("traces", "list", "--skill", "x").out == "No matching runs.\n"
 
 
 def test_a_list_as_json_has_no_texts(prowess, workspace, keep):
@@ -112,8 +112,8 @@ def test_one_is_shown_with_everything_and_nothing_that_a_terminal_obeys(prowess,
     for line in (
         f"trace       {LONG_ID}",
         "artifact    check (prompt_template)",
-        "in place of other",
-        "took        1.2 s",
+        "fallback of other",
+        "duration    1.2 s",
         "error       It broke. [run-failed]",
         "check       passed: short enough",
         "check       failed: no fences (soft): one",
@@ -129,7 +129,7 @@ def test_one_is_shown_with_everything_and_nothing_that_a_terminal_obeys(prowess,
 def test_a_very_long_text_is_shown_in_part(prowess, workspace, keep):
     keep(trace(raw_output="x" * 20_000 + "end"))
     ran = prowess("traces", "show", LONG_ID)
-    assert "… and 3 more characters; --json has them all" in ran.out.splitlines()
+    assert "… and 3 more characters; --json has all" in ran.out.splitlines()
     assert "xend" not in ran.out
 
 
@@ -162,7 +162,7 @@ def test_a_tail_tells_of_runs_that_end_until_it_is_interrupted(prowess, workspac
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stderr.readline() == "Waiting for runs; Ctrl-C ends it.\n"
+        assert process.stderr.readline() == "Waiting for runs. Press Ctrl-C to stop.\n"
         keep(trace("after", ago=-3_600))
         line = process.stdout.readline()
         process.send_signal(signal.SIGINT)

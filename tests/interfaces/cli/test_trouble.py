@@ -68,7 +68,7 @@ def test_two_claims_on_a_slug_are_told_by_their_folders(prowess, workspace, writ
     folder = write_skill("greet")
     other = workspace / ".claude" / "skills" / "greet"
     shutil.copytree(folder, other)
-    assert prowess("doctor").out.endswith("All is well.\n")
+    assert prowess("doctor").out.endswith("No problems found.\n")
     (other / "SKILL.md").write_text("---\nname: greet\ndescription: Another one.\n---\n")
     doctor = prowess("doctor")
     assert doctor.code == 0
@@ -82,7 +82,7 @@ def test_a_skill_that_is_linked_into_another_agents_folder_is_one_skill(prowess,
     (workspace / ".claude/skills").mkdir(parents=True)
     (workspace / ".claude/skills/greet").symlink_to("../../.agents/skills/greet")
     assert len(prowess("list", "--json").json) == 1
-    assert prowess("doctor").out.endswith("All is well.\n")
+    assert prowess("doctor").out.endswith("No problems found.\n")
 
 
 def test_one_wrong_path_among_several_hides_no_verdict(prowess, workspace, write_skill):
@@ -106,7 +106,7 @@ def test_a_place_that_cannot_be_written_is_named(prowess, sample, target):
     ran = prowess("export", "release-notes", "--to", target)
     assert ran.code in (3, 7)
     assert target.split("/")[1] in ran.err
-    assert "Prowess made a mistake" not in ran.err
+    assert "Internal error" not in ran.err
 
 
 def test_a_name_that_is_no_text_is_still_valid_json(prowess, workspace):

@@ -115,7 +115,7 @@ def test_an_archive_is_checked_without_unpacking_it(prowess, workspace):
 
 def test_people_see_a_verdict_and_what_to_do(prowess, sample):
     out = prowess("validate", ".").out
-    assert "3 checked against prowess: all are in order." in out
+    assert "3 skills checked against the profile prowess, no errors." in out
     assert "SKILL.md" in out or "commit-messages" in out
 
 
@@ -164,7 +164,7 @@ def test_a_valid_skill_that_writes_an_ssh_key_is_not_called_in_order(prowess, wo
     ran = prowess("validate", "skills", "--quiet")
     assert ran.code == 3
     assert "danger: SKILL.md:6: Writes to the SSH keys that are allowed to log in. [persistence]" in ran.out
-    assert "all are in order" not in ran.out
+    assert "no errors." not in ran.out
     [line] = prowess("validate", "skills", "--json").lines
     assert line["ok"] is True
     assert next((one["severity"], one["kind"], one["line"]) for one in line["findings"]) == ("danger", "persistence", 6)

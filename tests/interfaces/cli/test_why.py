@@ -10,7 +10,7 @@ import pytest
 def test_the_way_of_each_candidate_is_told(prowess, office):
     told = prowess("why", "my", "sql", "query", "is", "slow").out
     assert "sql-tuner: offered" in told
-    for step in ("match", "fields", "figures", "index", "policy  allow", "budget"):
+    for step in ("match", "fields", "signals", "index", "policy  allow", "budget"):
         assert f"  {step}" in told
 
 
@@ -30,7 +30,7 @@ def test_an_account_is_made_again_and_compared(prowess, office, write_skill, tmp
     file = tmp_path / "account.json"
     file.write_text(prowess("why", "a slow SQL query", "--json").out)
     same = prowess("why", "--replay", file)
-    assert (same.code, same.out) == (0, "The same as it was, step by step.\n")
+    assert (same.code, same.out) == (0, "No differences.\n")
     write_skill("query-doctor", "---\nname: query-doctor\ndescription: Heals slow SQL queries.\n---\n\nDo it.\n")
     other = prowess("why", "--replay", file, "--json")
     assert other.code == 1
@@ -59,4 +59,4 @@ def test_a_message_can_be_piped_in(prowess, office, pipe):
 
 
 def test_a_workspace_without_skills_says_so(prowess, workspace):
-    assert "No skill has anything to do with this message." in prowess("why", "hello").out
+    assert "No matching skill." in prowess("why", "hello").out

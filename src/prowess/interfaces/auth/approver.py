@@ -1,7 +1,7 @@
-"""The approver's token: the right to answer approvals where there is no terminal, such as in a script of the operator.
+"""The approver token, which answers approval requests without a terminal, such as in a script of the operator.
 
-A person makes it at a terminal and sees it once. Only its hash is kept, so that nobody who reads the home folder has it.
-No agent's token is one.
+A person creates it at a terminal and sees it once. Only its hash is stored, so reading the home folder does not reveal it.
+It is never the token of an agent.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MAX_TOKEN_BYTES = 1_000
 
 
 def make_approver_token(home: Path) -> str:
-    """Return a new token, and keep its hash. An older one no longer counts."""
+    """Return a new token and store its hash. An older token becomes invalid."""
     token = secrets.token_urlsafe(32)
     write_secret(home / APPROVER_FILE, _hash(token))
     return token
 
 
 def remove_approver_token(home: Path) -> bool:
-    """Let no token approve anything any more. Return False if there was none."""
+    """Delete the token. Return False if there was none."""
     path = home / APPROVER_FILE
     try:
         path.unlink()
@@ -39,11 +39,11 @@ def remove_approver_token(home: Path) -> bool:
 
 
 def check_approver_token(home: Path, given: str) -> None:
-    """Return if this is the approver's token; raise `Refused` otherwise."""
+    """Raise `Refused` if this is not the approver token."""
     kept = read_secret(home / APPROVER_FILE)
-    # The token has 256 random bits, so one fast hash is enough: nobody can try them all.
+    # The token has 256 random bits, so one fast hash is enough: it cannot be guessed.
     if kept is None or not hmac.compare_digest(_hash(given), kept):
-        raise Refused("This is not the approver's token.", hint="Make a new one at a terminal: prowess approvals token")
+        raise Refused("Invalid approver token.", hint="Create a new one at a terminal: prowess approvals token")
 
 
 def read_token_file(path: Path) -> str:
@@ -53,7 +53,7 @@ def read_token_file(path: Path) -> str:
             return file.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
     except OSError as error:
         raise Invalid(
-            f"The token file {str(path)!r} cannot be read: {error.strerror}.", hint="Give the path of a plain file."
+            f"The token file {str(path)!r} cannot be read: {error.strerror}.", hint="Give the path of a readable file."
         ) from error
 
 

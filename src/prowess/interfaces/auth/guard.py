@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 
 FindCaller = Callable[[str], Caller | None]
-"""Returns the caller that a token belongs to, or None to refuse the request; '' stands for a request without a token."""
+"""Returns the caller that a token belongs to, or None to refuse the request. Without a token, it is called with ''."""
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
@@ -26,7 +26,7 @@ def known_tokens(callers: Mapping[str, Caller]) -> FindCaller:
     expected = [(token.encode(), caller) for token, caller in callers.items()]
 
     def find(given: str) -> Caller | None:
-        # Every token is compared, so that the time does not tell which one was closest.
+        # Every token is compared, so that the time does not reveal which one was closest.
         matches = [caller for token, caller in expected if hmac.compare_digest(given.encode(), token)]
         return matches[0] if matches else None
 
@@ -67,28 +67,28 @@ class RequestGuard:
         caller = self._callers(_bearer_token(scope))
         if caller is None:
             headers = {"WWW-Authenticate": "Bearer"}
-            await PlainTextResponse("A token is needed.", 401, headers)(scope, receive, send)
+            await PlainTextResponse("Missing or invalid token.", 401, headers)(scope, receive, send)
             return
         await self._app({**scope, SCOPE_KEY: caller}, receive, send)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         if not _is_length_clear(scope):
-            return PlainTextResponse("The length of the body is not clear.", 400)
+            return PlainTextResponse("Invalid Content-Length.", 400)
         host = _single_header(scope, b"host").lower()
         if _strip_port(host) not in self._hosts:
-            return PlainTextResponse("This name is not served here.", 421)
+            return PlainTextResponse("Unknown host.", 421)
         origins = [value for name, value in scope["headers"] if name == b"origin"]
         own = {f"http://{host}", f"https://{host}"} | self._origins
         if any(origin.decode("latin-1").lower() not in own for origin in origins):
-            return PlainTextResponse("Requests from this origin are not served.", 403)
+            return PlainTextResponse("Origin not allowed.", 403)
         return None
 
 
 def _is_length_clear(scope: Scope) -> bool:
-    """Return False if the length of the body is no number, or is stated twice: two servers would read two requests."""
+    """Return False if the length of the body is invalid or given twice, which two servers would read differently."""
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
-    # Whatever server an application runs this in, and not every server checks.
+    # Checked here because an application may run this in a server that does not check it.
     return len(lengths) + chunked <= 1 and all(one.isdigit() and len(one) <= 18 for one in lengths)
 
 

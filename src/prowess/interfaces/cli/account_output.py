@@ -1,4 +1,4 @@
-"""Print the account of a skill: who let which of its bytes in, and where they are used."""
+"""Print who accepted which bytes of a skill, and where they are used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prowess.policy.account import Answer, SkillAccount, SkillBytes
 
 _SHOWN_USES = 5
-"""The most prompts and runs that are listed for one digest; `--json` has them all."""
+"""The most prompts and runs that are listed for one digest; `--json` has all."""
 
 
 def print_account(account: SkillAccount) -> None:
@@ -26,12 +26,12 @@ def print_account(account: SkillAccount) -> None:
     for content in account.contents:
         _print_content(content)
     if not any(content.answers for content in account.contents):
-        click.echo("\nNobody has answered a request about it.")
+        click.echo("\nNo decisions about this skill yet.")
 
 
 def _print_content(content: SkillBytes) -> None:
     click.echo("")
-    click.secho(f"sha256 {content.digest[:16]}{', as it is now' if content.current else ''}", bold=True)
+    click.secho(f"sha256 {content.digest[:16]}{' (current)' if content.current else ''}", bold=True)
     for answer in content.answers:
         _print_answer(answer)
     for use in content.prompts[:_SHOWN_USES]:
@@ -45,7 +45,7 @@ def _print_content(content: SkillBytes) -> None:
         )
     left = len(content.prompts[_SHOWN_USES:]) + len(content.runs[_SHOWN_USES:])
     if left:
-        click.echo(f"  … and {left} more prompts and runs; --json lists them all")
+        click.echo(f"  … and {left} more prompts and runs; --json lists all")
 
 
 def _print_answer(answer: Answer) -> None:
@@ -54,12 +54,12 @@ def _print_answer(answer: Answer) -> None:
     click.echo(one_line(f"{answer.how} by {answer.by}, {format_time(answer.at)}{way}{proof}: {answer.state}"))
     if answer.requester:
         asked = f" through {answer.asked_through}" if answer.asked_through else ""
-        click.echo(f"  asked by    {one_line(f'{answer.requester} to {answer.action}{asked}')}")
+        click.echo(f"  requester   {one_line(f'{answer.requester} to {answer.action}{asked}')}")
     if answer.note:
         click.echo(f"  note        {one_line(answer.note)}")
     if answer.shown_ok is None:
-        click.echo("  saw         no text was recorded")
+        click.echo("  shown       no text was recorded")
         return
-    whole = "the text below" if answer.shown_ok else "WARNING: the text that is kept is not the one that was shown"
-    click.echo(f"  saw         {whole}")
+    whole = "the text below" if answer.shown_ok else "WARNING: the stored text is not the one that was shown"
+    click.echo(f"  shown       {whole}")
     click.echo(textwrap.indent(clean(answer.shown), "    | "))

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def format_approval_card(row: ApprovalRow) -> str:
-    """Return an approval request as text: everything that a person needs to answer it, gravest first, nothing cut."""
+    """Return an approval request as text: everything needed to answer it, most serious first, nothing cut."""
     from prowess.policy.consent import list_consent
 
     card: dict[str, Any] = row.detail
     facts = [(label, text) for label, text in list_consent(row) if label != "Files"]
     facts += [
         ("Approval", f"{row.id}, {row.state}"),
-        ("Asked through", str(card.get("channel", ""))),
-        ("Until", format_time(row.expires_at)),
+        ("Channel", str(card.get("channel", ""))),
+        ("Expires", format_time(row.expires_at)),
         ("Answered", _describe_answer(row)),
     ]
     width = max(len(label) for label, _ in facts) + 2
@@ -50,7 +50,7 @@ def _describe_answer(row: ApprovalRow) -> str:
         return ""
     answer: dict[str, Any] = row.detail.get("answer") or {}
     proof = f" ({answer['proof']})" if answer.get("proof") else ""
-    return f"{row.state} by {row.resolver or 'nobody'}{proof}" + (f": {row.note}" if row.note else "")
+    return f"{row.state} by {row.resolver or 'no one'}{proof}" + (f": {row.note}" if row.note else "")
 
 
 def format_files(package: Package) -> str:
@@ -79,7 +79,7 @@ def ask_for_approval(work: Callable[[], T], *, workspace: str | None, question: 
     """Call `work` and return its result. If it needs an approval, ask the person at the terminal and call it again.
 
     Raise `ApprovalRequired` unchanged with `--json` or without a terminal, and `ApprovalDenied` with the text
-    `refusal` if the person says no.
+    `refusal` if the person denies it.
     """
     from prowess.errors import ApprovalDenied, ApprovalRequired
 
@@ -91,12 +91,12 @@ def ask_for_approval(work: Callable[[], T], *, workspace: str | None, question: 
         if as_json or not at_terminal():
             raise
         if not ask_person(asked.approval_id, workspace, question):
-            raise ApprovalDenied(refusal, hint="Call it again to be asked again.") from None
+            raise ApprovalDenied(refusal, hint="Run the command again to be asked again.") from None
         return work()
 
 
 def ask_person(approval_id: str, workspace: str | None, question: str) -> bool:
-    """Show a request to the person at the terminal, record their answer, and return True if it is yes."""
+    """Show a request to the person at the terminal, record the answer, and return True if it was approved."""
     from prowess.interfaces.cli.person import TYPED
 
     row = with_engine(workspace, lambda prowess: prowess.approvals.get(approval_id))
@@ -112,7 +112,7 @@ def ask_person(approval_id: str, workspace: str | None, question: str) -> bool:
 def record_answer(
     approval_id: str, workspace: str | None, *, approved: bool, proof: Proof, shown: str = "", note: str = ""
 ) -> ApprovalRow:
-    """Record the answer of a person, with the proof that one gave it and the text that they saw."""
+    """Record the answer of a person, with the proof that a person gave it and the text they saw."""
     return with_engine(
         workspace,
         lambda prowess: prowess.approvals.resolve(
@@ -123,7 +123,7 @@ def record_answer(
 
 
 def show_and_ask(row: ApprovalRow, workspace: str | None, question: str) -> tuple[bool, str]:
-    """Show a request and ask until the person says yes or no. Return the answer, and the text that they saw."""
+    """Show a request and ask until the person answers yes or no. Return the answer and the text they saw."""
     print_approval_card(row)
     click.echo("")
     answer, viewed = ask_until(question, {"y": "es", "n": "o"}, read_views(row, workspace))
@@ -131,10 +131,10 @@ def show_and_ask(row: ApprovalRow, workspace: str | None, question: str) -> tupl
 
 
 def ask_until(question: str, answers: Mapping[str, str], views: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    """Ask until the person types an answer, by its key or in full; an empty line is a no.
+    """Ask until the person types an answer, by its key or in full. An empty line means no.
 
-    Keys and the rest of their names are in `answers`. A key in `views` shows a text and asks again. Return the key of the
-    answer, and lines that say what the person viewed.
+    `answers` maps each key to the rest of its name. A key in `views` shows a text and asks again. Return the key of the
+    answer, and lines that record what the person viewed.
     """
     names = {**answers, **{key: name for key, (name, _) in views.items()}}
     choices = ", ".join(f"[{key}]{name}" for key, name in names.items())
@@ -152,7 +152,7 @@ def ask_until(question: str, answers: Mapping[str, str], views: Mapping[str, tup
 
 
 def read_views(row: ApprovalRow, workspace: str | None) -> dict[str, tuple[str, str]]:
-    """Return what a person can look at before they answer, by the key that they type: the files, and what changed."""
+    """Return the texts a person can view before answering, by the key to type: the files and the changes."""
 
     async def read(prowess: Prowess) -> tuple[Package | None, str]:
         return await prowess.approvals.package(row.id), await prowess.approvals.diff(row.id)

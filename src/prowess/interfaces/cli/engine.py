@@ -30,9 +30,9 @@ PROGRESS_DELAY_SECONDS = 1.0
 
 
 def common_options(function: F) -> F:
-    """Add `--workspace` and `--json`, which every command takes."""
-    function = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
-    return click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")(function)
+    """Add `--workspace` and `--json`."""
+    function = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+    return click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")(function)
 
 
 def choose_workspace(workspace: str | None) -> str | None:
@@ -89,8 +89,8 @@ def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[
                     matcher.prepare()
         yield matcher
         if matcher.away:
-            places = "1 place is" if len(matcher.away) == 1 else f"{len(matcher.away)} places are"
-            click.echo(f"{places} not served; `prowess doctor` says why.", err=True)
+            places = "1 skill folder" if len(matcher.away) == 1 else f"{len(matcher.away)} skill folders"
+            click.echo(f"Could not read {places}. `prowess doctor` shows why.", err=True)
 
 
 def mark_trust(results: Sequence[Recommendation], workspace: str | None) -> list[Recommendation]:

@@ -39,7 +39,7 @@ EXIT_CODES: dict[type[ProwessError], int] = {
 MAX_PROBLEMS = 10
 """The most problems with the same code that are printed."""
 MAX_FINDINGS = 20
-"""How many findings about one skill are printed."""
+"""The most findings about one skill that are printed."""
 
 
 def exit_code(error: ProwessError) -> int:
@@ -48,11 +48,11 @@ def exit_code(error: ProwessError) -> int:
 
 
 def report_error(error: Exception) -> int:
-    """Print on stderr what went wrong and what to do, and return the exit code."""
+    """Print an error and its hint on stderr, and return the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.Abort):
-        click.echo("Stopped. What was kept by then stays.", err=True)
+        click.echo("Stopped. Everything saved so far is kept.", err=True)
         return 130
     if isinstance(error, click.ClickException):
         error.show()
@@ -86,7 +86,8 @@ def _from_os_error(error: OSError) -> Unavailable:
     name = "" if isinstance(error.filename, int) else os.fsdecode(error.filename or "")
     where = f"{escape_path(name)}: " if name else ""
     return Unavailable(
-        f"{where}{error.strerror or error}.", hint="Check that the place exists, its permissions, and the free space."
+        f"{where}{error.strerror or error}.",
+        hint="Check that the path exists, its permissions and the free disk space.",
     )
 
 
@@ -130,7 +131,7 @@ def print_problems(problems: Sequence[Problem], *, indent: int = 4, err: bool = 
 
 
 def print_findings(findings: Sequence[Mapping[str, Any]], *, indent: int = 4) -> None:
-    """Print the findings that deserve a look, each with its place and an excerpt, and the number of the others."""
+    """Print warnings and dangerous findings, each with its place and an excerpt, and the number of the others."""
     shown = [row for row in findings if row["severity"] != "info"]
     for row in shown[:MAX_FINDINGS]:
         place = ":".join(str(part) for part in (row["path"], row["line"]) if part is not None)
@@ -139,15 +140,16 @@ def print_findings(findings: Sequence[Mapping[str, Any]], *, indent: int = 4) ->
             print_wrapped(one_line(str(row["excerpt"])), indent + 4)
     more = len(shown) - MAX_FINDINGS
     if more > 0:
-        print_wrapped(f"… and {more} more; --json shows all.", indent)
+        print_wrapped(f"… and {more} more; --json lists all.", indent)
 
 
 def _report_bug(error: Exception) -> int:
     if os.environ.get("PROWESS_DEBUG"):
         raise error
     click.echo(
-        f"Prowess made a mistake: {type(error).__name__}: {clean(str(error))}\n"
-        "Your skills are untouched. Run again with PROWESS_DEBUG=1 for the details, and please report it.",
+        f"Internal error: {type(error).__name__}: {clean(str(error))}\n"
+        "This is a bug in Prowess; your skills are not affected. Run again with PROWESS_DEBUG=1 for the traceback, and "
+        "please report it.",
         err=True,
     )
     return 70

@@ -9,56 +9,104 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import os
+import shutil
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from prowess.interfaces.cli.signals import catch_termination
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("skills", "Show the skills that are in reach."),
-    "show": ("skills", "Show one skill, or one file or artifact of it."),
-    "skills": ("skills", "List skills, show one, or find those that nobody uses."),
-    "match": ("match", "Find the skills worth offering for a message."),
-    "search": ("match", "Find skills by words and tags."),
-    "enable": ("sessions", "Let a skill into the prompt of a conversation."),
-    "disable": ("sessions", "Take a skill out of the prompt again."),
-    "prompt": ("prompt", "Print the prompt of a conversation."),
-    "sessions": ("sessions", "List conversations, and what is enabled in them."),
-    "run": ("run", "Run a skill: ask a model, check what comes out, keep a trace."),
-    "load": ("prompt", "Load one text of a skill, as an agent does."),
-    "index": ("prompt", "Print the list of skills for a system prompt."),
-    "role": ("prompt", "Print the prompt of a role."),
-    "why": ("why", "Say why a skill was, or was not, offered and let in."),
-    "approvals": ("approvals", "Answer what agents have asked for."),
-    "trust": ("trust", "Accept the skills that were found here, or take that back."),
-    "policy": ("policy", "Show or change who may do what."),
-    "switch": ("switch", "Switch skills on or off for the organization."),
-    "env": ("policy", "Let skills read names of the environment."),
-    "audit": ("events", "Show what was decided, and prove it."),
-    "events": ("events", "Show what happened, and follow what happens."),
-    "pages": ("pages", "Look into the markdown pages of the workspace."),
-    "traces": ("traces", "Show what was run, and what came of it."),
-    "stats": ("stats", "Show what runs cost, how long they take and how often they fail."),
-    "metrics": ("stats", "Print metrics for Prometheus."),
-    "mcp": ("mcp", "Serve skills to agents over MCP, or set up a client."),
-    "prompts": ("registries", "Keep and check the prompts that skills name by id."),
-    "rubrics": ("registries", "Keep and check the rubrics that reviews judge by."),
-    "decide": ("decide", "Say whether a skill should be a template or a handler."),
-    "validate": ("packages", "Check skills and say what to mend."),
-    "lint": ("lint", "Find skills that compete for the same messages."),
-    "eval": ("eval", "Measure whether skills are found when they should be."),
-    "import": ("packages", "Keep skills from a folder, a file or an archive."),
-    "export": ("packages", "Write a skill to a folder, in any form."),
-    "fork": ("fork", "Copy a skill to the workspace, to change it there."),
-    "delete": ("versions", "Remove a skill; it can be brought back."),
-    "history": ("versions", "List the versions of a skill."),
-    "diff": ("versions", "Show what changed between two versions."),
-    "rollback": ("versions", "Make an earlier version current again."),
-    "model": ("model", "List the models to ask, or fetch one to this machine."),
-    "plugins": ("installation", "Show what installed packages bring."),
-    "doctor": ("installation", "Check that everything works here."),
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Find skills": {
+        "list": ("skills", "List the skills available here."),
+        "match": ("match", "Find the skills that fit a message."),
+        "search": ("match", "Search skills by words and tags."),
+        "show": ("skills", "Show one skill, or one of its files."),
+        "why": ("why", "Explain why a skill was or was not offered for a message."),
+        "pages": ("pages", "List, search and print the markdown pages of the workspace."),
+    },
+    "Use skills in a prompt": {
+        "enable": ("sessions", "Add a skill to the prompt of a conversation."),
+        "disable": ("sessions", "Remove a skill from the prompt of a conversation."),
+        "prompt": ("prompt", "Print the prompt of a conversation."),
+        "sessions": ("sessions", "List conversations and their enabled skills."),
+        "load": ("prompt", "Load the instructions of a skill, as an agent does."),
+        "index": ("prompt", "Print the list of skills for a system prompt."),
+        "role": ("prompt", "Print the prompt of a role, such as reviewer or qa."),
+    },
+    "Run skills": {
+        "run": ("run", "Run a skill and record a trace."),
+        "traces": ("traces", "List, show and export past runs."),
+        "model": ("model", "List models, or download one to this machine."),
+    },
+    "Keep skills": {
+        "init": ("init", "Set up a workspace and find the skills your agents already have."),
+        "new": ("new", "Create a skill that works, with tests."),
+        "import": ("packages", "Import skills from folders, files or archives."),
+        "fork": ("fork", "Copy a skill to the workspace, to change it there."),
+        "validate": ("packages", "Check skills and show how to fix problems."),
+        "lint": ("lint", "Find skills that compete for the same messages."),
+        "eval": ("eval", "Measure whether skills match the right messages."),
+        "decide": ("decide", "Choose between a prompt template and code for a skill."),
+        "history": ("versions", "List the versions of a skill."),
+        "diff": ("versions", "Show the changes between two versions."),
+        "rollback": ("versions", "Restore an earlier version."),
+        "delete": ("versions", "Delete skills. `prowess rollback` restores them."),
+        "prompts": ("registries", "Manage the prompts that skills refer to by id."),
+        "rubrics": ("registries", "Manage the rubrics that reviews refer to by id."),
+    },
+    "Share skills": {
+        "export": ("packages", "Write skills to folders, files or archives."),
+        "mcp": ("mcp", "Serve skills to agents over MCP, or configure a client."),
+    },
+    "Govern": {
+        "trust": ("trust", "Accept skills found in folders, or revoke that."),
+        "approvals": ("approvals", "Answer the requests of agents."),
+        "policy": ("policy", "Show or change the policy of the organization."),
+        "switch": ("switch", "Switch skills on or off for the organization."),
+        "env": ("policy", "Allow skills to read environment variables."),
+        "audit": ("events", "Show who decided what, and verify the log."),
+    },
+    "Operate": {
+        "doctor": ("installation", "Check the installation and every skill folder."),
+        "events": ("events", "Show or follow events."),
+        "stats": ("stats", "Show cost, duration and failure rate of runs."),
+        "skills": ("skills", "Show how often each skill is used, and which are unused."),
+        "metrics": ("stats", "Print metrics for Prometheus."),
+        "plugins": ("installation", "List the installed plugins."),
+        "completion": ("completion", "Print a completion script for bash, zsh or fish."),
+    },
 }
+
+COMMANDS: dict[str, tuple[str, str]] = {name: entry for part in GROUPS.values() for name, entry in part.items()}
+
+ALIASES = {
+    "add": "import",
+    "install": "import",
+    "create": "new",
+    "ls": "list",
+    "find": "search",
+    "info": "show",
+    "check": "validate",
+    "remove": "delete",
+    "rm": "delete",
+    "uninstall": "delete",
+    "serve": "mcp",
+}
+"""Names that people try, and the commands that do what they expect."""
+
+_ADVICE = {
+    "update": "Skills in folders are always read as they are now. To update an imported skill, run "
+    "`prowess import PATH --on-conflict replace`.",
+    "edit": "Run `prowess show SLUG` to see where the skill is, and edit its files there.",
+    "version": "Run `prowess --version`.",
+}
+_ADVICE["upgrade"] = _ADVICE["update"]
 
 
 def load_command(name: str) -> click.Command:
@@ -75,38 +123,76 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import and return one command, or return None if there is no such command."""
-        return load_command(cmd_name) if cmd_name in COMMANDS else None
+        """Import and return one command by its name or alias, or return None if it does not exist."""
+        name = ALIASES.get(cmd_name, cmd_name)
+        return load_command(name) if name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands from the table, without importing any of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+        # One width for all sections, so that the summaries are aligned.
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), summary) for name, (_, summary) in commands.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write examples."""
+        from prowess.interfaces.cli.options import write_examples
+
+        write_examples(formatter, EXAMPLES)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command from the table, without importing any of them."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=summary) for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)
+        ]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. Fail with a suggestion if the name is unknown."""
-        name = args[0]
+        """Find the command. `help COMMAND` shows its help; an unknown name fails with a suggestion."""
+        if args[0] == "help":
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
+        name = ALIASES.get(args[0], args[0])
         if name not in COMMANDS and not name.startswith("-"):
-            import difflib
+            ctx.fail(_describe_unknown(name))
+        return super().resolve_command(ctx, [name, *args[1:]])
 
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
-            meant = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(COMMANDS)}."
-            ctx.fail(f"There is no command {name!r}.{meant}")
-        return super().resolve_command(ctx, args)
+
+def _describe_unknown(name: str) -> str:
+    """Return the message for an unknown command, with the command that was probably meant."""
+    if name in _ADVICE:
+        return f"Unknown command {name!r}. {_ADVICE[name]}"
+    from prowess.suggestions import near_names
+
+    near = [ALIASES.get(one, one) for one in near_names(name, (*COMMANDS, *ALIASES), count=2)]
+    meant = f"Did you mean {' or '.join(repr(one) for one in dict.fromkeys(near))}?" if near else ""
+    return f"Unknown command {name[:40]!r}. {meant or 'Run `prowess help` for the list.'}"
+
+
+EXAMPLES = (
+    "prowess init",
+    'prowess match "turn these commits into release notes"',
+    "prowess new my-skill",
+    "prowess mcp --install claude-code --write",
+)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option(
-    "--workspace", "-w", metavar="DIR", help="The folder whose skills come first (default: PROWESS_WORKSPACE, or here)."
-)
+@click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: PROWESS_WORKSPACE, or here).")
 @click.version_option(None, "-V", "--version", package_name="prowess", message="prowess %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, workspace: str | None) -> None:
     """Prowess, the skill engine for AI agents.
 
-    Start with `prowess list`, or `prowess import PATH` to keep skills you have.
+    Start with `prowess init`. `prowess help COMMAND` explains a command.
     """
     ctx.obj = workspace
 
@@ -116,19 +202,30 @@ def run() -> None:
     _relax_garbage_collector()
     with catch_termination() as termination:
         try:
-            code = cli.main(prog_name="prowess", standalone_mode=False)
+            code = cli.main(prog_name="prowess", standalone_mode=False, **_terminal_settings())
         except Exception as error:  # noqa: BLE001
             # Imported here because a command that succeeds does not need the error types.
             from prowess.interfaces.cli.error_output import report_error
 
             code = report_error(error)
         except KeyboardInterrupt:
-            click.echo("Interrupted; what was done so far is kept.", err=True)
+            click.echo("Interrupted. Everything saved so far is kept.", err=True)
             code = 130
     # SIGTERM and SIGHUP end the command as Ctrl-C does, but the exit code must name the signal that came.
     if termination.number and code == 130:
         code = termination.exit_code
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _terminal_settings() -> dict[str, Any]:
+    """Return click's settings for NO_COLOR, TERM=dumb and narrow terminals, none of which it honours itself."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    width = shutil.get_terminal_size().columns
+    return {"color": False if plain else None, "terminal_width": max(width, 20) if width < _CLICK_MIN_WIDTH else None}
+
+
+_CLICK_MIN_WIDTH = 52
+"""Click formats help for at least this width, whatever the terminal has."""
 
 
 def _relax_garbage_collector() -> None:

@@ -1,17 +1,76 @@
-"""Option types and arguments that several commands share."""
+"""Command classes, option types and arguments that the commands share."""
 
 from __future__ import annotations
 
 import math
 import re
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from prowess.errors import ProwessError
     from prowess.match.matcher import Matcher
+    from prowess.open import Prowess
+
+T = TypeVar("T")
+
+
+def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    """Write the examples of a command, each on a line of its own that is never wrapped."""
+    if examples:
+        with formatter.section("Examples"):
+            for line in examples:
+                formatter.write(f"{' ' * formatter.current_indent}{line}\n")
+
+
+class Command(click.Command):
+    """A command whose help ends with examples."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the examples."""
+        write_examples(formatter, self.examples)
+
+
+class CommandGroup(click.Group):
+    """A group whose help has examples, and a summary of every subcommand that is not cut off."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.examples = tuple(examples)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the first sentence of every subcommand's help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(_SUMMARY_CHARS)) for name, one in self.commands.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the examples."""
+        write_examples(formatter, self.examples)
+
+
+_SUMMARY_CHARS = 1_000
+"""Longer than any summary, so that click does not cut one off."""
+
+
+def command(name: str, *examples: str, **attributes: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Return a decorator that makes a command with these examples."""
+    return click.command(name, cls=Command, examples=examples, **attributes)
+
+
+def group(
+    name: str, *examples: str, cls: type[CommandGroup] = CommandGroup, **attributes: Any
+) -> Callable[[Callable[..., Any]], CommandGroup]:
+    """Return a decorator that makes a group of subcommands with these examples."""
+    return click.group(name, cls=cls, examples=examples, **attributes)
 
 
 def delegate_to_subcommand(ctx: click.Context, workspace: str | None, *, as_json: bool) -> bool:
@@ -23,8 +82,8 @@ def delegate_to_subcommand(ctx: click.Context, workspace: str | None, *, as_json
     return True
 
 
-class DefaultGroup(click.Group):
-    """A group with a subcommand that may be left out: a word that is no subcommand is the first argument of that one."""
+class DefaultGroup(CommandGroup):
+    """A group with a default subcommand: an argument that is not a subcommand is the first argument of the default."""
 
     default = ""
 
@@ -54,7 +113,7 @@ class Period(click.ParamType[float]):
         days = int(found[1]) * _DAYS[found[2]] if found else 0.0
         if not 0 < days <= _MAX_DAYS:
             self.fail(
-                f"{str(value)[:40]!r} is no period; give days, hours or weeks, such as 30d, 12h or 2w.", param, ctx
+                f"Invalid period {str(value)[:40]!r}. Use a number and a unit, for example 30d, 12h or 2w.", param, ctx
             )
         return days
 
@@ -96,11 +155,11 @@ def read_message(words: Sequence[str]) -> str:
     if words and tuple(words) != ("-",):
         return " ".join(words)[:MAX_MESSAGE_CHARS]
     if not words and sys.stdin.isatty():
-        raise click.UsageError("Give a message, or pipe one in.")
+        raise click.UsageError("Missing message. Give one as an argument or on stdin.")
     data = sys.stdin.buffer.read(4 * MAX_MESSAGE_CHARS + 1)
     text = data.decode("utf-8", "replace")
     if len(text) > MAX_MESSAGE_CHARS:
-        click.echo(f"Only the first {MAX_MESSAGE_CHARS:,} characters of the message are looked at.", err=True)
+        click.echo(f"The message is too long: only its first {MAX_MESSAGE_CHARS:,} characters are used.", err=True)
     return text[:MAX_MESSAGE_CHARS]
 
 
@@ -109,6 +168,63 @@ def print_no_results(matcher: Matcher, words: str) -> None:
     from prowess.interfaces.cli.commands.skills import NO_SKILLS
 
     click.echo(words if matcher.search(limit=1) else NO_SKILLS)
+
+
+async def choose_skills(
+    prowess: Prowess, slugs: Sequence[str], *, every: bool, tags: Sequence[str], writable: bool = False
+) -> list[str]:
+    """Return the slugs that were given, or those of all skills, or of all skills with the tags.
+
+    With `writable`, skills that come with Prowess or a plugin are left out. Raise click's `UsageError` unless exactly one of
+    the three is given, and `NotFound` if no skill has the tags.
+    """
+    if bool(slugs) + every + bool(tags) != 1:
+        raise click.UsageError("Give one or more SLUGs, or --all, or --tag TAG.")
+    if slugs:
+        return list(dict.fromkeys(slugs))
+    from prowess.engine.places import PACKS
+    from prowess.errors import NotFound
+
+    found = [
+        card.slug
+        for card in await prowess.skills.cards()
+        if set(tags) <= set(card.tags) and not (card.scope == "system" and (writable or (PACKS / card.slug).is_dir()))
+    ]
+    if not found:
+        wanted = f" with the tag {' and '.join(tags)}" if tags else ""
+        raise NotFound(f"No skills{wanted} here.", hint="`prowess list` shows the skills and their scopes.")
+    return found
+
+
+Failure = tuple[str, "ProwessError"]
+"""A slug, and why the command failed for it."""
+
+
+async def for_each(slugs: Sequence[str], work: Callable[[str], Awaitable[T]]) -> tuple[list[T], list[Failure]]:
+    """Await `work` for each slug. Return the results and the failures; with a single slug, raise its error."""
+    from prowess.errors import ProwessError
+
+    done: list[T] = []
+    failed: list[Failure] = []
+    for slug in slugs:
+        try:
+            done.append(await work(slug))
+        except ProwessError as error:
+            if len(slugs) == 1:
+                raise
+            failed.append((slug, error))
+    return done, failed
+
+
+def report_failures(failed: Sequence[Failure]) -> None:
+    """Print each failure on stderr. If there are any, end the command with the exit code of the first."""
+    from prowess.interfaces.cli.error_output import exit_code
+    from prowess.interfaces.cli.output import clean
+
+    for slug, error in failed:
+        click.echo(f"{click.style('✗', fg='red')} {clean(slug)}: {clean(error.message)} {clean(error.hint)}", err=True)
+    if failed:
+        raise click.exceptions.Exit(exit_code(failed[0][1]))
 
 
 def warn_unknown_tags(matcher: Matcher, tags: Sequence[str]) -> None:

@@ -86,14 +86,17 @@ def _escape_hidden(text: str) -> str:
 
 def output_width() -> int:
     """Return the width for output: that of the terminal or COLUMNS, or a fixed width if stdout is not a terminal."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
-        return max(shutil.get_terminal_size().columns, 40)
-    return _DEFAULT_WIDTH
+    return max(shutil.get_terminal_size().columns, 40) if has_width() else _DEFAULT_WIDTH
+
+
+def has_width() -> bool:
+    """Return True if the output must fit a terminal or COLUMNS."""
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
 
 
 def print_wrapped(text: str, indent: int = 0, *, err: bool = False) -> None:
-    """Print a paragraph, wrapped to fit the terminal, or on one line if the output is not a terminal."""
-    if (sys.stderr if err else sys.stdout).isatty():
+    """Print a paragraph, wrapped to fit the terminal or COLUMNS, or on one line if there is neither."""
+    if (sys.stderr if err else sys.stdout).isatty() or os.environ.get("COLUMNS", "").isdigit():
         text = "\n".join(
             textwrap.wrap(
                 text,
@@ -108,14 +111,33 @@ def print_wrapped(text: str, indent: int = 0, *, err: bool = False) -> None:
         click.echo(" " * indent + text, err=err)
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, flexible: int | None = None) -> None:
-    """Print rows in columns below a bold header. The flexible column is cut to the width that the others leave."""
+def print_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    flexible: int | None = None,
+    optional: Sequence[str] = (),
+) -> None:
+    """Print rows in columns below a bold header. The flexible column is cut to the width that the others leave.
+
+    On a terminal that is too narrow, the `optional` columns are left out one after the other. If that is not enough, each row
+    is printed as a block.
+    """
     from rich.cells import cell_len, set_cell_size
 
     widths = [max(cell_len(row[place]) for row in (head, *rows)) for place in range(len(head))]
     if flexible is not None:
         others = sum(size + 2 for place, size in enumerate(widths) if place != flexible)
         widths[flexible] = min(widths[flexible], max(output_width() - others, _MIN_COLUMN))
+    if has_width() and sum(widths) + 2 * (len(widths) - 1) > output_width():
+        if optional:
+            place = head.index(optional[0])
+            fewer = [[*row[:place], *row[place + 1 :]] for row in (head, *rows)]
+            moved = None if flexible in (None, place) else flexible - (flexible > place)
+            print_table(fewer[0], fewer[1:], flexible=moved, optional=optional[1:])
+        else:
+            _print_blocks(head, rows)
+        return
 
     def line(cells: Sequence[str]) -> str:
         fitted = [_fit_cell(cell, size, cell_len, set_cell_size) for cell, size in zip(cells, widths, strict=True)]
@@ -124,6 +146,16 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, flexible:
     click.secho(line(head), bold=True)
     for row in rows:
         click.echo(line(row))
+
+
+def _print_blocks(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print each row as a bold first cell, with the other cells that are not empty below it."""
+    for row in rows:
+        click.secho(row[0].strip(), bold=True)
+        for name, cell in zip(head[1:], row[1:], strict=True):
+            if cell.strip():
+                text = f"{name}: {cell.strip()}" if name else cell.strip()
+                click.echo(textwrap.fill(text, output_width() - 1, initial_indent="  ", subsequent_indent="    "))
 
 
 def _fit_cell(text: str, size: int, measure: Any, resize: Any) -> str:

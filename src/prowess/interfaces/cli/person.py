@@ -1,7 +1,7 @@
-"""Make sure that a person acts, before a command approves something or changes who may do what.
+"""Make sure that a person acts before a command approves something or extends trust.
 
-An agent with a shell can run every command of the person it works for. What makes a skill safer needs no proof; what
-trusts more is done at a terminal, or with the approver's token.
+An agent with a shell can run every command of the person it works for. Commands that restrict skills need no proof;
+commands that trust more need a terminal or the approver token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """How it is known that a person acts: the channel, and the words that the audit keeps."""
+    """How it is known that a person acts: the channel, and the text for the audit log."""
 
     channel: str
     words: str
@@ -30,22 +30,22 @@ _TOKEN = Proof(channel="cli", words="approver token")
 
 
 def token_option(function: F) -> F:
-    """Add `--token-file`, which every command takes that only a person may use."""
+    """Add `--token-file`, for commands that only a person may use."""
     return click.option(
         "--token-file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="The approver's token, where there is no terminal (or PROWESS_APPROVER_TOKEN).",
+        help="File with the approver token, for use without a terminal (or PROWESS_APPROVER_TOKEN).",
     )(function)
 
 
 def at_terminal() -> bool:
-    """Return True if a person can be asked: piped input must not answer, and a redirected question would not be seen."""
+    """Return True if stdin and stdout are a terminal: piped input must not answer, and nobody sees a redirected question."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def token_proof(token_file: Path | None) -> Proof | None:
-    """Return the proof that a token gives; None if none was given. Raise `Refused` if it is not the approver's."""
+    """Return the proof that the approver token gives, or None without a token. Raise `Refused` if the token is wrong."""
     from prowess.interfaces.auth.approver import check_approver_token, read_token_file
     from prowess.settings import read_settings
 
@@ -58,7 +58,7 @@ def token_proof(token_file: Path | None) -> Proof | None:
 
 
 def require_person(action: str, token_file: Path | None) -> Proof:
-    """Return the proof that a person acts; raise `Refused` without a terminal and without the approver's token.
+    """Return the proof that a person acts. Raise `Refused` without a terminal and without the approver token.
 
     `action` completes "Only a person can …".
     """
@@ -70,7 +70,7 @@ def require_person(action: str, token_file: Path | None) -> Proof:
     if at_terminal():
         return TYPED
     raise Refused(
-        f"Only a person can {action}, and there is no terminal to ask one.",
-        hint="Run the command at a terminal, or give the approver's token with --token-file FILE "
-        "(`prowess approvals token` makes one).",
+        f"Only a person can {action}, and this is not a terminal.",
+        hint="Run the command at a terminal, or pass the approver token with --token-file FILE "
+        "(create one with `prowess approvals token`).",
     )

@@ -27,7 +27,7 @@ async def read_prompt_limit(prowess: Prowess, sizes: Iterable[int]) -> int:
 
 def note_too_long(sizes: Sequence[tuple[str, int]], limit: int) -> None:
     """Print the skills that take more characters than a prompt may have, with their sizes, and the alternatives."""
-    from prowess.interfaces.cli.output import one_line
+    from prowess.interfaces.cli.output import one_line, print_wrapped
 
     long = sorted(((slug, chars) for slug, chars in sizes if chars > limit), key=lambda item: (-item[1], item[0]))
     if not long:
@@ -35,8 +35,9 @@ def note_too_long(sizes: Sequence[tuple[str, int]], limit: int) -> None:
     shown = ", ".join(f"{one_line(slug, 48)} ({chars:,})" for slug, chars in long[:_LISTED])
     more = f" and {len(long) - _LISTED:,} more" if len(long) > _LISTED else ""
     which = "1 skill is" if len(long) == 1 else f"{len(long):,} skills are"
-    click.echo(f"{which} longer than the prompt budget of {limit:,} characters and cannot be enabled: {shown}{more}.")
-    click.echo(
-        "Load one on demand with `prowess load SLUG`, or raise the budget of a session with "
-        "`prowess sessions open NAME --budget N`."
+    budget = -(-long[0][1] // 1_000) * 1_000
+    print_wrapped(
+        f"{which} longer than the prompt budget of {limit:,} characters and cannot be enabled: {shown}{more}."
     )
+    click.echo("Load one on demand with `prowess load SLUG`, or raise the budget of a session:")
+    click.echo(f"  prowess sessions open default --budget {budget}")

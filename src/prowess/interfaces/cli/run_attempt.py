@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 ENV_STATES: Mapping[EnvState, str] = {
     "allowed": "allowed",
-    "unset": "allowed, but not set where Prowess runs",
-    "changed": "not any more: the skill has changed since it was allowed",
-    "asked": "not allowed; the skill asks for it",
-    "unused": "allowed, and not asked for by the skill as it is here",
+    "unset": "allowed, but not set in this environment",
+    "changed": "not allowed: the skill has changed since it was allowed",
+    "asked": "not allowed; the skill requests it",
+    "unused": "allowed, but not requested by the skill",
 }
 
 
@@ -45,8 +45,8 @@ async def explain_refused_env(prowess: Prowess, slug: str, receipts: Iterable[Ma
 
 
 def _format_refused_env(slug: str, name: str, state: EnvState) -> str:
-    mend = f" (`prowess env allow {slug} {name}`)" if state in ("asked", "changed") else ""
-    return one_line(f"{name}: {ENV_STATES[state]}{mend}", 300)
+    fix = f" (`prowess env allow {slug} {name}`)" if state in ("asked", "changed") else ""
+    return one_line(f"{name}: {ENV_STATES[state]}{fix}", 300)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class OutputFolder:
         written = _write_files(result.produced, self.folder, force=self.force)
         declared = declared_files(skill)
         for name, reason in _find_missing(declared, written):
-            click.echo(f"Not written: {one_line(name, 80) or 'one without a name'}, since {reason}.", err=True)
+            click.echo(f"Not written: {one_line(name, 80) or 'a file without a name'} ({reason}).", err=True)
         if not declared:
-            click.echo("The skill says of nothing that it produces it, so nothing was saved.", err=True)
+            click.echo("Nothing saved: the skill does not declare any files that it produces.", err=True)
 
 
 def _write_files(produced: Sequence[ProducedFile], folder: Path, *, force: bool) -> set[str]:
@@ -102,11 +102,11 @@ def _find_missing(declared: tuple[tuple[str, str], ...], written: set[str]) -> l
     seen: set[str] = set()
     for given, name in declared:
         if name in seen:
-            left.append((given, f"another one is called {name}"))
+            left.append((given, f"another file has the name {name}"))
         elif not name:
-            left.append((given, "it is no plain name of a file, or there are too many"))
+            left.append((given, "invalid file name, or too many files"))
         elif name not in written:
-            left.append((given, "the run did not give it"))
+            left.append((given, "the run did not produce it"))
         seen.add(name or given)
     return left
 
@@ -124,7 +124,7 @@ def _write_file(target: Path, content: str, *, force: bool) -> None:
 
 def _conflict(target: Path) -> Conflict:
     return Conflict(
-        f"{escape_path(target)} is there already.", hint="Add --force to replace it, or save into another folder."
+        f"{escape_path(target)} already exists.", hint="Use --force to replace it, or save to another folder."
     )
 
 
@@ -192,7 +192,7 @@ class RunAttempt:
         slug = self._request.slug
         last = await prowess.traces.list(skill=slug.rpartition(":")[2], status="cancelled", limit=1)
         if last and await prowess.runs.can_resume(last[0].id):
-            click.echo(f"It goes on from its last checkpoint with: {resume_command(slug, last[0].id)}", err=True)
+            click.echo(f"Resume from the last checkpoint: {resume_command(slug, last[0].id)}", err=True)
 
 
 def resume_command(slug: str, trace: str) -> str:

@@ -11,9 +11,7 @@ from typing import Any, cast
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.output import escape_path
 
-INPUT_HELP = (
-    "Write NAME=TEXT, NAME:=JSON, NAME=@FILE, NAME=@- for standard input, or @FILE.json for an object of inputs."
-)
+INPUT_HELP = "Use NAME=TEXT, NAME:=JSON, NAME=@FILE, NAME=@- for stdin, or @FILE.json for an object of inputs."
 _MAX_INPUT_BYTES = 4_000_000
 _JSON_TYPES = ("integer", "number", "boolean", "array", "object", "null")
 
@@ -37,9 +35,9 @@ def _parse_input(word: str, types: Mapping[str, frozenset[str]]) -> dict[str, An
     is_json = name.endswith(":")
     name = name.removesuffix(":")
     if not equals or not name:
-        raise Invalid(f"The input {word[:80]!r} has no name and value.", hint=INPUT_HELP)
+        raise Invalid(f"Invalid input {word[:80]!r}.", hint=INPUT_HELP)
     if is_json:
-        return {name: _parse_json(text, f"The input {name}")}
+        return {name: _parse_json(text, f"input {name}")}
     if text.startswith("@"):
         content = _read_text(text[1:])
         return {name: _parse_json(content, text[1:]) if text.endswith(".json") else content}
@@ -49,7 +47,7 @@ def _parse_input(word: str, types: Mapping[str, frozenset[str]]) -> dict[str, An
 def _read_object(path: str) -> dict[str, Any]:
     value = _parse_json(_read_text(path), path)
     if not isinstance(value, dict):
-        raise Invalid(f"{path} holds no JSON object.", hint=INPUT_HELP)
+        raise Invalid(f"{path} is not a JSON object.", hint=INPUT_HELP)
     return cast("dict[str, Any]", value)
 
 
@@ -57,40 +55,36 @@ def _read_text(path: str) -> str:
     """Read a file as text, or standard input for `-`. Raise `Invalid` if it is too large or not UTF-8."""
     data = sys.stdin.buffer.read(_MAX_INPUT_BYTES + 1) if path == "-" else _read_file(path)
     if len(data) > _MAX_INPUT_BYTES:
-        raise Invalid(f"{path} has more than {_MAX_INPUT_BYTES:,} bytes.", hint="Give less.")
+        raise Invalid(f"{path} is larger than {_MAX_INPUT_BYTES:,} bytes.", hint="Use a smaller file.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Invalid(f"{path} is not text in UTF-8.", hint="Convert it to UTF-8 first.") from error
+        raise Invalid(f"{path} is not UTF-8 text.", hint="Convert it to UTF-8 first.") from error
 
 
 def _read_file(path: str) -> bytes:
     if not path:
-        raise Invalid("An input is to be read from a file, and no file is named after the @.", hint=INPUT_HELP)
+        raise Invalid("Missing file name after @.", hint=INPUT_HELP)
     try:
         with Path(path).expanduser().open("rb") as file:
             return file.read(_MAX_INPUT_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(
-            f"There is no file {escape_path(path)}, from which an input is to be read.", hint=INPUT_HELP
-        ) from error
+        raise NotFound(f"File {escape_path(path)} not found.", hint=INPUT_HELP) from error
     except IsADirectoryError as error:
-        raise Invalid(
-            f"{escape_path(path)} is a folder, and no file to read an input from.", hint=INPUT_HELP
-        ) from error
+        raise Invalid(f"{escape_path(path)} is a folder, not a file.", hint=INPUT_HELP) from error
     except ValueError as error:  # the path contains a NUL character
-        raise Invalid(f"{escape_path(path)} is no path of a file.", hint=INPUT_HELP) from error
+        raise Invalid(f"Invalid file name {escape_path(path)}.", hint=INPUT_HELP) from error
 
 
 def _parse_json(text: str, what: str) -> Any:
     try:
         return json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{what} is no JSON: {error}.", hint=INPUT_HELP) from error
+        raise Invalid(f"Invalid JSON in {what}: {error}.", hint=INPUT_HELP) from error
 
 
 def _reject_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 def _schema_types(schema: Mapping[str, Any] | None) -> dict[str, frozenset[str]]:

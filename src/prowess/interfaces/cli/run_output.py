@@ -58,7 +58,7 @@ def format_requests(receipt: Mapping[str, Any]) -> str:
     """Return the declared permissions of a skill on one line, or '' if it declares none."""
     declared: Mapping[str, object] = receipt.get("declared", {})
     asked = [f"{name} {_join(value)}" for name, value in declared.items()]
-    return one_line(f"It asks for {'; '.join(asked)}.", _MAX_RECEIPT_CHARS) if asked else ""
+    return one_line(f"Requests {'; '.join(asked)}.", _MAX_RECEIPT_CHARS) if asked else ""
 
 
 def format_touched(receipt: Mapping[str, Any]) -> list[str]:
@@ -254,26 +254,26 @@ def _print_facts(part: RunPart, *, named: bool) -> None:
         click.echo(_format_verdict(verdict), err=True)
     facts = [one_line(part.artifact, 60)] if named else []
     if part.fallback_of:
-        facts.append(f"in place of {one_line(part.fallback_of, 60)}")
+        facts.append(f"fallback of {one_line(part.fallback_of, 60)}")
     if part.model:
         facts.append(one_line(part.model, 80))
     if part.usage.requests:
         facts.append(f"{part.usage.input_tokens:,} tokens in, {part.usage.output_tokens:,} out")
-        facts.append("cost not known" if part.cost is None else f"${part.cost:.6f}")
+        facts.append("cost unknown" if part.cost is None else f"${part.cost:.6f}")
     result = part.result
     if result.get("attempts") == 2:
-        facts.append("at the second try")
+        facts.append("second attempt")
     if result.get("truncated"):
-        facts.append("cut off where its tokens ended")
+        facts.append("cut off at the token limit")
     facts.append(f"{part.duration_ms / 1000:.1f} s" if part.duration_ms >= 100 else f"{part.duration_ms} ms")
     if part.status != "ok":
         facts.insert(0, part.status.replace("_", " "))
-    facts.append(f"trace {part.trace}" if part.traced else "its trace may be lost")
+    facts.append(f"trace {part.trace}" if part.traced else "trace may be lost")
     click.secho(" · ".join(facts), dim=True, err=True)
     for line in format_touched(part.receipt):
         click.secho(f"  {line}", dim=True, err=True)
     if part.resumable:
-        click.secho(f"  It can go on from its last checkpoint: --resume {part.trace[:8]}", dim=True, err=True)
+        click.secho(f"  Resume from the last checkpoint with --resume {part.trace[:8]}", dim=True, err=True)
 
 
 def _format_verdict(verdict: Verdict) -> str:
@@ -294,11 +294,11 @@ def print_plan(result: RunResult) -> None:
         if part.plan:
             click.echo(clean(part.plan))
         if not part.sent and part.output is not None:
-            click.echo("Nothing is sent; its output is:", err=True)
+            click.echo("Nothing to send. Output:", err=True)
             _print_output(part.output)
     if result.waiting:
         names = ", ".join(one_line(name, 80) for name in result.waiting)
-        click.echo(f"What follows depends on the answer: {names}.", err=True)
+        click.echo(f"Not shown, because they depend on the answer: {names}.", err=True)
 
 
 def _print_sent(sent: SentRequest) -> None:

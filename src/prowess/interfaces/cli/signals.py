@@ -98,5 +98,5 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
         # Without a signal of ours this is Ctrl-C, which `main.run` reports.
         if not termination.number:
             raise
-        click.echo("Told to end; what was done so far is kept.", err=True)
+        click.echo("Terminated. Everything saved so far is kept.", err=True)
         raise click.exceptions.Exit(termination.exit_code) from None

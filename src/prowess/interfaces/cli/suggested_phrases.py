@@ -24,7 +24,7 @@ _MESSAGE = 60
 
 
 def harmless_phrases(suggestions: Sequence[Suggestion]) -> list[str]:
-    """Return the phrases that take no message from a neighbour."""
+    """Return the phrases that do not take messages from other skills."""
     return [one.phrase for one in suggestions if not one.taken]
 
 
@@ -40,21 +40,21 @@ def print_suggestions(skill: Skill, report: TriggerReport, suggestions: Sequence
         )
         for one in suggestions
     ]
-    print_wrapped("These trigger phrases would help; each figure is measured with the phrases above it in place.", 4)
-    print_table(("    phrase", "found", "offered", "catches"), rows, flexible=3)
+    print_wrapped("These trigger phrases would help. Each figure includes the phrases above it.", 4)
+    print_table(("    phrase", "matched", "offered", "message"), rows, flexible=3)
     for one in suggestions:
         for taken in one.taken:
             what = f'"{one_line(one.phrase)}" takes a message from {one_line(taken.slug, 48)}: {_quote(taken.message)}'
-            print_wrapped(f"{click.style('!', fg='yellow')} {what}. Left out below.", 4)
+            print_wrapped(f"{click.style('!', fg='yellow')} {what}. Not included below.", 4)
     phrases = harmless_phrases(suggestions)
     if phrases:
-        print_wrapped(f"Write this in {_file_of(skill)}, or add --apply to this command:", 4)
+        print_wrapped(f"Add this to {_file_of(skill)}, or run the command again with --apply:", 4)
         for line in clean(dump({"triggers": [*skill.trigger_phrases, *phrases]})).splitlines():
             click.echo(f"      {line}")
 
 
 def _file_of(skill: Skill) -> str:
-    """Return where trigger phrases are written by hand: a folder's sidecar counts more than its SKILL.md."""
+    """Return the file for trigger phrases: the sidecar of a folder takes precedence over its SKILL.md."""
     return SIDECAR if any(is_skill_md(entry.path) for entry in skill.manifest) else "its frontmatter"
 
 
@@ -66,26 +66,26 @@ def apply_phrases(skill: Skill, phrases: Sequence[str], workspace: str | None, p
     """Add phrases to a skill as a new version, after asking the person at the terminal."""
     count = f"{len(phrases)} trigger phrase{'s' if len(phrases) != 1 else ''}"
     if proof is TYPED and not click.confirm(f"Add {count} to {skill.slug}?", default=False):
-        click.echo(f"{skill.slug} was not changed.")
+        click.echo(f"{skill.slug} not changed.")
         return
     with_engine(workspace, lambda prowess: _add_phrases(prowess, skill, phrases), channel=proof.channel)
     click.echo(f"Added {count} to {skill.slug}. `prowess diff {skill.slug}` shows the change.")
 
 
 async def _add_phrases(prowess: Prowess, skill: Skill, phrases: Sequence[str]) -> Skill:
-    """Change the skill in reach that has exactly the bytes that were evaluated."""
+    """Change the available skill, if it still has exactly the bytes that were evaluated."""
     from prowess.errors import Refused
 
     card = next((card for card in await prowess.skills.cards() if card.slug == skill.slug), None)
     if card is None or card.digest != skill.digest:
         raise Refused(
-            f"{skill.slug!r} was not changed: it is not the skill of that name in reach, or it changed meanwhile.",
-            hint="Write the lines into its files yourself, or import it and run the command with its slug.",
+            f"{skill.slug!r} not changed: it is not an available skill, or its files have changed since.",
+            hint="Add the lines to its files yourself, or import it and run the command with its slug.",
         )
     # A change by a person accepts the whole skill, so it must not be the first that the person sees of it.
     if card.trust != "local":
         raise Refused(
-            f"{skill.slug!r} was not changed: nobody has accepted it yet.",
+            f"{skill.slug!r} not changed: nobody has accepted it yet.",
             hint=f"Run `prowess trust {skill.slug}` first.",
         )
     kept = await prowess.skills.get(skill.slug)

@@ -48,7 +48,7 @@ async def find_targets(prowess: Prowess, target: str, *, about: str | None = Non
     chosen = [subject for subject in found if subject.skill.slug == about]
     if not chosen:
         there = ", ".join(subject.skill.slug for subject in found[:10])
-        raise NotFound(f"There is no skill {about[:80]!r} in {target!r}.", hint=f"There are: {there}.")
+        raise NotFound(f"Skill {about[:80]!r} not found in {target!r}.", hint=f"Skills there: {there}.")
     return chosen
 
 
@@ -97,9 +97,9 @@ async def _from_catalog(prowess: Prowess, address: str) -> SkillTarget:
 async def read_messages(
     prowess: Prowess, slugs: Iterable[str], subjects: Iterable[SkillTarget]
 ) -> dict[str, list[str]]:
-    """Return the messages that these skills are for, by slug; those among the subjects are not read again.
+    """Return the messages that these skills should match, by slug. Subjects are not read again.
 
-    A skill that ships no queries is for what its own triggers and description say. One that cannot be read is left out.
+    For a skill without queries, the messages come from its triggers and description. Unreadable skills are left out.
     """
     from prowess.catalog.store import SearchDocument
     from prowess.match.collisions import sample_messages
@@ -123,7 +123,7 @@ async def _from_path(prowess: Prowess, path: Path) -> list[SkillTarget]:
     if not found:
         problems = [problem for item in checked for problem in item.problems if problem.severity == "error"]
         raise Invalid(
-            f"No skill in {str(path)!r} can be used.", hint="`prowess validate` says what to mend.", problems=problems
+            f"No valid skill in {str(path)!r}.", hint="`prowess validate` shows how to fix them.", problems=problems
         )
     return list(found.values())
 
@@ -142,7 +142,7 @@ async def _from_eval_file(prowess: Prowess, path: Path, about: str | None) -> Sk
     """Return the skill that an eval file tests: `about`, or the skill it is stored in, or the one that it names."""
     evals = read_trigger_set({path.name: _read(path)}, named=True)
     if not evals.cases:
-        raise Invalid(f"There are no queries in {str(path)!r}.", hint=EVAL_EXAMPLE, problems=evals.problems)
+        raise Invalid(f"No queries in {str(path)!r}.", hint=EVAL_EXAMPLE, problems=evals.problems)
     around = next(
         (folder for folder in _skill_folders(path) if has_marker(child.name for child in folder.iterdir())), None
     )
@@ -153,7 +153,7 @@ async def _from_eval_file(prowess: Prowess, path: Path, about: str | None) -> Sk
     elif evals.skill:
         found = await find_skills(prowess, evals.skill)
     else:
-        raise Invalid(f"{str(path)!r} does not say which skill it is about.", hint="Name it with --skill SLUG.")
+        raise Invalid(f"{str(path)!r} does not name a skill.", hint="Name it with --skill SLUG.")
     return replace(single_target(found, about or str(path)), evals=evals)
 
 
@@ -166,5 +166,5 @@ def _skill_folders(path: Path) -> Sequence[Path]:
 def single_target(found: Sequence[SkillTarget], target: str) -> SkillTarget:
     """Return the only skill in the list. Raise `Invalid` if there is not exactly one."""
     if len(found) != 1:
-        raise Invalid(f"{target!r} means {len(found)} skills.", hint="Name one of them with --skill.")
+        raise Invalid(f"{target!r} has {len(found)} skills.", hint="Choose one with --skill SLUG.")
     return found[0]

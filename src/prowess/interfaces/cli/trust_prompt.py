@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 def format_previewed(skill: PreviewedSkill) -> str:
-    """Return what a person needs to know of a skill before trusting it: gravest first, nothing cut."""
+    """Return what a person needs to know before trusting a skill: most serious first, nothing cut."""
     from prowess.policy.consent import describe_finding, list_findings
     from prowess.skill.text.hidden import show_hidden
 
-    facts = [f"asks {request}" for request in skill.requests]
+    facts = [f"requests: {request}" for request in skill.requests]
     facts += [describe_finding(finding) for finding in list_findings({"findings": list(skill.findings)})]
-    facts += [f"hides a trusted skill of the same name, in the scope {scope}" for scope in skill.hides]
+    facts += [f"hides a trusted skill with the same name in the {scope} scope" for scope in skill.hides]
     if skill.accepted:
-        facts.append(f"changed since it was accepted with sha256 {skill.accepted[:16]}")
+        facts.append(f"changed since it was accepted (sha256 {skill.accepted[:16]})")
     if skill.written_by:
         facts.append(f"written by {skill.written_by}")
     facts.append(skill.description)
@@ -57,7 +57,7 @@ def print_preview(skills: Sequence[PreviewedSkill]) -> dict[str, str]:
 
 
 def read_trust_views(skills: Sequence[PreviewedSkill], workspace: str | None) -> dict[str, tuple[str, str]]:
-    """Return what a person can look at before they answer, by the key that they type: the files, and what changed."""
+    """Return the texts a person can view before answering, by the key to type: the files and the changes."""
     from prowess.skill.text.hidden import show_hidden
 
     async def read(prowess: Prowess) -> tuple[list[str], list[str]]:
@@ -86,7 +86,7 @@ def ask_to_trust(preview: TrustPreview, workspace: str | None) -> tuple[bool, di
 
 
 def ask_about_found(row: ApprovalRow, workspace: str | None) -> bool:
-    """Ask about a skill that nobody has accepted, together with all others in reach: one question for a workspace.
+    """Ask about a skill that nobody has accepted, together with all other such skills: one question for a workspace.
 
     Record the answer, and return True if the skill that was asked about may be used.
     """
@@ -98,7 +98,7 @@ def ask_about_found(row: ApprovalRow, workspace: str | None) -> bool:
     shown: dict[str, str] = {}
     if others:
         count = len(others)
-        click.echo(f"\nNobody has accepted {'this skill' if count == 1 else f'these {count} skills'} here either:\n")
+        click.echo(f"\nAlso not accepted yet: {count} skill{'s' * (count != 1)}\n")
         shown = print_preview(others)
         answers = {"y": f"es, all {count + 1}", "o": "nly this one", "n": "o"}
         question = f"Trust the {count + 1} skills, exactly as they are now?"
@@ -122,8 +122,8 @@ def accept_preview(
 
 
 def print_outcome(outcome: TrustOutcome, *, already: int = 0) -> None:
-    """Print how many were accepted, with those before, and what was not because it changed meanwhile."""
+    """Print how many skills were accepted, including `already`, and which were not because they changed meanwhile."""
     count = len(outcome.accepted) + already
     click.echo(f"Trusted {count} skill{'s' * (count != 1)}.")
     for slug in outcome.changed:
-        click.echo(f"{clean(slug)} changed while you looked at it and is not trusted; run the command again.", err=True)
+        click.echo(f"{clean(slug)} changed in the meantime and is not trusted. Run the command again.", err=True)

@@ -1,4 +1,4 @@
-"""`prowess approvals`: list approval requests, approve, deny or revoke one, and make the approver's token."""
+"""`prowess approvals`: list approval requests, approve, deny or revoke one, and create the approver token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from prowess.errors import Refused
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.interfaces.cli.options import delegate_to_subcommand, group
 from prowess.interfaces.cli.person import token_option
 
 if TYPE_CHECKING:
@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 APPROVAL_STATES = ("pending", "approved", "denied", "expired", "revoked")
 
 
-@click.group("approvals", invoke_without_command=True)
-@click.option("--all", "every", is_flag=True, help="Also those that have been answered.")
+@group(
+    "approvals",
+    "prowess approvals",
+    "prowess approvals --all --json",
+    "prowess approvals approve 3f2a",
+    invoke_without_command=True,
+)
+@click.option("--all", "every", is_flag=True, help="Include requests that were answered or have expired.")
 @common_options
 @click.pass_context
 def approvals_command(ctx: click.Context, every: bool, workspace: str | None, as_json: bool) -> None:
-    """List what waits for an answer; show, approve or deny one."""
+    """List pending approval requests, or show, approve, deny or revoke one."""
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
     from prowess.interfaces.cli.approval_card import format_time
@@ -35,7 +41,7 @@ def approvals_command(ctx: click.Context, every: bool, workspace: str | None, as
         print_json(found)
         return
     if not found:
-        click.echo("Nothing waits for an answer." if not every else "Nobody has been asked anything yet.")
+        click.echo("No pending requests." if not every else "No approval requests yet.")
         return
     rows = [
         (
@@ -48,17 +54,20 @@ def approvals_command(ctx: click.Context, every: bool, workspace: str | None, as
         )
         for row in found
     ]
-    print_table(("id", "to", "skill", "asked by", "reason", "state"), rows, flexible=4)
+    print_table(("id", "action", "skill", "requester", "reason", "state"), rows, flexible=4)
     if any(row.state == "pending" for row in found):
-        click.echo("\n`prowess approvals show ID` shows one; approve ID or deny ID answers it, at a terminal.")
+        click.echo("\nRun `prowess approvals show ID` for details, then `approve ID` or `deny ID` at a terminal.")
 
 
-@approvals_command.command("show")
+@approvals_command.command("show", examples=("prowess approvals show 3f2a", "prowess approvals show 3f2a --files"))
 @click.argument("id")
-@click.option("--files", is_flag=True, help="Also the text of its files.")
+@click.option("--files", is_flag=True, help="Also print the content of the files.")
 @common_options
 def show(id: str, files: bool, workspace: str | None, as_json: bool) -> None:
-    """Show everything that one needs to answer: what the skill reaches, its origin, its files, what changed."""
+    """Show one request: what the skill can access, its origin, its files and what changed.
+
+    ID is the id of the request, or its first four or more characters.
+    """
     from prowess.interfaces.cli.approval_card import print_approval_card, read_views
     from prowess.interfaces.cli.output import print_json
 
@@ -68,44 +77,59 @@ def show(id: str, files: bool, workspace: str | None, as_json: bool) -> None:
         return
     print_approval_card(row)
     views = read_views(row, workspace)
-    for key, title in (("v", "Files"), ("d", "What changed")):
+    for key, title in (("v", "Files"), ("d", "Changes")):
         if key in views and (files or key == "d"):
             click.secho(f"\n{title}", bold=True)
             click.echo(views[key][1])
     if row.state == "pending":
         click.echo(
-            f"\nAt a terminal, `prowess approvals approve {row.id[:8]}` or `prowess approvals deny {row.id[:8]}` answers it."
+            f"\nTo answer, run `prowess approvals approve {row.id[:8]}` or `prowess approvals deny {row.id[:8]}`."
         )
 
 
-@approvals_command.command("approve")
+@approvals_command.command(
+    "approve",
+    examples=("prowess approvals approve 3f2a", 'prowess approvals approve 3f2a --note "read by Kim"'),
+)
 @click.argument("id")
-@click.option("--note", default="", help="Kept with the answer.")
+@click.option("--note", default="", help="Note to store with the answer.")
 @token_option
 @common_options
 def approve(id: str, note: str, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
-    """Approve a request: exactly these bytes, for whoever asked. You are shown it and asked, at a terminal."""
+    """Approve a request, for exactly these bytes and this requester.
+
+    Shows the request and asks for confirmation at a terminal; without one, the approver token is required.
+    """
     _resolve(id, note, token_file, workspace, approved=True, as_json=as_json)
 
 
-@approvals_command.command("deny")
+@approvals_command.command(
+    "deny",
+    examples=("prowess approvals deny 3f2a", 'prowess approvals deny 3f2a --note "not in this repository"'),
+)
 @click.argument("id")
-@click.option("--note", default="", help="Why; the one who asked is told.")
+@click.option("--note", default="", help="Reason; the requester sees it.")
 @token_option
 @common_options
 def deny(id: str, note: str, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
-    """Deny a request. You are shown it and asked, at a terminal."""
+    """Deny a request.
+
+    Shows the request and asks for confirmation at a terminal; without one, the approver token is required.
+    """
     _resolve(id, note, token_file, workspace, approved=False, as_json=as_json)
 
 
-@approvals_command.command("revoke")
+@approvals_command.command(
+    "revoke",
+    examples=("prowess approvals revoke 3f2a", 'prowess approvals revoke 3f2a --note "approved by mistake"'),
+)
 @click.argument("id")
-@click.option("--note", default="", help="Why; kept with it.")
+@click.option("--note", default="", help="Reason to store with the request.")
 @common_options
 def revoke(id: str, note: str, workspace: str | None, as_json: bool) -> None:
-    """Take back a question or a yes; what it let into a prompt leaves it at the next turn.
+    """Withdraw a request or an approval.
 
-    This makes things safer, so it needs neither a terminal nor a token.
+    A skill that the approval let into a prompt is removed at the next turn. This needs neither a terminal nor a token.
     """
     from prowess.interfaces.cli.output import clean, print_json
 
@@ -116,14 +140,17 @@ def revoke(id: str, note: str, workspace: str | None, as_json: bool) -> None:
     if as_json:
         print_json(row)
     else:
-        click.echo(f"Revoked: {row.action} {clean(row.slug)}, asked by {clean(row.requester)}.")
+        click.echo(f"Revoked: {row.action} {clean(row.slug)}, requested by {clean(row.requester)}.")
 
 
-@approvals_command.command("token")
-@click.option("--remove", is_flag=True, help="Let no token approve anything any more.")
+@approvals_command.command("token", examples=("prowess approvals token", "prowess approvals token --remove"))
+@click.option("--remove", is_flag=True, help="Delete the token, so that no token approves anything.")
 @common_options
 def make_token(remove: bool, workspace: str | None, as_json: bool) -> None:
-    """Make the approver's token, which answers where there is no terminal, and print it once. An older one is void."""
+    """Create the approver token and print it once.
+
+    The token answers requests where there is no terminal. Creating a new one invalidates the old one.
+    """
     from prowess.interfaces.auth.approver import make_approver_token, remove_approver_token
     from prowess.interfaces.cli.output import print_json
     from prowess.interfaces.cli.person import TYPED, at_terminal
@@ -137,13 +164,15 @@ def make_token(remove: bool, workspace: str | None, as_json: bool) -> None:
         if as_json:
             print_json({"removed": removed})
         else:
-            click.echo("Removed the approver's token." if removed else "There is no approver's token.")
+            click.echo("Removed the approver token." if removed else "No approver token exists.")
         return
     if as_json or not at_terminal():
-        raise Refused("Only a person can make a token that approves.", hint="Run this command at a terminal.")
-    click.confirm("Whoever has this token approves in your name. Make it?", abort=True)
+        raise Refused("Only a person can create an approver token.", hint="Run this command at a terminal.")
+    click.confirm("Anyone with this token can approve in your name. Create it?", abort=True)
     with_engine(workspace, lambda prowess: prowess.approvals.record_token(made=True), channel=TYPED.channel)
-    click.echo("Keep it where no agent reads it. Give it with --token-file FILE or PROWESS_APPROVER_TOKEN:", err=True)
+    click.echo(
+        "Store it where no agent can read it. Pass it with --token-file FILE or PROWESS_APPROVER_TOKEN:", err=True
+    )
     click.echo(make_approver_token(home))
 
 
@@ -161,15 +190,15 @@ def _resolve(
     if proof is TYPED and found.state == "pending":
         yes, shown = show_and_ask(found, workspace, f"{verb.capitalize()} exactly this?")
         if not yes:
-            click.echo("It still waits for an answer.")
+            click.echo("Not answered. The request is still pending.")
             raise click.exceptions.Exit(1)
     row = record_answer(found.id, workspace, approved=approved, proof=proof, shown=shown, note=note)
     if as_json:
         print_json(row)
     else:
-        click.echo(f"{row.state.capitalize()}: {row.action} {clean(row.slug)}, asked by {clean(row.requester)}.")
+        click.echo(f"{row.state.capitalize()}: {row.action} {clean(row.slug)}, requested by {clean(row.requester)}.")
         if approved:
-            click.echo(f"Good for these bytes until {format_time(row.expires_at)}.")
+            click.echo(f"Valid for these bytes until {format_time(row.expires_at)} UTC.")
 
 
 async def _find_approval(prowess: Prowess, id: str) -> ApprovalRow:
@@ -182,7 +211,7 @@ async def _find_approval(prowess: Prowess, id: str) -> ApprovalRow:
     if len(id) >= 4:
         every = [row for row in await prowess.approvals.list(APPROVAL_STATES) if row.id.startswith(id.lower())]
         if len(every) > 1:
-            raise Invalid(f"{len(every)} approvals begin with {id[:40]!r}.", hint="Give more of the id.")
+            raise Invalid(f"{len(every)} requests start with {id[:40]!r}.", hint="Give more characters of the id.")
         if every:
             return every[0]
     return await prowess.approvals.get(id)

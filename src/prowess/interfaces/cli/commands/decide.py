@@ -1,4 +1,4 @@
-"""`prowess decide`: print the rule for template or handler, or apply it to a skill or a description."""
+"""`prowess decide`: print the rule for choosing a template or a handler, or apply it to a skill or a description."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from prowess.errors import NotFound
 from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path
 
 if TYPE_CHECKING:
@@ -18,14 +19,19 @@ if TYPE_CHECKING:
 _DESCRIPTOR_SUFFIXES = (".yaml", ".yml", ".json", ".md")
 
 
-@click.command("decide")
+@command(
+    "decide",
+    "prowess decide",
+    'prowess decide "fetch the weather and write a summary"',
+    "prowess decide .agents/skills/my-skill",
+)
 @click.argument("subject", required=False, metavar="[FILE|DESCRIPTION]", default="")
 @common_options
 def decide_command(subject: str, workspace: str | None, as_json: bool) -> None:
-    """Say whether a skill should be a template for a model or a handler of its own.
+    """Decide whether a skill should be a prompt template or code.
 
-    Without anything, the rule. With a descriptor FILE or a skill's folder, which of the two it uses, why, and what speaks
-    against that. With a DESCRIPTION in words, what its words hint at.
+    Without an argument, print the rule. With a descriptor FILE or a skill folder, show which of the two it uses, why, and
+    the arguments against. With a DESCRIPTION, show what its words suggest.
     """
     if not subject:
         _print_rule(as_json=as_json)
@@ -33,8 +39,8 @@ def decide_command(subject: str, workspace: str | None, as_json: bool) -> None:
         _print_skills(with_engine(workspace, lambda prowess: prowess.skills.check(Path(subject))), as_json=as_json)
     elif _looks_like_path(subject):
         raise NotFound(
-            f"There is no file {escape_path(subject)}.",
-            hint="Give the path of a descriptor, or a description in words.",
+            f"File {escape_path(subject)} not found.",
+            hint="Give the path of a descriptor or skill folder, or a description in words.",
         )
     else:
         _print_hints(subject, as_json=as_json)
@@ -59,7 +65,7 @@ def _print_rule(*, as_json: bool) -> None:
     if as_json:
         print_json(QUESTIONS)
         return
-    click.echo("The first yes decides:\n")
+    click.echo("The first question that you answer with yes decides:\n")
     for number, question in enumerate(QUESTIONS, start=1):
         click.secho(f"{number}. {question.asks}", bold=True)
         print_wrapped(f"→ {question.way}. {question.why}", 3)
@@ -90,11 +96,11 @@ def _print_decision(one: CheckResult, decision: Decision | None) -> None:
         parts = f" ({one_line(', '.join(decision.parts))})" if decision.parts else ""
         print_wrapped(f"uses {decision.uses}{parts}. {decision.why}", 2)
         for reason in decision.against:
-            print_wrapped(f"against it: {one_line(reason)}", 2)
+            print_wrapped(f"but: {one_line(reason)}", 2)
     broken = [problem for problem in one.problems if problem.severity == "error"]
     print_problems(broken, indent=2)
     if decision is not None and not decision.against and not broken:
-        click.echo("  No rule speaks against it.")
+        click.echo("  No objections.")
 
 
 def _print_hints(text: str, *, as_json: bool) -> None:
@@ -106,11 +112,11 @@ def _print_hints(text: str, *, as_json: bool) -> None:
         print_json([{"name": hint.question.name, "way": hint.question.way, "words": hint.words} for hint in hints])
         return
     if not hints:
-        click.echo("Its words hint at nothing. Ask yourself:\n")
+        click.echo("The description does not say enough. Ask yourself:\n")
         _print_rule(as_json=False)
         return
     first = hints[0].question
-    print_wrapped(f"By its words: {first.way}. {first.why}")
-    click.echo("\nAsk yourself, for words are only hints; the first yes decides:")
+    print_wrapped(f"Suggested: {first.way}. {first.why}")
+    click.echo("\nThis is a guess from the words. The first question that you answer with yes decides:")
     for hint in hints:
         print_wrapped(f"{hint.question.asks} ({', '.join(hint.words)}) → {hint.question.way}", 2)

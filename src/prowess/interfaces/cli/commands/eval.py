@@ -1,4 +1,4 @@
-"""`prowess eval triggers`: measure whether skills are chosen for the right messages, and for no others."""
+"""`prowess eval triggers`: measure whether skills match the right messages, and no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, open_matcher, progress_bar, spinner, with_engine
 from prowess.interfaces.cli.error_output import print_problems
-from prowess.interfaces.cli.options import Fraction, Limit
+from prowess.interfaces.cli.options import Fraction, Limit, group
 from prowess.interfaces.cli.output import one_line, print_wrapped
 from prowess.interfaces.cli.person import require_person, token_option
 from prowess.view import evaluation_json
@@ -69,13 +69,15 @@ def _print_evaluation(evaluation: Evaluation) -> None:
         print_suggestions(evaluation.subject.skill, report, evaluation.suggestions)
     elif report.add:
         words = _format_words(report.add)
-        print_wrapped(f"Missed queries have words that it never says: {words}. Say them in its description.", 4)
+        print_wrapped(
+            f"Missed queries use words that the skill never mentions: {words}. Add them to its description.", 4
+        )
 
 
 def _format_counts(report: TriggerReport) -> str:
     wanted = report.hits + len(report.missed)
     others = len(report.outcomes) - wanted
-    return f"{report.hits} of {wanted} found, {len(report.false_triggers)} of {others} drawn in wrongly"
+    return f"{report.hits} of {wanted} matched, {len(report.false_triggers)} of {others} matched by mistake"
 
 
 def _print_advice(report: TriggerReport) -> None:
@@ -84,8 +86,8 @@ def _print_advice(report: TriggerReport) -> None:
         print_wrapped(f"Confused with: {taken}.", 4)
     if report.drop:
         print_wrapped(
-            f"Drawn in wrongly by: {_format_words(report.drop)}. "
-            'Say what it is not for ("Not for …"), or drop these words from its description.',
+            f"Matched by mistake because of: {_format_words(report.drop)}. "
+            'Say what the skill is not for ("Not for …"), or remove these words from its description.',
             4,
         )
 
@@ -134,33 +136,47 @@ def _xml_text(text: str) -> str:
 DEFAULT_MINIMUM = 0.8
 
 
-@click.group("eval")
+@group("eval", "prowess eval triggers my-skill", "prowess eval triggers .agents/skills --junit report.xml")
 def eval_command() -> None:
-    """Measure whether skills are found when they should be."""
+    """Measure whether skills match the right messages."""
 
 
-@eval_command.command("triggers")
+@eval_command.command(
+    "triggers",
+    examples=(
+        "prowess eval triggers my-skill",
+        "prowess eval triggers .agents/skills --min-recall 0.9 --junit report.xml",
+        "prowess eval triggers queries.json --skill my-skill",
+    ),
+)
 @click.argument("target", metavar="SLUG|PATH")
-@click.option("--skill", metavar="SLUG", help="The skill that an eval file is about, or one of a folder's skills.")
+@click.option("--skill", metavar="SLUG", help="Skill that an eval file tests, or one of the skills in a folder.")
 @click.option(
     "--at",
     type=click.Choice(["offer", "maybe"]),
     default="maybe",
     show_default=True,
-    help="The least decision that counts as triggered.",
+    help="Lowest decision that counts as a match.",
 )
-@click.option("--limit", type=Limit(), default=5, metavar="N", show_default=True, help="It must be among the first N.")
+@click.option(
+    "--limit",
+    type=Limit(),
+    default=5,
+    metavar="N",
+    show_default=True,
+    help="The skill must be among the first N results.",
+)
 @click.option(
     "--min-precision", type=Fraction(), default=DEFAULT_MINIMUM, show_default=True, help="Fail below this precision."
 )
 @click.option(
     "--min-recall", type=Fraction(), default=DEFAULT_MINIMUM, show_default=True, help="Fail below this recall."
 )
-@click.option("--junit", metavar="FILE", help="Write JUnit XML to this file as well.")
+@click.option("--junit", metavar="FILE", help="Also write JUnit XML to this file.")
 @click.option(
-    "--no-suggest", "suggest", flag_value=False, default=True, type=bool, help="Do not look for trigger phrases."
+    "--no-suggest", "suggest", flag_value=False, default=True, type=bool, help="Do not suggest trigger phrases."
 )
-@click.option("--apply", "applies", is_flag=True, help="Add the suggested phrases to the skills, after asking.")
+@click.option("--apply", "applies", is_flag=True, help="Add the suggested phrases to the skills, after confirmation.")
 @token_option
 @common_options
 def triggers(
@@ -177,17 +193,17 @@ def triggers(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Run the should-trigger and should-not-trigger queries that a skill ships.
+    """Test a skill with its own queries: some must match it, others must not.
 
-    SLUG is a skill in reach. PATH is a skill, a folder with skills, or an eval file; a skill that is not in reach is
-    matched together with those that are.
+    SLUG is an available skill. PATH is a skill, a folder of skills, or an eval file; skills at a PATH are added to the
+    available ones for this run.
 
-    For messages that do not find the skill, or only as a maybe, it tries trigger phrases and shows those that help.
+    If a query does not match, or only as `maybe`, the command suggests trigger phrases that help.
     """
     from prowess.interfaces.cli.output import print_json
 
     if applies and (as_json or not suggest):
-        raise click.UsageError("--apply does not go with --json or --no-suggest.")
+        raise click.UsageError("--apply cannot be combined with --json or --no-suggest.")
     proof = require_person("change skills", token_file) if applies else None
     with spinner("Reading skills …"):
         subjects = with_engine(workspace, lambda prowess: _find_targets(prowess, target, skill))
@@ -235,9 +251,11 @@ async def _find_targets(prowess: Prowess, target: str, skill: str | None) -> lis
         return [subject for subject in found if subject.evals.cases or subject.evals.problems]
     problems = [problem for subject in found for problem in subject.evals.problems]
     if problems:
-        raise Invalid(f"The evals of {target!r} cannot be used.", hint=EVALS_HELP, problems=problems)
-    whose = repr(found[0].skill.slug) if len(found) == 1 else f"None of the {len(found)} skills in {target!r}"
-    raise NotFound(f"{whose} has {'no ' if len(found) == 1 else ''}trigger queries.", hint=EVALS_HELP)
+        raise Invalid(f"The evals of {target!r} are invalid.", hint=EVALS_HELP, problems=problems)
+    whose = (
+        f"The skill {found[0].skill.slug!r} has" if len(found) == 1 else f"The {len(found)} skills in {target!r} have"
+    )
+    raise NotFound(f"{whose} no trigger queries.", hint=EVALS_HELP)
 
 
 def _evaluate(
@@ -253,7 +271,7 @@ def _evaluate(
     with open_matcher(workspace, complete=True) as matcher:
         joining = [document for document, subject in zip(documents, subjects, strict=True) if subject.joins]
         ranker = matcher.with_documents(joining)
-        with spinner("Asking …"):
+        with spinner("Matching …"):
             reports = [
                 evaluate_triggers(ranker, document, subject.evals.cases, limit=limit, at=at)
                 for document, subject in zip(documents, subjects, strict=True)
@@ -294,9 +312,9 @@ def _read_neighbours(
 def _print_verdict(total: int, low: int, min_precision: float, min_recall: float) -> None:
     skills = f"{total} skill{'s' if total != 1 else ''} evaluated"
     wanted = f"precision {min_precision:.2f} and recall {min_recall:.2f}"
-    click.echo(f"{skills}: {f'{low} below' if low else 'all reach'} {wanted}.")
+    click.echo(f"{skills}: {f'{low} below' if low else 'all at or above'} {wanted}.")
 
 
-EVALS_HELP = """Write evals/triggers.json beside SKILL.md:
-  [{"query": "what a user says who needs it", "should_trigger": true},
-   {"query": "what only sounds like it", "should_trigger": false}]"""
+EVALS_HELP = """Create evals/triggers.json next to SKILL.md:
+  [{"query": "a message that needs this skill", "should_trigger": true},
+   {"query": "a message that only sounds similar", "should_trigger": false}]"""

@@ -10,7 +10,7 @@ import click
 
 from prowess.events import EVENT_NAMES
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand
+from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group
 
 if TYPE_CHECKING:
     from prowess.events import Event
@@ -39,23 +39,28 @@ async def read_latest(read: ReadAfter[T], limit: int, *, last: int) -> Sequence[
         window *= _WINDOW_GROWTH
 
 
-@click.command("events")
-@click.option("--after", type=click.IntRange(min=0), metavar="N", help="Only events after this number.")
+@command("events", "prowess events", "prowess events --follow --name skill_loaded", "prowess events --after 120 --json")
+@click.option("--after", type=click.IntRange(min=0), metavar="N", help="Only events after this number, oldest first.")
 @click.option(
-    "--name", "names", multiple=True, type=click.Choice(EVENT_NAMES), help="Only these events (may be given again)."
+    "--name", "names", multiple=True, type=click.Choice(EVENT_NAMES), help="Only events with this name (repeatable)."
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", show_default=True, help="The most events."
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    metavar="N",
+    show_default=True,
+    help="Maximum number of events.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with those to come, until interrupted.")
+@click.option("--follow", "-f", is_flag=True, help="Print new events until interrupted.")
 @common_options
 def events_command(
     after: int | None, names: tuple[str, ...], limit: int, follow: bool, workspace: str | None, as_json: bool
 ) -> None:
-    """Show the latest events: skills enabled and disabled, approvals asked and answered, skills loaded.
+    """Show the latest events, oldest first: skills loaded, enabled and run, approvals requested and answered.
 
-    With --json, one JSON object a line. With --after, the first ones from there on. With --follow, those to come (and all
-    after N, if it is given), from other processes too; none is lost.
+    With --json, prints one JSON object per line. With --follow, prints new events of all processes as they happen; with
+    --after N as well, first those after N, so that none is lost.
     """
     if follow:
         try:
@@ -64,10 +69,17 @@ def events_command(
             raise click.exceptions.Exit(130) from None
         return
     found = with_engine(workspace, lambda prowess: _read_events(prowess, after, names, limit))
-    for event in found:
-        _print_event(event, as_json=as_json)
-    if not found and not as_json:
-        click.echo("Nothing has happened yet." if not after and not names else "Nothing of the kind has happened.")
+    if as_json:
+        for event in found:
+            _print_event(event, as_json=True)
+    elif found:
+        from prowess.interfaces.cli.output import print_table
+
+        rows = [_event_cells(one) for one in found]
+        head = ("no.", "when", "event", "skill", "status", "detail")
+        print_table(head, rows, flexible=5, optional=("no.", "detail"))
+    else:
+        click.echo("No events yet." if not after and not names else "No matching events.")
 
 
 async def _read_events(prowess: Prowess, after: int | None, names: tuple[str, ...], limit: int) -> Sequence[Event]:
@@ -87,47 +99,75 @@ async def _follow_events(prowess: Prowess, after: int | None, names: tuple[str, 
 
 
 def _print_event(event: Event, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import one_line, print_json_line
+    from prowess.interfaces.cli.output import print_json_line
 
     if as_json:
         print_json_line(event)
     else:
-        click.echo(f"{event.number}  {format_time(event.at)}  {event.name}  {one_line(_describe_event(event), 160)}")
+        click.echo("  ".join(cell for cell in _event_cells(event) if cell))
 
 
-def _describe_event(event: Event) -> str:
+def _event_cells(event: Event) -> tuple[str, ...]:
+    from prowess.interfaces.cli.approval_card import format_time
+    from prowess.interfaces.cli.output import one_line
+
+    skill, status, detail = _describe_event(event)
+    return (
+        str(event.number),
+        format_time(event.at),
+        event.name,
+        one_line(skill, 40),
+        one_line(status, 24),
+        one_line(detail, 160),
+    )
+
+
+def _describe_event(event: Event) -> tuple[str, str, str]:
+    """Return the skill that an event is about, its status, and details."""
     data = event.data
     if event.name == "skills_state_changed":
-        slugs = ", ".join(skill["slug"] for skill in data["enabled_skills"]) or "none"
-        return f"enabled: {slugs}; {data['budget_used_chars']:,} of {data['budget_max_chars']:,} characters"
+        enabled = [skill["slug"] for skill in data["enabled_skills"]]
+        budget = f"{data['budget_used_chars']:,} of {data['budget_max_chars']:,} characters"
+        return ", ".join(enabled) or "none", f"{len(enabled)} enabled", budget
     if event.name == "approval_required":
-        return f"{data['skill']['slug']}: asked by {data['requester']} ({data['approval_id'][:8]})"
+        return data["skill"]["slug"], "pending", f"requested by {data['requester']} ({data['approval_id'][:8]})"
     if event.name == "approval_resolved":
-        by = f" by {data['resolver']}" if data["resolver"] else ""
-        return f"{data['skill']['slug']}: {data['outcome']}{by} ({data['approval_id'][:8]})"
-    part = data.get("reference") or data.get("script") or ""
-    failed = f": {data['error']}" if data.get("error") else ""
-    return f"{data.get('name', '')} {part}".strip() + failed
+        by = f"by {data['resolver']} " if data["resolver"] else ""
+        return data["skill"]["slug"], data["outcome"], f"{by}({data['approval_id'][:8]})"
+    part = data.get("reference") or data.get("script") or data.get("artifact") or ""
+    status = data.get("status") or data.get("state") or ("failed" if data.get("error") else "ok")
+    if event.name == "run_started":
+        status = "running"
+    return data.get("name") or data.get("skill") or "", status, f"{part} {data.get('error') or ''}".strip()
 
 
 class _AuditGroup(DefaultGroup):
     default = "skill"
 
 
-@click.group("audit", cls=_AuditGroup, invoke_without_command=True)
-@click.option(
-    "--after", type=click.IntRange(min=0), metavar="N", help="Only rows after this number, the first of them."
+@group(
+    "audit",
+    "prowess audit",
+    "prowess audit my-skill",
+    "prowess audit verify",
+    cls=_AuditGroup,
+    invoke_without_command=True,
 )
+@click.option("--after", type=click.IntRange(min=0), metavar="N", help="Only rows after this number, oldest first.")
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", show_default=True, help="The most rows."
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    metavar="N",
+    show_default=True,
+    help="Maximum number of rows.",
 )
 @common_options
 @click.pass_context
 def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: str | None, as_json: bool) -> None:
-    """Show what was decided about skills lately: by whom, about which bytes, with what outcome.
+    """Show the latest decisions about skills: who decided, on which bytes, and the outcome.
 
-    `prowess audit SLUG` says who let a skill in.
+    `prowess audit SLUG` shows who accepted a skill.
     """
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
@@ -139,7 +179,7 @@ def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: 
         print_json(rows)
         return
     if not rows:
-        click.echo("Nothing has been decided since." if after else "Nothing has been decided yet.")
+        click.echo("No later decisions." if after else "No decisions yet.")
         return
     table = [
         (
@@ -148,13 +188,14 @@ def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: 
             one_line(row.actor, 24),
             row.action,
             one_line(row.slug, 40),
+            one_line(row.outcome, 24),
             row.digest[:12],
-            row.outcome,
             one_line(_audit_reason(row)),
         )
         for row in rows
     ]
-    print_table(("no.", "when", "actor", "action", "skill", "digest", "outcome", "why"), table, flexible=7)
+    head = ("no.", "when", "actor", "action", "skill", "status", "digest", "reason")
+    print_table(head, table, flexible=7, optional=("digest", "no.", "actor"))
 
 
 async def _read_audit(prowess: Prowess, after: int | None, limit: int) -> Sequence[AuditRow]:
@@ -172,13 +213,13 @@ def _audit_reason(row: AuditRow) -> str:
     return str(detail.get("why") or detail.get("note") or "")
 
 
-@audit_command.command("skill")
+@audit_command.command("skill", examples=("prowess audit skill my-skill", "prowess audit skill my-skill --json"))
 @click.argument("slug")
 @common_options
 def audit_skill(slug: str, workspace: str | None, as_json: bool) -> None:
-    """Say who let a skill in, when, through which channel, with which proof and what they were shown.
+    """Show who accepted a skill: when, through which channel, with which proof, and what they were shown.
 
-    For each version of its bytes, also the prompts that have it and the runs of it.
+    Also lists the prompts and runs that use each version of its bytes.
     """
     from prowess.interfaces.cli.account_output import print_account
     from prowess.interfaces.cli.output import print_json
@@ -190,16 +231,16 @@ def audit_skill(slug: str, workspace: str | None, as_json: bool) -> None:
         print_account(account)
 
 
-@audit_command.command("verify")
+@audit_command.command("verify", examples=("prowess audit verify", "prowess audit verify --head 9c56f0"))
 @click.option(
-    "--head", default="", metavar="HASH", help="The last hash that you noted elsewhere: finds rows cut off the end."
+    "--head", default="", metavar="HASH", help="Last hash that you stored elsewhere; detects rows removed from the end."
 )
 @common_options
 def verify_audit(head: str, workspace: str | None, as_json: bool) -> None:
-    """Check the chain of hashes: whether any row was altered, removed, added or moved.
+    """Verify the hash chain: whether any row was changed, removed, added or moved.
 
-    Rows that were cut off the end leave no trace in the chain itself. Note the printed head elsewhere and give it back
-    with --head to find that too.
+    The chain alone does not show that rows were removed from its end. To detect that as well, store the printed head
+    elsewhere and pass it with --head.
     """
     from prowess.interfaces.cli.output import clean, print_json
 
@@ -208,9 +249,9 @@ def verify_audit(head: str, workspace: str | None, as_json: bool) -> None:
         print_json(verdict)
     elif verdict.ok:
         rows = "1 row" if verdict.rows == 1 else f"{verdict.rows:,} rows"
-        click.echo(f"{rows}, all as written. Head: {verdict.head}" if verdict.rows else "There are no rows yet.")
+        click.echo(f"{rows} verified, no changes. Head: {verdict.head}" if verdict.rows else "The audit log is empty.")
     else:
         place = f" at row {verdict.first_bad}" if verdict.first_bad else ""
-        click.echo(f"The audit was changed{place}: {clean(verdict.problem)}")
+        click.echo(f"The audit log was changed{place}: {clean(verdict.problem)}")
     if not verdict.ok:
         raise click.exceptions.Exit(1)

@@ -8,13 +8,14 @@ import click
 
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import command
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
     from prowess.skill.model import Skill, SkillCard
 
 
-@click.command("fork")
+@command("fork", "prowess fork reviewer", "prowess fork account:my-skill --json")
 @click.argument("slug")
 @common_options
 def fork_command(slug: str, workspace: str | None, as_json: bool) -> None:

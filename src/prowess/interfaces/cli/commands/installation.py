@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
+from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
 from prowess.view import plugin_json
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 
 
-@click.command("doctor")
+@command("doctor", "prowess doctor", "prowess doctor --index", "prowess doctor --json")
 @click.option(
-    "--adopt-database", is_flag=True, help="Use the workspace's database, which was not made on this machine."
+    "--adopt-database", is_flag=True, help="Use the database in this workspace, which another machine created."
 )
 @click.option("--index", is_flag=True, help="First update the match index and compute all missing vectors.")
 @token_option
@@ -29,7 +30,7 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "
 def doctor_command(
     workspace: str | None, as_json: bool, adopt_database: bool, index: bool, token_file: Path | None
 ) -> None:
-    """Check the set-up, the databases and every skill folder, and clear away what an interrupted write left."""
+    """Check the installation, the databases and every skill folder, and clean up after interrupted writes."""
     from prowess.engine.doctor import prepare_index, run_checks
     from prowess.interfaces.cli.output import clean, print_json, print_wrapped
 
@@ -38,7 +39,7 @@ def doctor_command(
     if index:
         with spinner("Computing vectors …"):
             prepare_index(workspace=choose_workspace(workspace))
-    with spinner("Looking at everything …"):
+    with spinner("Checking …"):
         findings = run_checks(workspace=choose_workspace(workspace))
     worst = any(finding.status == "error" for finding in findings)
     if as_json:
@@ -56,28 +57,28 @@ def doctor_command(
 
 
 def _adopt_database(workspace: str | None, token_file: Path | None) -> None:
-    """Adopt the database of the workspace, if a person says so."""
+    """Use the database of the workspace from now on, after a person has confirmed it."""
     from prowess.engine.doctor import adopt_database
 
     if require_person("adopt a database", token_file) is TYPED:
         question = (
-            "Use the database that came with this workspace? Its skills still have to be accepted before they run."
+            "Use the database that came with this workspace? You still have to accept its skills before they run."
         )
         click.confirm(question, abort=True)
-    click.echo(f"{adopt_database(choose_workspace(workspace))} is used from now on.", err=True)
+    click.echo(f"Now using {adopt_database(choose_workspace(workspace))}.", err=True)
 
 
 def _summarize(findings: list[Finding]) -> str:
     errors, warnings = (sum(finding.status == status for finding in findings) for status in ("error", "warning"))
     if errors:
-        return f"{errors} of these must be mended."
-    return f"Everything works; {warnings} of these deserve a look." if warnings else "All is well."
+        return f"{errors} error{'s' * (errors != 1)} to fix."
+    return f"No errors, {warnings} warning{'s' * (warnings != 1)}." if warnings else "No problems found."
 
 
-@click.command("plugins")
+@command("plugins", "prowess plugins", "prowess plugins --json")
 @common_options
 def plugins_command(workspace: str | None, as_json: bool) -> None:  # noqa: ARG001  (plugins are the same in every workspace)
-    """Show the installed plugins, what each brings, and what is wrong with those that are skipped."""
+    """List the installed plugins, what each provides, and why any were skipped."""
     from prowess.interfaces.cli.output import print_json
     from prowess.plugins import installed_plugins
 
@@ -92,9 +93,7 @@ def _print_plugins(found: tuple[InstalledPlugin, ...]) -> None:
     from prowess.interfaces.cli.output import one_line, print_table
 
     if not found:
-        click.echo(
-            "No plugins are installed. A package brings skills or handlers along by the entry point prowess.plugins."
-        )
+        click.echo("No plugins installed. A plugin is a Python package with the entry point `prowess.plugins`.")
         return
     rows = [
         (
@@ -105,7 +104,7 @@ def _print_plugins(found: tuple[InstalledPlugin, ...]) -> None:
         )
         for one in found
     ]
-    print_table(("name", "distribution", "version", "brings"), rows, flexible=3)
+    print_table(("name", "distribution", "version", "provides"), rows, flexible=3)
     broken = sum(one.plugin is None for one in found)
     click.echo(f"\n{len(found)} plugin{'s' * (len(found) != 1)}, {broken} skipped.")
 

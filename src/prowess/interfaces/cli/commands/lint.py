@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import common_options, open_matcher, progress_bar, spinner, with_engine
-from prowess.interfaces.cli.options import Fraction
+from prowess.interfaces.cli.options import Fraction, command
 from prowess.match.collisions import MIN_SIMILARITY, find_collisions
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from prowess.open import Prowess
 
 
-@click.command("lint")
+@command("lint", "prowess lint", "prowess lint .agents/skills/my-skill", "prowess lint my-skill --min 0.6")
 @click.argument("targets", nargs=-1, metavar="[SLUG|PATH]...")
-@click.option("--collisions", is_flag=True, help="Only look for pairs that compete (today the one check there is).")
+@click.option("--collisions", is_flag=True, help="Only look for competing skills (currently the only check).")
 @click.option(
     "--min",
     "minimum",
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     default=MIN_SIMILARITY,
     show_default=True,
     metavar="SIMILARITY",
-    help="Report pairs from here on, between 0 and 1.",
+    help="Minimum similarity to report, between 0 and 1.",
 )
 @common_options
 def lint_command(
@@ -36,9 +36,10 @@ def lint_command(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Find pairs of skills that compete for the same messages, and say how to tell them apart.
+    """Find pairs of skills that compete for the same messages, and suggest how to separate them.
 
-    SLUG or PATH narrows it to pairs with one of these skills; those at a PATH join the ones in reach for this run.
+    With a SLUG or PATH, reports only pairs with one of these skills. Skills at a PATH are added to the available ones for
+    this run.
     """
     from prowess.catalog.importer import Progress
     from prowess.interfaces.cli.output import print_json
@@ -85,9 +86,9 @@ def _print_collisions(found: list[Collision], total: int) -> None:
         first, second = (click.style(slug, bold=True) for slug in one.slugs)
         click.echo(f"{click.style('!', fg='yellow')} {first} and {second}  {one.similarity:.2f}")
         if one.words:
-            print_wrapped(f"Both are found by: {', '.join(one_line(word, 40) for word in one.words)}.", 4)
+            print_wrapped(f"Both match: {', '.join(one_line(word, 40) for word in one.words)}.", 4)
         for advice in one.advice:
             print_wrapped(one_line(advice), 4)
     skills = f"{total} skill{'s' if total != 1 else ''} compared"
     pairs = f"{len(found)} pair{'s' if len(found) != 1 else ''} compete{'s' if len(found) == 1 else ''}"
-    click.echo(f"{skills}: {pairs if found else 'no two compete'} for the same messages.")
+    click.echo(f"{skills}: {pairs if found else 'none compete'} for the same messages.")

@@ -15,7 +15,14 @@ import click
 
 from prowess.errors import NotFound
 from prowess.interfaces.cli.engine import common_options, mark_trust, open_matcher
-from prowess.interfaces.cli.options import MAX_MESSAGE_CHARS, Limit, print_no_results, read_message, warn_unknown_tags
+from prowess.interfaces.cli.options import (
+    MAX_MESSAGE_CHARS,
+    Limit,
+    command,
+    print_no_results,
+    read_message,
+    warn_unknown_tags,
+)
 from prowess.interfaces.cli.output import one_line, print_json_line
 from prowess.match.recommendation import DECISIONS
 
@@ -53,7 +60,7 @@ def open_batch(file: str) -> Generator[BinaryIO]:
         return
     path = Path(file)
     if not path.exists():
-        raise NotFound(f"There is no file {file!r}.", hint='Give a file with JSON lines, or "-" for stdin.')
+        raise NotFound(f"File {file!r} not found.", hint='Give a file of JSON lines, or "-" for stdin.')
     with path.open("rb") as lines:
         yield lines
 
@@ -124,12 +131,12 @@ def _parse_line(line: bytes) -> BatchQuery:
     except ValueError as fault:
         raise InvalidLine(f"The line is not JSON: {one_line(str(fault), 200)}.") from None
     if not isinstance(value, dict):
-        raise InvalidLine('The line is no object with a "text".')
+        raise InvalidLine('The line is not an object with a "text".')
     return _parse_query(cast("dict[str, Any]", value))
 
 
 def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _parse_query(fields: dict[str, Any]) -> BatchQuery:
@@ -154,15 +161,20 @@ def _parse_id(value: Any) -> str | float | None:
 DEFAULT_LIMIT, DEFAULT_BATCH_LIMIT, REFUSED_SHOWN = 5, 10, 3
 
 
-@click.command("match")
+@command(
+    "match",
+    'prowess match "write release notes for these commits"',
+    'prowess match "fix the failing build" --explain',
+    "prowess match --batch messages.jsonl",
+)
 @click.argument("words", nargs=-1, metavar="[MESSAGE]")
 @click.option(
-    "--limit", type=Limit(), metavar="N", help="The most results, up to 1,000 (default: 5; with --batch, 10)."
+    "--limit", type=Limit(), metavar="N", help="Maximum number of results, up to 1,000 (default: 5; with --batch, 10)."
 )
-@click.option("--tag", "tags", multiple=True, help="Only skills with this tag (may be given again).")
-@click.option("--context", default="", metavar="TEXT", help="What was said before; it counts less than the message.")
-@click.option("--batch", metavar="FILE", help='Rank for each line {"id", "text"} of this file ("-": of stdin).')
-@click.option("--explain", is_flag=True, help="Add the evidence, the figures, and what was refused.")
+@click.option("--tag", "tags", multiple=True, help="Only skills with this tag (repeatable).")
+@click.option("--context", default="", metavar="TEXT", help="Earlier messages; they count less than the message.")
+@click.option("--batch", metavar="FILE", help='Answer every line {"id", "text"} of this file ("-": stdin).')
+@click.option("--explain", is_flag=True, help="Show the evidence, the signals and rejected candidates.")
 @common_options
 def match_command(
     words: tuple[str, ...],
@@ -174,9 +186,9 @@ def match_command(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Find the skills that are worth offering for a message.
+    """Find the skills that fit a message. Prints nothing but a hint if no skill fits.
 
-    A message that no skill fits gives none. Without MESSAGE, or with "-", it is read from stdin.
+    Without MESSAGE, or with "-", the message is read from stdin. Built-in role packs are not matched.
     """
     if batch is not None and words:
         raise click.UsageError("Give a message or --batch, not both.")
@@ -210,9 +222,9 @@ def _print_results(
     if results:
         print_recommendations(results, explain=explain)
         return
-    print_no_results(matcher, 'No skill fits this message. `prowess search "WORDS"` shows what comes nearest.')
+    print_no_results(matcher, 'No matching skill. `prowess search "WORDS"` shows the closest ones.')
     if refused:
-        click.echo("\nThe best that were refused:")
+        click.echo("\nClosest candidates, below the threshold:")
         print_recommendations(refused, explain=True)
 
 
@@ -221,19 +233,26 @@ def _print_missing_vectors(matcher: Matcher) -> None:
     index = matcher.index()
     if index.missing:
         skills = f"{index.missing:,} of {index.size:,} skill{'s' * (index.size != 1)}"
-        click.echo(f"meaning: {skills} are compared by words only until their vectors are ready", err=True)
+        click.echo(
+            f"{skills} are compared by words only until their vectors are ready (`prowess doctor --index`).", err=True
+        )
 
 
-@click.command("search")
+@command("search", "prowess search release notes", "prowess search --tag writing --limit 50")
 @click.argument("words", nargs=-1)
-@click.option("--tag", "tags", multiple=True, help="Only skills with this tag (may be given again).")
-@click.option("--limit", type=Limit(), default=20, metavar="N", help="The most results, up to 1,000 (default: 20).")
-@click.option("--explain", is_flag=True, help="Add the evidence and the figures.")
+@click.option("--tag", "tags", multiple=True, help="Only skills with this tag (repeatable).")
+@click.option(
+    "--limit", type=Limit(), default=20, metavar="N", help="Maximum number of results, up to 1,000 (default: 20)."
+)
+@click.option("--explain", is_flag=True, help="Show the evidence and the signals.")
 @common_options
 def search_command(
     words: tuple[str, ...], tags: tuple[str, ...], limit: int, explain: bool, workspace: str | None, as_json: bool
 ) -> None:
-    """Find skills by words and tags, best first; without WORDS, all that have the tags."""
+    """Search skills by words and tags, best first.
+
+    Without WORDS, lists all skills that have the tags.
+    """
     from prowess.interfaces.cli.match_output import print_recommendations, print_tagged
     from prowess.interfaces.cli.output import print_json
 
@@ -247,6 +266,6 @@ def search_command(
         elif results:
             print_tagged(results)
         else:
-            print_no_results(matcher, "No skill has anything to do with this. `prowess list` shows them all.")
+            print_no_results(matcher, "No matching skill. `prowess list` shows all skills.")
         if tags and not results:
             warn_unknown_tags(matcher, tags)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from prowess.interfaces.cli.engine import choose_workspace, with_engine
+from prowess.interfaces.cli.options import command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,21 +30,32 @@ To serve over HTTP, run:  prowess mcp --http
 Press Ctrl+C to stop."""
 
 
-@click.command("mcp")
+@command(
+    "mcp",
+    "prowess mcp --install claude-code",
+    "prowess mcp --install cursor --write",
+    "prowess mcp --http --port 7717",
+)
 @click.option("--http", is_flag=True, help="Serve over HTTP instead of stdin and stdout.")
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="The address to listen on (default: 127.0.0.1).")
-@click.option("--port", type=click.IntRange(0, 65535), default=7717, metavar="N", help="The port (default: 7717).")
-@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name it is also served under.")
-@click.option("--make-token", is_flag=True, help="Make the token that HTTP clients need, and say where it lies.")
-@click.option("--conversation", default="", metavar="ID", help="The conversation that skills are enabled for.")
-@click.option("--role", default="", metavar="NAME", help="The role of the agent that calls.")
-@click.option("--agent", default="", metavar="NAME", help="The name of the agent (default: that of the client).")
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on (default: 127.0.0.1).")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=7717, metavar="N", help="Port to listen on (default: 7717)."
+)
+@click.option(
+    "--allow-host", "names", multiple=True, metavar="NAME", help="Additional host name to accept (repeatable)."
+)
+@click.option("--make-token", is_flag=True, help="Create the token that HTTP clients need, and print its path.")
+@click.option("--conversation", default="", metavar="ID", help="Conversation in which skills are enabled.")
+@click.option("--role", default="", metavar="NAME", help="Role of the calling agent.")
+@click.option(
+    "--agent", default="", metavar="NAME", help="Name of the calling agent (default: the name of its client)."
+)
 @click.option(
     "--approvals-by",
     "approvers",
     multiple=True,
     metavar="CLIENT",
-    help="A client that shows forms to a person, so that their answers count. Over HTTP it gets a token of its own.",
+    help="Client that shows approval forms to a person (repeatable). Over HTTP it gets its own token.",
 )
 @click.option(
     "--wait",
@@ -52,9 +64,9 @@ Press Ctrl+C to stop."""
     metavar="SECONDS",
     help="How long a call waits for a person to approve it (default: 50). With 0 it is refused at once.",
 )
-@click.option("--install", "client", type=click.Choice(CLIENTS), help="Print the configuration for this client.")
-@click.option("--write", is_flag=True, help="With --install: write it into the client's configuration.")
-@click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")
+@click.option("--install", "client", type=click.Choice(CLIENTS), help="Print the configuration entry for this client.")
+@click.option("--write", is_flag=True, help="With --install: write the entry to the client's configuration file.")
+@click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")
 def mcp_command(
     http: bool,
     host: str,
@@ -70,22 +82,24 @@ def mcp_command(
     write: bool,
     workspace: str | None,
 ) -> None:
-    """Serve the skills to agents over MCP: on stdin and stdout, or with --http on a port of this machine.
+    """Serve skills to agents over MCP, on stdin and stdout, or over HTTP with --http.
 
-    HTTP clients need the token that lies in PROWESS_HOME/token; it is made at the first start. Where a person has to agree,
-    the call waits until they answer at a terminal, or in the client if --approvals-by names it.
+    HTTP clients need the token in PROWESS_HOME/token, which is created at the first start. A call that needs approval waits
+    until a person answers at a terminal, or in a client named with --approvals-by.
     """
     approvers = tuple(_check_client(name) for name in approvers)
     if client:
         if http or make_token:
-            raise click.UsageError("--install sets up a server on stdin and stdout, without --http and --make-token.")
+            raise click.UsageError(
+                "--install configures a server on stdin and stdout. It cannot be combined with --http or --make-token."
+            )
         given = [("--role", role), ("--conversation", conversation), ("--agent", agent)]
         given += [] if approval_seconds is None else [("--wait", f"{approval_seconds:g}")]
         given += [("--approvals-by", name) for name in approvers]
         _install_client(client, workspace, given, write=write)
         return
     if write:
-        raise click.UsageError("--write goes with --install.")
+        raise click.UsageError("--write requires --install.")
     _require_extra()
     if make_token:
         _create_tokens(approvers)
@@ -111,7 +125,7 @@ def _check_client(name: str) -> str:
 
     plain = agent_name(name, "")
     if not plain:
-        raise Invalid(f"{name[:80]!r} is not the name of a client.", hint="Give it as the client reports it.")
+        raise Invalid(f"Invalid client name {name[:80]!r}.", hint="Use the name that the client reports.")
     return plain
 
 
@@ -192,10 +206,10 @@ def _make_cache(home: Path) -> Path:
 
 
 def _token_files(home: Path, approvers: tuple[str, ...]) -> dict[Path, tuple[str, ...]]:
-    """Return the files of the tokens, each with the clients in which a person answers to who has it.
+    """Return the token files, each with the clients in which a person can answer approval requests.
 
-    The token that agents have never approves anything. Over HTTP a client's name is its own word, so each client in which a
-    person answers is known by a token of its own.
+    The token of agents never approves anything. Over HTTP a client chooses its name itself, so each client in which a person
+    answers has its own token.
     """
     from urllib.parse import quote
 
@@ -213,7 +227,7 @@ def _create_tokens(approvers: tuple[str, ...]) -> None:
     for path, names in _token_files(read_settings().home, approvers).items():
         load_or_create_secret(path)
         whose = f"The token of {names[0]}" if names else "The token"
-        click.echo(f"{whose} lies in {escape_path(path)}.")
+        click.echo(f"{whose} is in {escape_path(path)}.")
 
 
 def _serve_http(
@@ -228,8 +242,8 @@ def _serve_http(
     home = read_settings(workspace=choose_workspace(workspace)).home
     if not is_loopback(host) and read_secret(home / TOKEN_FILE) is None:
         raise Refused(
-            f"Listening on {host} lets others reach this server, and there is no token yet.",
-            hint="Make one first: prowess mcp --make-token",
+            f"Listening on {host} exposes this server to other machines, and no token exists yet.",
+            hint="Create one first: prowess mcp --make-token",
         )
     key = load_or_create_secret(home / STATE_KEY_FILE)
     files = _token_files(home, approvers)
@@ -252,9 +266,9 @@ def _serve_http(
             approval_seconds=APPROVAL_SECONDS if agent.approval_seconds is None else agent.approval_seconds,
         )
         address = f"http://{shown}:{listener.getsockname()[1]}{DEFAULT_PATH}"
-        told = f"Serving MCP at {address}. The token lies in {escape_path(home / TOKEN_FILE)}."
+        told = f"Serving MCP at {address}. The token is in {escape_path(home / TOKEN_FILE)}."
         for path, allowed in files.items():
-            told += f"\nThe token of {allowed[0]} lies in {escape_path(path)}." if allowed else ""
+            told += f"\nThe token of {allowed[0]} is in {escape_path(path)}." if allowed else ""
         return await serve_http(app, listener, ready=lambda: click.echo(told, err=True))
 
     code = with_engine(workspace, serve, channel="mcp")
@@ -292,10 +306,10 @@ def _install_client(client: str, workspace: str | None, given: list[tuple[str, s
     )
     if program != [ENTRY_NAME]:
         click.echo(
-            f"Clients may not find {ENTRY_NAME} by its name: the entry starts {escape_path(program[0])}.", err=True
+            f"{ENTRY_NAME} may not be on the PATH of the client, so the entry uses {escape_path(program[0])}.", err=True
         )
     if write:
         click.echo(f"{write_change(change)} {escape_path(change.path)}")
         return
-    click.echo(f"Put this into {escape_path(change.path)}, or run the command again with --write:", err=True)
+    click.echo(f"Add this to {escape_path(change.path)}, or run the command again with --write:", err=True)
     click.echo(change.snippet)

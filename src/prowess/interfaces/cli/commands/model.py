@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
-from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.interfaces.cli.options import delegate_to_subcommand, group
 
 if TYPE_CHECKING:
     from prowess.llm.local import FetchableModel
@@ -15,37 +15,37 @@ if TYPE_CHECKING:
     from prowess.llm.providers import Provider
 
 
-@click.group("model", invoke_without_command=True)
+@group("model", "prowess model", "prowess model fetch smollm2", invoke_without_command=True)
 @common_options
 @click.pass_context
 def model_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
-    """List the providers of models, and fetch a model to run on this machine."""
+    """List the model providers, or download a model to run on this machine."""
     if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
         _print_models(_read_config(workspace), as_json=as_json)
 
 
-@model_command.command("list")
+@model_command.command("list", examples=("prowess model list", "prowess model list --json"))
 @common_options
 def list_models(workspace: str | None, as_json: bool) -> None:
-    """Show the providers, what each still needs, and which models are asked where none is named."""
+    """List the model providers, what each still needs, and the default model."""
     _print_models(_read_config(workspace), as_json=as_json)
 
 
-@model_command.command("fetch")
+@model_command.command("fetch", examples=("prowess model fetch smollm2", "prowess model fetch smollm2 --json"))
 @click.argument("name")
 @common_options
 def fetch_model(name: str, workspace: str | None, as_json: bool) -> None:
-    """Fetch a model by its name, such as `smollm2`, check it and keep it for `--model local:NAME`."""
+    """Download a model such as `smollm2`, verify it and keep it for `--model local:NAME`."""
     from prowess.interfaces.cli.output import escape_path, print_json
     from prowess.llm.local import fetch_model, find_fetchable
 
     model = find_fetchable(name)
-    with spinner(f"Fetching {model.bytes / 1e6:.0f} MB …"):
+    with spinner(f"Downloading {model.bytes / 1e6:.0f} MB …"):
         file = fetch_model(model, _read_config(workspace).home)
     if as_json:
         print_json({"name": model.name, "model": f"local:{model.name}", "path": str(file), "sha256": model.sha256})
     else:
-        click.echo(f"{escape_path(file)} is there and whole. Use it with --model local:{model.name}.")
+        click.echo(f"Saved {escape_path(file)}. Use it with `prowess run SLUG --model local:{model.name}`.")
 
 
 def _read_config(workspace: str | None) -> ModelConfig:
@@ -74,9 +74,9 @@ def _print_models(config: ModelConfig, *, as_json: bool) -> None:
     rows = [row for provider in PROVIDERS.values() for row in _provider_rows(provider, config)]
     print_table(("model", "state"), rows)
     default = one_line(config.default, 100)
-    click.echo(f"\nAsked where none is named: {default or 'none; set PROWESS_MODEL, or give --model.'}")
+    click.echo(f"\nDefault model: {default or 'none. Set PROWESS_MODEL, or pass --model.'}")
     if config.evaluation:
-        click.echo(f"Asked for evaluations: {one_line(config.evaluation, 100)}")
+        click.echo(f"Evaluation model: {one_line(config.evaluation, 100)}")
     for fault in _config_faults(config):
         click.echo(fault, err=True)
 
@@ -114,14 +114,14 @@ def _missing(provider: Provider, config: ModelConfig) -> str:
     if not provider.installed:
         return f"needs: pip install 'prowess[{provider.extra}]'"
     if not provider.has_key(config):
-        return f"needs the variable {' or '.join(provider.keys)}"
+        return f"needs {' or '.join(provider.keys)}"
     if provider.name == "compatible" and not config.base_url:
-        return "needs the variable PROWESS_MODEL_URL"
+        return "needs PROWESS_MODEL_URL"
     return ""
 
 
 def _local_state(model: FetchableModel, config: ModelConfig) -> str:
-    return "fetched" if model.file(config.home).is_file() else f"needs: {model.command}"
+    return "ready" if model.file(config.home).is_file() else f"needs: {model.command}"
 
 
 def _provider_json(provider: Provider, config: ModelConfig) -> dict[str, Any]:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.engine import common_options, progress_bar, with_engine
+from prowess.interfaces.cli.engine import common_options, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.options import (
+    choose_skills,
+    command,
+    for_each,
+    report_failures,
+)
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.view import checked_json, imported_json
 
 if TYPE_CHECKING:
+    from prowess.catalog.exporter import ExportResult
     from prowess.catalog.importer import CheckResult, ImportResult
     from prowess.errors import ProwessError
+    from prowess.interfaces.cli.options import Failure
     from prowess.open import Prowess
 
 
 PROFILES = ("agentskills", "claude-api", "claude-code", "codex", "mcp", "bernstein", "prowess")
 
 
-@click.command("validate")
+@command("validate", "prowess validate", "prowess validate .agents/skills/my-skill --profile claude-code")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--profile", type=click.Choice(PROFILES), default="prowess", help="Whose rules to check against.")
-@click.option("--quiet", "-q", is_flag=True, help="Show only what is not in order.")
+@click.option("--profile", type=click.Choice(PROFILES), default="prowess", help="Rules to check against.")
+@click.option("--quiet", "-q", is_flag=True, help="Show only skills with problems.")
 @common_options
 def validate_command(
     paths: tuple[str, ...],
@@ -33,9 +42,9 @@ def validate_command(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Check skills and say what to mend.
+    """Check skills and show how to fix problems.
 
-    PATH is a skill's folder, file or archive, or a folder with skills somewhere below it; without one, this folder.
+    PATH is a skill folder, file or archive, or a folder that contains skills. The default is the current folder.
     """
     from prowess.errors import Invalid
     from prowess.interfaces.cli.error_output import EXIT_CODES
@@ -55,11 +64,12 @@ def validate_command(
     bad = sum(not item.ok for item in checked)
     grave = sum(item.dangers > 0 for item in checked)
     if not as_json:
-        verdict = "all are in order" if not bad else f"{bad} not in order"
+        verdict = f"{bad} with errors" if bad else "no errors"
         if grave:
-            verdict = f"{bad} not in order, {grave} with dangerous findings; read those files before you use them"
-        click.echo(f"{len(checked)} checked against {profile}: {verdict}.")
-    # A skill with dangerous findings may be valid, but a check that passes in silence would recommend it.
+            verdict += f", {grave} with dangerous findings. Read those files before you use them"
+        count = f"{len(checked)} skill{'s' * (len(checked) != 1)}"
+        click.echo(f"{count} checked against the profile {profile}, {verdict}.")
+    # A skill with dangerous findings may be valid, but exit code 0 would recommend it.
     if bad or grave:
         raise click.exceptions.Exit(EXIT_CODES[Invalid])
 
@@ -76,30 +86,72 @@ def _print_checked(item: CheckResult) -> None:
 
 
 MAX_LISTED = 20
+"""The most imported or exported skills that are listed by name."""
+_URL = re.compile(r"(?:https?|git|ssh)://|git@")
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-@click.command("import")
+@command(
+    "import",
+    "prowess import ~/Downloads/pdf.skill",
+    "prowess import ../team-skills --prefix team",
+    "prowess import ../team-skills --on-conflict rename",
+)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--scope",
     type=click.Choice(["workspace", "account"]),
     default="workspace",
-    help="Keep them for this workspace, or for all of yours.",
+    show_default=True,
+    help="Import for this workspace, or for all of your workspaces.",
 )
-@click.option("--replace", is_flag=True, help="Update skills that are there already; their history stays.")
+@click.option("--as", "slug", default="", metavar="SLUG", help="Import the only skill at PATH under this slug.")
+@click.option("--prefix", default="", metavar="NAME", help="Put NAME and a dot before every slug.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["skip", "rename", "replace"]),
+    help="If a slug is taken: skip the skill, import it under a free slug, or replace the other skill.",
+)
+@click.option("--replace", is_flag=True, help="Same as --on-conflict replace. The history is kept.")
+@click.option("--show-conflicts", is_flag=True, help="List every skill whose slug is taken.")
 @common_options
-def import_command(paths: tuple[str, ...], scope: Any, replace: bool, workspace: str | None, as_json: bool) -> None:
-    """Keep skills from folders, files or archives, in whatever form they are.
+def import_command(
+    paths: tuple[str, ...],
+    scope: Any,
+    slug: str,
+    prefix: str,
+    on_conflict: Any,
+    replace: bool,
+    show_conflicts: bool,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Import skills from folders, files or archives, in any supported form.
 
-    The files are kept byte for byte. One that cannot be kept is reported and does not stop the others.
+    The files are stored unchanged; only --as, --prefix and --on-conflict rename write the new slug into them. A skill that
+    cannot be imported is reported and does not stop the others.
     """
     from prowess.interfaces.cli.error_output import exit_code
     from prowess.interfaces.cli.output import print_json
 
+    if slug and prefix:
+        raise click.UsageError("--as and --prefix cannot be combined.")
+    if replace and on_conflict not in (None, "replace"):
+        raise click.UsageError(f"--replace and --on-conflict {on_conflict} cannot be combined.")
+    for path in paths:
+        _check_is_local(path)
     with progress_bar("Importing") as watch:
 
         async def work(prowess: Prowess) -> tuple[list[ImportResult], int]:
-            keep = partial(prowess.skills.import_path, scope=scope, replace=replace, watch=watch)
+            keep = partial(
+                prowess.skills.import_path,
+                scope=scope,
+                replace=replace,
+                on_conflict=on_conflict or "refuse",
+                slug=slug,
+                prefix=prefix,
+                watch=watch,
+            )
             done = [one for path in paths for one in await keep(Path(path))]
             return done, await read_prompt_limit(prowess, [one.chars for one in done])
 
@@ -107,32 +159,73 @@ def import_command(paths: tuple[str, ...], scope: Any, replace: bool, workspace:
     if as_json:
         print_json([imported_json(item) for item in outcome])
     else:
-        _print_imported(outcome, scope)
-        note_too_long([(item.slug, item.chars) for item in outcome if item.slug], limit)
+        _print_imported(outcome, scope, limit, show_conflicts=show_conflicts)
     errors = [item.error for item in outcome if item.error is not None]
     if errors:
         raise click.exceptions.Exit(exit_code(errors[0]))
 
 
-def _print_imported(outcome: list[ImportResult], scope: str) -> None:
+def _check_is_local(path: str) -> None:
+    """Raise `Invalid` for an address on the network, with the commands that import it today."""
+    from prowess.errors import Invalid
+    from prowess.interfaces.cli.output import escape_path
+
+    is_url = bool(_URL.match(path))
+    if not is_url and (Path(path).exists() or not _REPOSITORY.fullmatch(path) or path.startswith(".")):
+        return
+    address = path if is_url else f"https://github.com/{path}"
+    folder = address.rstrip("/").rpartition("/")[2].removesuffix(".git")
+    shown = escape_path(path)
+    problem = "is a URL" if is_url else "does not exist here"
+    raise Invalid(
+        f"{shown} {problem}, and prowess cannot download skills yet.",
+        hint=f"Clone it first: git clone {escape_path(address)} && prowess import {escape_path(folder)}",
+    )
+
+
+def _print_imported(outcome: list[ImportResult], scope: str, limit: int, *, show_conflicts: bool) -> None:
+    from prowess.errors import DuplicateSkill
     from prowess.interfaces.cli.error_output import print_findings, print_problems
 
-    kept = [item for item in outcome if item.error is None]
-    for item in kept:
-        if len(kept) <= MAX_LISTED or item.problems or item.dangers:
-            words = "kept" if item.changed else "unchanged"
+    imported = [item for item in outcome if item.error is None and not item.skipped]
+    for item in imported:
+        if len(imported) <= MAX_LISTED or item.problems or item.dangers:
+            words = "imported" if item.changed else "unchanged"
             click.echo(f"{click.style('✓', fg='green')} {item.slug}  {words} ({item.form})")
         print_problems(item.problems)
         print_findings([finding.as_json() for finding in item.findings if finding.severity == "danger"])
+    conflicts = [item for item in outcome if isinstance(item.error, DuplicateSkill)]
     for item in outcome:
-        if item.error is not None:
+        summarised = isinstance(item.error, DuplicateSkill) and len(conflicts) > 1 and not show_conflicts
+        if item.error is not None and not summarised:
             _show_error(item, item.error)
-    same = sum(not item.changed for item in kept)
-    left = len(outcome) - len(kept)
-    counts = [f"{len(kept) - same} kept in the {scope} scope"]
-    counts += [f"{same} unchanged"] if same else []
-    counts += [f"{left} not kept"] if left else []
+    same = sum(not item.changed for item in imported)
+    skipped = sum(item.skipped for item in outcome)
+    left = sum(item.error is not None for item in outcome)
+    counts = [f"{len(imported) - same:,} imported into the {scope} scope"]
+    counts += [f"{same:,} unchanged"] if same else []
+    counts += [f"{skipped:,} skipped"] if skipped else []
+    counts += [f"{left:,} not imported"] if left else []
     click.echo(", ".join(counts) + ".")
+    _print_conflicts(len(conflicts), shown=show_conflicts)
+    note_too_long([(item.slug, item.chars) for item in imported if item.slug], limit)
+
+
+def _print_conflicts(count: int, *, shown: bool) -> None:
+    from prowess.interfaces.cli.output import print_wrapped
+
+    if not count:
+        return
+    skills = "1 skill has a slug that is" if count == 1 else f"{count:,} skills have slugs that are"
+    listed = "" if shown or count == 1 else " --show-conflicts lists them."
+    print_wrapped(f"{skills} already taken.{listed} Run the command again with one of:")
+    for option, effect in (
+        ("--on-conflict rename", "import under a free slug"),
+        ("--on-conflict replace", "replace the skill that is there; its history is kept"),
+        ("--on-conflict skip", "import only the others"),
+        ("--prefix NAME", "import as NAME.SLUG"),
+    ):
+        click.echo(f"  {option:<21}  {effect}")
 
 
 def _show_error(item: ImportResult, error: ProwessError) -> None:
@@ -144,8 +237,7 @@ def _show_error(item: ImportResult, error: ProwessError) -> None:
     if isinstance(error, Invalid) and error.problems:
         print_problems(error.problems)
         return
-    taken = isinstance(error, DuplicateSkill)
-    hint = "If it is the same skill, add --replace to update it; its history stays." if taken else error.hint
+    hint = "" if isinstance(error, DuplicateSkill) else error.hint
     print_wrapped(f"{clean(error.message)} {clean(hint)}".rstrip(), 4)
 
 
@@ -174,40 +266,82 @@ class _FormChoice(click.Choice[str]):
         return value if "." in value else super().convert(value, param, ctx)
 
 
-@click.command("export")
-@click.argument("slug")
-@click.option("--to", "folder", required=True, metavar="DIR", help="The folder to write into; made if need be.")
+@command(
+    "export",
+    "prowess export my-skill --to out",
+    "prowess export my-skill --form zip --to out/my-skill.zip",
+    "prowess export --tag writing --profile claude-code --to out",
+)
+@click.argument("slugs", nargs=-1, metavar="[SLUG]...")
+@click.option("--all", "every", is_flag=True, help="Export all skills but the built-in role packs.")
+@click.option("--tag", "tags", multiple=True, help="Export all skills with this tag (repeatable).")
+@click.option("--to", "target", required=True, metavar="PATH", help="Folder to write to, or file for an archive form.")
 @click.option("--profile", type=click.Choice(PROFILES), help="Write a folder that passes this profile.")
-@click.option("--form", type=_FormChoice(EXPORT_FORMS), help="Write this form, or an archive.")
-@click.option("--replace", is_flag=True, help="Replace what stands there under the same name.")
+@click.option("--form", type=_FormChoice(EXPORT_FORMS), help="Write this form or archive.")
+@click.option("--replace", is_flag=True, help="Replace existing files and folders with the same name.")
 @common_options
 def export_command(
-    slug: str,
-    folder: str,
+    slugs: tuple[str, ...],
+    every: bool,
+    tags: tuple[str, ...],
+    target: str,
     profile: Any,
     form: str | None,
     replace: bool,
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Write a skill to a folder: as it is, in another form, or so that it passes a profile.
+    """Write skills to folders, files or archives: unchanged, in another form, or to pass a profile.
 
-    What the target has no place for is reported.
+    With one skill and an archive form, `--to out/pdf.zip` writes exactly that file. Content that the target cannot hold is
+    reported.
     """
-    from prowess.interfaces.cli.error_output import print_problems
-    from prowess.interfaces.cli.output import escape_path, print_json
+    from prowess.interfaces.cli.output import print_json
 
     if form and profile:
-        raise click.UsageError("Choose --form or --profile, not both.")
+        raise click.UsageError("--form and --profile cannot be combined.")
 
-    done = with_engine(
-        workspace,
-        lambda prowess: prowess.skills.export(slug, Path(folder), form=form, profile=profile, replace=replace),
-    )
+    async def work(prowess: Prowess) -> tuple[list[tuple[str, ExportResult]], list[Failure]]:
+        chosen = await choose_skills(prowess, slugs, every=every, tags=tags)
+        folder, name = _split_target(Path(target), form, single=len(chosen) == 1)
+
+        async def export(slug: str) -> tuple[str, ExportResult]:
+            write = partial(prowess.skills.export, form=form, profile=profile, replace=replace)
+            return slug, await write(slug, folder, name=name)
+
+        return await for_each(chosen, export)
+
+    with spinner("Exporting …"):
+        done, failed = with_engine(workspace, work)
+    rows = [
+        {"slug": slug, "path": str(one.path), "form": one.form, "profile": profile, "left_out": one.left_out}
+        for slug, one in done
+    ]
     if as_json:
-        print_json(
-            {"slug": slug, "path": str(done.path), "form": done.form, "profile": profile, "left_out": done.left_out}
-        )
-        return
-    click.echo(f"Wrote {escape_path(done.path)} ({done.form}).")
-    print_problems(done.left_out)
+        print_json(rows[0] if len(slugs) == 1 and len(rows) == 1 else rows)
+    else:
+        _print_exported([one for _, one in done], len(failed), target)
+    report_failures(failed)
+
+
+def _print_exported(done: list[ExportResult], failed: int, target: str) -> None:
+    from prowess.interfaces.cli.error_output import print_problems
+    from prowess.interfaces.cli.output import escape_path
+
+    for one in done:
+        if len(done) <= MAX_LISTED or one.left_out:
+            click.echo(f"Wrote {escape_path(one.path)} ({one.form}).")
+        print_problems(one.left_out)
+    if len(done) + failed > 1:
+        left = f", {failed} failed" if failed else ""
+        click.echo(f"{len(done)} skills exported to {escape_path(target)}{left}.")
+
+
+def _split_target(target: Path, form: str | None, *, single: bool) -> tuple[Path, str]:
+    """Return the folder to write to and the name of the file; the name is '' unless the target names an archive."""
+    suffix = f".{form}" if form in ("skill", "zip", "tar.gz") else ""
+    if not suffix or not target.name.endswith(suffix) or target.is_dir():
+        return target, ""
+    if not single:
+        raise click.UsageError(f"--to {target} is one file, and there are several skills. Give a folder.")
+    return target.parent, target.name

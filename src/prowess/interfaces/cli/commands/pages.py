@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.interfaces.cli.engine import choose_workspace, common_options
-from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.interfaces.cli.options import delegate_to_subcommand, group
 
 if TYPE_CHECKING:
     from prowess.workspace.workspace import Workspace
@@ -21,28 +21,34 @@ _NAMED = 3
 """The most unreadable files that are named on stderr; the rest is only counted."""
 
 
-@click.group("pages", invoke_without_command=True)
+@group(
+    "pages",
+    "prowess pages",
+    "prowess pages search release plan",
+    "prowess pages show roadmap",
+    invoke_without_command=True,
+)
 @click.option("--type", "type_", default="", metavar="TYPE", help="Only pages of this type.")
 @common_options
 @click.pass_context
 def pages_command(ctx: click.Context, type_: str, workspace: str | None, as_json: bool) -> None:
-    """List the markdown pages of the workspace, or look into them."""
+    """List, search and print the markdown pages of the workspace."""
     if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
         _list(type_, workspace, as_json=as_json)
 
 
-@pages_command.command("list")
+@pages_command.command("list", examples=("prowess pages list", "prowess pages list --type decision"))
 @click.option("--type", "type_", default="", metavar="TYPE", help="Only pages of this type.")
 @common_options
 def list_pages(type_: str, workspace: str | None, as_json: bool) -> None:
-    """List the pages, as `prowess pages` does."""
+    """List the pages."""
     _list(type_, workspace, as_json=as_json)
 
 
 def _list(type_: str, workspace: str | None, *, as_json: bool) -> None:
     with _pages(workspace) as pages:
         found = pages.get_pages_by_type(type_) if type_ else pages.get_all_pages()
-        nothing = "There are no pages here." if found else _no_page_of(type_, pages)
+        nothing = "No pages here." if found else _no_page_of(type_, pages)
     _print_cards(found, as_json=as_json, nothing=nothing)
 
 
@@ -51,29 +57,31 @@ def _no_page_of(type_: str, pages: Workspace) -> str:
 
     types = sorted({one_line(page["type"], 40) for page in pages.get_all_pages() if page["type"]})
     if not type_ or not types:
-        return "There are no pages here."
-    return f"There are no pages of the type {one_line(type_, 40)!r}; there are: {', '.join(types)}."
+        return "No pages here."
+    return f"No pages of type {one_line(type_, 40)!r}. Types here: {', '.join(types)}."
 
 
-@pages_command.command("search")
+@pages_command.command(
+    "search", examples=("prowess pages search release plan", "prowess pages search budget --limit 5 --json")
+)
 @click.argument("words", nargs=-1, required=True)
 @click.option(
-    "--limit", type=click.IntRange(1, 200), default=20, metavar="N", show_default=True, help="The most pages."
+    "--limit", type=click.IntRange(1, 200), default=20, metavar="N", show_default=True, help="Maximum number of pages."
 )
-@click.option("--content", is_flag=True, help="With --json: the whole pages, to be given to a run as an input.")
+@click.option("--content", is_flag=True, help="With --json: print whole pages, for use as an input of a run.")
 @common_options
 def search(words: tuple[str, ...], limit: int, content: bool, workspace: str | None, as_json: bool) -> None:
-    """Find pages by words, or by the name of a type."""
+    """Search pages by words, or by the name of a type."""
     if content and not as_json:
-        raise click.UsageError("--content goes with --json.")
+        raise click.UsageError("--content requires --json.")
     with _pages(workspace) as pages:
         found = pages.workspace_search(" ".join(words), limit)
         if content:
             found = [page for page in pages.get_pages([page["slug"] for page in found]) if page]
-    _print_cards(found, as_json=as_json, nothing="No page has these words.")
+    _print_cards(found, as_json=as_json, nothing="No matching page.")
 
 
-@pages_command.command("show")
+@pages_command.command("show", examples=("prowess pages show roadmap", "prowess pages show docs/roadmap.md --json"))
 @click.argument("slug")
 @common_options
 def show(slug: str, workspace: str | None, as_json: bool) -> None:
@@ -88,10 +96,10 @@ def show(slug: str, workspace: str | None, as_json: bool) -> None:
         click.echo(clean(page["content"]).rstrip("\n"))
 
 
-@pages_command.command("tags")
+@pages_command.command("tags", examples=("prowess pages tags", "prowess pages tags --json"))
 @common_options
 def tags(workspace: str | None, as_json: bool) -> None:
-    """List the tags, and how many pages have each."""
+    """List the tags and the number of pages with each."""
     from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     with _pages(workspace) as pages:
@@ -101,14 +109,14 @@ def tags(workspace: str | None, as_json: bool) -> None:
     elif found:
         print_table(("tag", "pages"), [(one_line(one["tag"], 60), f"{one['pages']:,}") for one in found])
     else:
-        click.echo("No page has a tag.")
+        click.echo("No tags.")
 
 
-@pages_command.command("links")
+@pages_command.command("links", examples=("prowess pages links roadmap", "prowess pages links roadmap --json"))
 @click.argument("slug")
 @common_options
 def links(slug: str, workspace: str | None, as_json: bool) -> None:
-    """Show where a page leads, what leads to it, and which of its links lead to no page."""
+    """Show the links from a page, the links to it, and its broken links."""
     from prowess.interfaces.cli.output import print_json
 
     with _pages(workspace) as pages:
@@ -118,19 +126,24 @@ def links(slug: str, workspace: str | None, as_json: bool) -> None:
         return
     _print_list("Links to", [page["slug"] for page in found["links"]])
     _print_list("Linked from", [page["slug"] for page in found["backlinks"]])
-    _print_list("Links to no page", found["missing"])
+    _print_list("Broken links", found["missing"])
     if not any((found["links"], found["backlinks"], found["missing"])):
-        click.echo("It has no links, and no page links to it.")
+        click.echo("No links from or to this page.")
 
 
-@pages_command.command("history")
+@pages_command.command("history", examples=("prowess pages history roadmap", "prowess pages history roadmap --limit 5"))
 @click.argument("slug")
 @click.option(
-    "--limit", type=click.IntRange(1, 200), default=20, metavar="N", show_default=True, help="The most commits."
+    "--limit",
+    type=click.IntRange(1, 200),
+    default=20,
+    metavar="N",
+    show_default=True,
+    help="Maximum number of commits.",
 )
 @common_options
 def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None:
-    """List the commits that changed a page, the last first."""
+    """List the commits that changed a page, newest first."""
     from prowess.interfaces.cli.approval_card import format_time
     from prowess.interfaces.cli.output import one_line, print_json, print_table
 
@@ -145,7 +158,7 @@ def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None
         ]
         print_table(("commit", "when", "author", "subject"), rows, flexible=3)
     else:
-        click.echo("No commit of it is known.")
+        click.echo("No commits found for this page.")
 
 
 @contextmanager
@@ -162,7 +175,7 @@ def _pages(workspace: str | None) -> Generator[Workspace]:
     for one in skipped[:_NAMED]:
         click.echo(f"Skipped {escape_path(one.path)}: {one_line(one.reason)}", err=True)
     if len(skipped) > _NAMED:
-        click.echo(f"… and {len(skipped) - _NAMED:,} more were skipped.", err=True)
+        click.echo(f"… and {len(skipped) - _NAMED:,} more files skipped.", err=True)
 
 
 def _print_cards(found: Sequence[dict[str, Any]], *, as_json: bool, nothing: str) -> None:
@@ -195,4 +208,4 @@ def _print_list(title: str, lines: list[str]) -> None:
     for line in lines[:_MAX_LINES]:
         click.echo(f"  {one_line(line)}")
     if len(lines) > _MAX_LINES:
-        click.echo(f"  … and {len(lines) - _MAX_LINES} more; --json lists them all")
+        click.echo(f"  … and {len(lines) - _MAX_LINES} more; --json lists all")

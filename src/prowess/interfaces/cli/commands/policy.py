@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.interfaces.cli.options import delegate_to_subcommand, group
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -17,39 +17,53 @@ if TYPE_CHECKING:
     from prowess.policy.organization import OrgPolicy
 
 
-@click.group("policy", invoke_without_command=True)
+@group(
+    "policy",
+    "prowess policy",
+    "prowess policy set skill_enablement_policy prompt-user",
+    invoke_without_command=True,
+)
 @common_options
 @click.pass_context
 def policy_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
-    """Show the policy: when skills may be enabled, by whom, and how much of a prompt they may take."""
+    """Show the policy: who may enable and run skills, and how much of a prompt skills may use."""
     if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
         _print_policy(with_engine(workspace, lambda prowess: prowess.policy.get()), as_json=as_json)
 
 
-@policy_command.command("set")
+@policy_command.command(
+    "set",
+    examples=(
+        "prowess policy set skill_enablement_policy prompt-user",
+        "prowess policy set skills_max_prompt_chars 32000",
+    ),
+)
 @click.argument("name")
 @click.argument("value")
 @common_options
 def set_setting(name: str, value: str, workspace: str | None, as_json: bool) -> None:
-    """Change one setting, such as `prowess policy set skill_enablement_policy prompt-user`.
+    """Change one setting.
 
-    A VALUE that is JSON counts as such: a number, true or false, or an object of roles.
+    VALUE is parsed as JSON if possible: a number, true or false, a list or an object. Otherwise it is text.
     """
     _change_setting(name, _parse_value(value), workspace, as_json=as_json)
 
 
-@policy_command.command("reset")
+@policy_command.command(
+    "reset",
+    examples=("prowess policy reset skill_enablement_policy", "prowess policy reset skills_max_prompt_chars --json"),
+)
 @click.argument("name")
 @common_options
 def reset_setting(name: str, workspace: str | None, as_json: bool) -> None:
-    """Go back to the default of one setting."""
+    """Restore the default of one setting."""
     _change_setting(name, None, workspace, as_json=as_json)
 
 
-@policy_command.command("roles")
+@policy_command.command("roles", examples=("prowess policy roles", "prowess policy roles --json"))
 @common_options
 def list_roles(workspace: str | None, as_json: bool) -> None:
-    """Show the roles: which tools and actions each has, and for which skills."""
+    """List the roles, with the actions that each allows and on which skills."""
     from prowess.interfaces.cli.output import one_line, print_json, print_table
     from prowess.policy.roles import find_role, role_names
 
@@ -76,7 +90,7 @@ def _change_setting(name: str, value: Any, workspace: str | None, *, as_json: bo
         _print_policy(after, as_json=True)
         return
     was, now = (one_line(_format_value(getattr(policy, name)), 200) for policy in (before, after))
-    click.echo(f"{name} is {now}." if was == now else f"{name} is {now}; it was {was}.")
+    click.echo(f"{name} is already {now}." if was == now else f"Set {name} to {now} (was {was}).")
 
 
 def _parse_value(text: str) -> Any:
@@ -105,10 +119,11 @@ def _print_policy(policy: OrgPolicy, *, as_json: bool) -> None:
         )
         for name, value in values.items()
     ]
-    print_table(("setting", "value", "default, where it is another"), rows, flexible=1)
+    print_table(("setting", "value", "default, if different"), rows, flexible=1)
     for name in faults:
         click.echo(
-            f"{name} cannot be read and has its strictest value; `prowess policy reset {name}` mends it.", err=True
+            f"{name} is unreadable, so its strictest value applies. Run `prowess policy reset {name}` to fix it.",
+            err=True,
         )
 
 
@@ -116,46 +131,56 @@ def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-@click.group("env", invoke_without_command=True)
+@group("env", "prowess env", "prowess env allow my-skill GITHUB_TOKEN", invoke_without_command=True)
 @common_options
 @click.pass_context
 def env_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
-    """Show which names of the environment skills may read; allow one, or forbid it again. Values are never shown."""
+    """Show which environment variables skills may read, and allow or forbid one.
+
+    Values are never shown.
+    """
     if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
         _print_env("", workspace, as_json=as_json)
 
 
-@env_command.command("list")
+@env_command.command("list", examples=("prowess env list", "prowess env list my-skill"))
 @click.argument("slug", required=False, default="")
 @common_options
 def list_env(slug: str, workspace: str | None, as_json: bool) -> None:
-    """List what was allowed; with a SLUG, also what that skill asks for."""
+    """List the allowed variables; with a SLUG, also those that the skill requests."""
     _print_env(slug, workspace, as_json=as_json)
 
 
-@env_command.command("allow")
+@env_command.command(
+    "allow", examples=("prowess env allow my-skill GITHUB_TOKEN", "prowess env allow my-skill GITHUB_TOKEN --json")
+)
 @click.argument("slug")
 @click.argument("name")
 @common_options
 def allow_env(slug: str, name: str, workspace: str | None, as_json: bool) -> None:
-    """Let the skill SLUG, exactly as it is now, read NAME. When it changes, it has to be allowed again."""
+    """Allow a skill, exactly as it is now, to read a variable.
+
+    After a change of the skill, allow it again.
+    """
     from prowess.interfaces.cli.output import print_json
 
     grant = with_engine(workspace, lambda prowess: prowess.env.allow(slug, name))
     if as_json:
         print_json(grant)
     else:
-        click.echo(f"{grant.slug} may read {grant.name}, as long as it stays as it is.")
+        click.echo(f"{grant.slug} may now read {grant.name}, until its files change.")
         if grant.state == "unset":
-            click.echo(f"{grant.name} is not set here, so it has nothing to read yet.", err=True)
+            click.echo(f"{grant.name} is not set in this environment.", err=True)
 
 
-@env_command.command("forbid")
+@env_command.command(
+    "forbid", examples=("prowess env forbid my-skill GITHUB_TOKEN", "prowess env forbid my-skill GITHUB_TOKEN --json")
+)
 @click.argument("slug")
 @click.argument("name")
 @common_options
 def forbid_env(slug: str, name: str, workspace: str | None, as_json: bool) -> None:
-    """Take it back: the skill SLUG no longer reads NAME."""
+    """Forbid a skill to read a variable that was allowed."""
     from prowess.interfaces.cli.output import clean, print_json
 
     with_engine(workspace, lambda prowess: prowess.env.forbid(slug, name))
@@ -174,7 +199,7 @@ def _print_env(slug: str, workspace: str | None, *, as_json: bool) -> None:
         print_json(found)
         return
     if not found:
-        nothing = "No skill may read the environment; `prowess env list SLUG` shows what one asks for."
-        click.echo(f"{clean(slug)} asks for nothing of the environment." if slug else nothing)
+        nothing = "No skill may read environment variables. `prowess env list SLUG` shows what a skill requests."
+        click.echo(f"{clean(slug)} requests no environment variables." if slug else nothing)
         return
     print_table(("skill", "name", "state"), [(one.slug, one.name, ENV_STATES[one.state]) for one in found], flexible=2)

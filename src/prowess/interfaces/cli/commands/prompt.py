@@ -11,6 +11,7 @@ import click
 from prowess.errors import ApprovalRequired
 from prowess.interfaces.cli.commands.sessions import find_session, session_option
 from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import command
 from prowess.view import session_json
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from prowess.open import Prowess
 
 
-@click.command("prompt")
-@click.option("--policies", default="", metavar="TEXT", help="Standing policies, which come first.")
+@command("prompt", "prowess prompt", 'prowess prompt --session review --policies "Answer in English."')
+@click.option("--policies", default="", metavar="TEXT", help="Policies, placed first.")
 @click.option("--memory", default="", metavar="TEXT", help="Recalled facts.")
 @click.option("--graph-context", default="", metavar="TEXT", help="Context from a graph.")
-@click.option("--into", metavar="FILE", help="A prompt whose older blocks are replaced ('-' for standard input).")
+@click.option("--into", metavar="FILE", help="Prompt file whose blocks are replaced ('-' for stdin).")
 @session_option
 @common_options
 def prompt_command(
@@ -36,8 +37,8 @@ def prompt_command(
 ) -> None:
     """Print the prompt of a conversation: policies, memory, graph context, then the enabled skills.
 
-    A skill whose files changed since it was enabled is there as it is now, if the policy lets it in again; else it leaves
-    the conversation, and standard error says so.
+    A skill whose files changed since it was enabled is included as it is now if the policy allows it. Otherwise it is
+    disabled, and a message on stderr says so.
     """
     from prowess.interfaces.cli.output import clean, print_json
 
@@ -54,9 +55,11 @@ def prompt_command(
         shown = clean(prompt) if sys.stdout.isatty() else prompt
         click.echo(shown, nl=not shown.endswith("\n"))
     if state is None or not state["enabled_skills"]:
-        click.echo(f"Nothing is enabled in {clean(session)!r}: `prowess enable SLUG` lets a skill in.", err=True)
+        click.echo(f"No skills are enabled in {clean(session)!r}. Run `prowess enable SLUG` to add one.", err=True)
     for slug in left:
-        click.echo(f"{clean(slug)} may not be used any more, and left the prompt; `prowess audit` says why.", err=True)
+        click.echo(
+            f"{clean(slug)} is no longer allowed and was removed from the prompt. `prowess audit` shows why.", err=True
+        )
 
 
 async def _assemble_prompt(
@@ -88,7 +91,7 @@ def _let_in_again(left: list[str], session: str, workspace: str | None) -> bool:
     back = False
     for slug in left:
         asked = next((row for row in waiting if row.slug == slug and row.action == "enable"), None)
-        if asked is not None and ask_person(asked.id, workspace, "Let exactly these bytes into the prompt?"):
+        if asked is not None and ask_person(asked.id, workspace, "Add exactly these bytes to the prompt?"):
             with_engine(workspace, lambda prowess, slug=slug: prowess.enable(slug, session=session))
             back = True
     return back
@@ -103,25 +106,25 @@ def _read_prompt(path: str) -> str:
     try:
         return data.decode("utf-8-sig").removesuffix("\n")  # `prowess prompt` added this line end when printing
     except UnicodeDecodeError as error:
-        raise Invalid(f"{escape_path(path)} is not UTF-8 text.", hint="Give the prompt as UTF-8.") from error
+        raise Invalid(f"{escape_path(path)} is not UTF-8 text.", hint="Convert it to UTF-8 first.") from error
 
 
-@click.command("index")
+@command("index", "prowess index", 'prowess index "review this pull request" --budget 4000')
 @click.argument("words", nargs=-1, metavar="[MESSAGE]")
 @click.option(
     "--budget",
     type=click.IntRange(min=0),
     metavar="N",
-    help="The most characters (default: a fiftieth of the window, or 8,000).",
+    help="Maximum characters (default: 2 % of the window, or 8,000).",
 )
-@click.option("--session", "-s", default="", metavar="NAME", help="Take the budget from this conversation's window.")
+@click.option("--session", "-s", default="", metavar="NAME", help="Use the window of this conversation.")
 @common_options
 def index_command(
     words: tuple[str, ...], budget: int | None, session: str, workspace: str | None, as_json: bool
 ) -> None:
-    """Print the list of available skills for a system prompt, within its budget.
+    """Print the list of available skills for a system prompt, within a budget.
 
-    With a MESSAGE ('-' for standard input), the skills that fit it best keep their descriptions first.
+    With a MESSAGE ('-' for stdin), the skills that fit it best keep their descriptions.
     """
     from prowess.interfaces.cli.options import read_message
     from prowess.interfaces.cli.output import clean, print_json
@@ -134,27 +137,35 @@ def index_command(
     elif plan.text:
         click.echo(clean(plan.text) if sys.stdout.isatty() else plan.text)
     elif plan.omitted:
-        click.echo(f"{plan.omitted} skills, and no room for even one line: give a larger --budget.", err=True)
+        click.echo(
+            f"The budget is too small to list any of the {plan.omitted} skills. Use a larger --budget.", err=True
+        )
     else:
         from prowess.interfaces.cli.commands.skills import NO_SKILLS
 
         click.echo(NO_SKILLS, err=True)
 
 
-@click.command("role")
+@command("role", "prowess role reviewer", "prowess role my-role --templates . --value team=Core")
 @click.argument("name")
 @click.option(
     "--templates",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Your own packs (DIR/skills/ROLE) and older templates (DIR/roles/ROLE).",
+    help="Folder with your own packs (DIR/skills/ROLE) and older templates (DIR/roles/ROLE).",
 )
-@click.option("--value", "values", multiple=True, metavar="NAME=TEXT", help="Fill in a placeholder of a template.")
+@click.option(
+    "--value", "values", multiple=True, metavar="NAME=TEXT", help="Value for a placeholder of a template (repeatable)."
+)
 @common_options
 def role_command(
     name: str, templates: Path | None, values: tuple[str, ...], workspace: str | None, as_json: bool
 ) -> None:
-    """Print the prompt of a role: its skill pack below the index of skills, its older template, or one sentence."""
+    """Print the prompt of a role: the index of skills, then the role's pack.
+
+    Without a pack, prints the older template of the role, or one sentence. `prowess list --scope system` lists the built-in
+    packs.
+    """
     from prowess.interfaces.cli.output import clean, print_json
 
     given = _parse_values(values)
@@ -169,26 +180,26 @@ def _parse_values(values: tuple[str, ...]) -> dict[str, str]:
     pairs = [value.partition("=") for value in values]
     wrong = next((value for value, pair in zip(values, pairs, strict=True) if not (pair[0] and pair[1])), None)
     if wrong is not None:
-        raise click.UsageError(f"--value takes NAME=TEXT, not {wrong[:80]!r}.")
+        raise click.UsageError(f"Invalid --value {wrong[:80]!r}. Use NAME=TEXT.")
     return {name: text for name, _, text in pairs}
 
 
-@click.command("load")
+@command("load", "prowess load my-skill", "prowess load my-skill --reference guide.md")
 @click.argument("name", metavar="SLUG")
-@click.option("--reference", metavar="F", help="Load this reference instead of the instructions.")
-@click.option("--script", metavar="F", help="Load the text of this script instead.")
+@click.option("--reference", metavar="F", help="Load this reference file instead of the instructions.")
+@click.option("--script", metavar="F", help="Load the text of this script instead of the instructions.")
 @common_options
 def load_command(name: str, reference: str | None, script: str | None, workspace: str | None, as_json: bool) -> None:
-    """Load a skill's instructions, a reference or a script, as the tool load_skill answers.
+    """Load the instructions, a reference or a script of a skill, as the tool `load_skill` does.
 
-    It passes the gate and is recorded, unlike `prowess show`.
+    Unlike `prowess show`, this checks the policy and records an event.
     """
     from prowess.interfaces.cli.approval_card import ask_for_approval
     from prowess.interfaces.cli.error_output import exit_code
     from prowess.interfaces.cli.output import clean, print_json
 
     if reference is not None and script is not None:
-        raise click.UsageError("Give --reference or --script, not both.")
+        raise click.UsageError("--reference and --script cannot be combined.")
 
     async def work(prowess: Prowess) -> tuple[dict[str, Any], ProwessError | None]:
         answer = await prowess.load(name, reference=reference, script=script)
@@ -202,7 +213,7 @@ def load_command(name: str, reference: str | None, script: str | None, workspace
         workspace=workspace,
         question="Load exactly these bytes?",
         as_json=as_json,
-        refusal="You said no, so it was not loaded.",
+        refusal="Not loaded: you denied the request.",
     )
     if as_json:
         print_json(answer)
@@ -245,4 +256,4 @@ def _print_other_files(references: list[str], scripts: list[str]) -> None:
 
     for kind, names in (("reference", references), ("script", scripts)):
         if names and sys.stdout.isatty():
-            click.echo(f"--{kind} loads: {one_line(', '.join(names))}", err=True)
+            click.echo(f"Load another file with --{kind}: {one_line(', '.join(names))}", err=True)

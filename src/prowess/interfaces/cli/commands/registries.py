@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.interfaces.cli.options import CommandGroup, delegate_to_subcommand
+from prowess.interfaces.cli.options import group as make_group
 from prowess.view import entry_json, to_json
 
 if TYPE_CHECKING:
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from prowess.prompts.shelf import EntryKind, RegistryEntry
 
 
-def registry_group(kind: EntryKind, summary: str) -> click.Group:
+def registry_group(kind: EntryKind, summary: str) -> CommandGroup:
     """Return the command group `prowess prompts` or `prowess rubrics` with all its subcommands."""
 
-    @click.group(f"{kind}s", invoke_without_command=True, help=summary)
+    @make_group(
+        f"{kind}s", f"prowess {kind}s", f"prowess {kind}s add {kind}.yaml", invoke_without_command=True, help=summary
+    )
     @common_options
     @click.pass_context
     def group(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
@@ -33,17 +36,23 @@ def registry_group(kind: EntryKind, summary: str) -> click.Group:
     return group
 
 
-def _add_read_commands(group: click.Group, kind: EntryKind) -> None:
+def _add_read_commands(group: CommandGroup, kind: EntryKind) -> None:
     @group.command(
-        "list", help=f"List every {kind} in reach: of the workspace, the home folder, the database and skills."
+        "list",
+        examples=(f"prowess {kind}s list", f"prowess {kind}s list --json"),
+        help=f"List the available {kind}s: from the workspace, the home folder, the database and skills.",
     )
     @common_options
     def list_(workspace: str | None, as_json: bool) -> None:
         _print_entries(kind, workspace, as_json=as_json)
 
-    @group.command("show", help=f"Show one {kind}: its latest release, or exactly the version named.")
+    @group.command(
+        "show",
+        examples=(f"prowess {kind}s show my-{kind}", f"prowess {kind}s show my-{kind}@1.2.0"),
+        help=f"Show one {kind}: the latest release, or the version given.",
+    )
     @click.argument("reference", metavar="ID[@VERSION]")
-    @click.option("--skill", metavar="SLUG", default="", help="As this skill finds it, its own first.")
+    @click.option("--skill", metavar="SLUG", default="", help="Resolve it as this skill does, its own files first.")
     @common_options
     def show(reference: str, skill: str, workspace: str | None, as_json: bool) -> None:
         from prowess.prompts.registry import unusable_entry
@@ -54,7 +63,11 @@ def _add_read_commands(group: click.Group, kind: EntryKind) -> None:
             raise unusable_entry(entry)
         _print_entry(entry, as_json=as_json)
 
-    @group.command("validate", help=f"Check {kind} files, or all {kind}s in reach, and say what to mend.")
+    @group.command(
+        "validate",
+        examples=(f"prowess {kind}s validate", f"prowess {kind}s validate {kind}s/"),
+        help=f"Check {kind} files, or all available {kind}s, and show how to fix problems.",
+    )
     @click.argument("paths", nargs=-1, metavar="[PATH]...")
     @common_options
     def validate(paths: tuple[str, ...], workspace: str | None, as_json: bool) -> None:
@@ -64,21 +77,29 @@ def _add_read_commands(group: click.Group, kind: EntryKind) -> None:
         _print_checks(kind, with_engine(workspace, work), as_json=as_json)
 
 
-def _add_write_commands(group: click.Group, kind: EntryKind) -> None:
-    @group.command("add", help=f"Keep a {kind} from a file for the organization; a version never changes.")
+def _add_write_commands(group: CommandGroup, kind: EntryKind) -> None:
+    @group.command(
+        "add",
+        examples=(f"prowess {kind}s add {kind}.yaml", f"prowess {kind}s add {kind}.yaml --json"),
+        help=f"Store a {kind} from a file for the organization. A stored version never changes.",
+    )
     @click.argument("file", metavar="FILE")
     @common_options
     def add(file: str, workspace: str | None, as_json: bool) -> None:
         entry, new = with_engine(workspace, lambda prowess: prowess.registry.add(kind, Path(file)))
         _print_outcome(entry.label, "added" if new else "unchanged", kind, as_json=as_json)
 
-    @group.command("remove", help=f"Forget one version of a {kind} that the organization keeps; files are left alone.")
+    @group.command(
+        "remove",
+        examples=(f"prowess {kind}s remove my-{kind}@1.0.0", f"prowess {kind}s remove my-{kind}@1.0.0 --json"),
+        help=f"Remove one stored version of a {kind}. Files are not touched.",
+    )
     @click.argument("reference", metavar="ID@VERSION")
     @common_options
     def remove(reference: str, workspace: str | None, as_json: bool) -> None:
         named, mark, version = reference.partition("@")
         if not (mark and version):
-            raise click.UsageError(f"Name the version as well: {reference}@1.0.0.")
+            raise click.UsageError(f"Missing version. Write it after an @, for example {reference}@1.0.0.")
         with_engine(workspace, lambda prowess: prowess.registry.remove(kind, named, version))
         _print_outcome(reference, "removed", kind, as_json=as_json)
 
@@ -91,7 +112,7 @@ def _print_entries(kind: EntryKind, workspace: str | None, *, as_json: bool) -> 
         print_json([entry_json(entry) for entry in found])
         return
     if not found:
-        click.echo(f"There are no {kind}s here. Put files into {kind}s/, or `prowess {kind}s add FILE`.")
+        click.echo(f"No {kind}s here. Create files in {kind}s/, or run `prowess {kind}s add FILE`.")
         return
     rows = [
         (one_line(entry.id, 48), one_line(entry.version, 20), one_line(entry.origin, 40), one_line(_describe(entry)))
@@ -100,7 +121,7 @@ def _print_entries(kind: EntryKind, workspace: str | None, *, as_json: bool) -> 
     print_table(("id", "version", "from", "about"), rows, flexible=3)
     bad = sum(entry.value is None for entry in found)
     if bad:
-        click.echo(f"{bad} cannot be used; `prowess {kind}s validate` says why.", err=True)
+        click.echo(f"{bad} of these cannot be used. `prowess {kind}s validate` shows why.", err=True)
 
 
 def _describe(entry: RegistryEntry) -> str:
@@ -128,7 +149,7 @@ def _format_criteria(rubric: dict[str, Any]) -> str:
     from prowess.interfaces.cli.output import one_line
 
     threshold = rubric["pass_threshold"]
-    lines = [rubric["scoring_mode"] + (f", passes from {threshold:g} on" if threshold is not None else "")]
+    lines = [rubric["scoring_mode"] + (f", pass threshold {threshold:g}" if threshold is not None else "")]
     for criterion in rubric["criteria"]:
         lines.append(f"\n{one_line(criterion['id'])} (weight {criterion['weight']:g}): {one_line(criterion['name'])}")
         lines.append(f"  {one_line(criterion['description'])}")
@@ -151,8 +172,8 @@ def _print_checks(kind: EntryKind, entries: Sequence[RegistryEntry], *, as_json:
         print_problems(entry.problems)
     bad = sum(entry.value is None for entry in entries)
     if not as_json:
-        verdict = f"{bad} not in order" if bad else "all are in order"
-        click.echo(f"{len(entries)} {kind}{'s' * (len(entries) != 1)} checked: {verdict}.")
+        verdict = f"{bad} with errors" if bad else "no errors"
+        click.echo(f"{len(entries)} {kind}{'s' * (len(entries) != 1)} checked, {verdict}.")
     if bad:
         raise click.exceptions.Exit(EXIT_CODES[Invalid])
 
@@ -164,11 +185,15 @@ def _print_outcome(label: str, outcome: str, kind: EntryKind, *, as_json: bool) 
     if as_json:
         print_json({"kind": kind, "id": named, "version": version, "outcome": outcome})
         return
-    words = {"added": "is kept", "unchanged": "is kept already, just so", "removed": "is forgotten"}
-    click.echo(f"The {kind} {one_line(label)} {words[outcome]}.")
+    verb = {"added": "Added", "unchanged": "Unchanged:", "removed": "Removed"}[outcome]
+    click.echo(f"{verb} {kind} {one_line(label)}.")
 
 
-prompts_command = registry_group("prompt", "List, show, check and keep the prompts that skills name by id and version.")
+prompts_command = registry_group(
+    "prompt", "List, show, check and store the prompts that skills refer to by id and version."
+)
 
 
-rubrics_command = registry_group("rubric", "List, show, check and keep the rubrics that skills name by id and version.")
+rubrics_command = registry_group(
+    "rubric", "List, show, check and store the rubrics that skills refer to by id and version."
+)

@@ -9,15 +9,21 @@ import click
 
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import common_options
+from prowess.interfaces.cli.options import command
 
 
 def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float | None) -> float | None:
     if value is not None and not isfinite(value):
-        raise click.BadParameter("It takes a number of seconds.")
+        raise click.BadParameter("Give a number of seconds.")
     return value
 
 
-@click.command("run")
+@command(
+    "run",
+    "prowess run my-skill --input text=hello",
+    "prowess run my-skill -i notes=@notes.md --dry-run",
+    "prowess run my-skill --model local:smollm2 --save out",
+)
 @click.argument("slug")
 @click.argument("artifacts", nargs=-1, metavar="[ARTIFACT]...")
 @click.option(
@@ -26,29 +32,27 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
     "inputs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An input: NAME=TEXT, NAME:=JSON, NAME=@FILE, or @FILE.json.",
+    help="Input (repeatable): NAME=TEXT, NAME:=JSON, NAME=@FILE, or @FILE.json.",
 )
-@click.option(
-    "--model", "-m", default="", metavar="M", help="The model, such as anthropic:NAME (default: PROWESS_MODEL)."
-)
-@click.option("--evaluation-model", default="", metavar="M", help="The model that judges, in reviews and assertions.")
-@click.option("--dry-run", is_flag=True, help="Send nothing; print exactly what would be sent.")
+@click.option("--model", "-m", default="", metavar="M", help="Model, such as anthropic:NAME (default: PROWESS_MODEL).")
+@click.option("--evaluation-model", default="", metavar="M", help="Model that judges in reviews and assertions.")
+@click.option("--dry-run", is_flag=True, help="Send nothing and print exactly what would be sent.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     callback=_require_finite,
     metavar="SECONDS",
-    help="How long each artifact may take.",
+    help="Time limit for each artifact.",
 )
-@click.option("--resume", default="", metavar="TRACE", help="Go on with this interrupted run from its last checkpoint.")
-@click.option("--session", "-s", default="", metavar="NAME", help="The conversation that the run belongs to.")
+@click.option("--resume", default="", metavar="TRACE", help="Resume this interrupted run from its last checkpoint.")
+@click.option("--session", "-s", default="", metavar="NAME", help="Conversation that the run belongs to.")
 @click.option(
     "--save",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write what the skill says it produces into this folder.",
+    help="Write the files that the skill produces to this folder.",
 )
-@click.option("--force", is_flag=True, help="With --save: replace files that are there already.")
+@click.option("--force", is_flag=True, help="With --save: replace existing files.")
 @common_options
 def run_command(
     slug: str,
@@ -65,10 +69,10 @@ def run_command(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Run a skill, or the named artifacts of it, and print what comes out.
+    """Run a skill, or only the artifacts that you name, and print the output.
 
-    The answer of a model is printed as it comes; what it cost and what the assertions say follow on stderr. Every artifact
-    that runs leaves a trace: `prowess traces` lists them.
+    Output goes to stdout as the model writes it; cost, assertions and the trace id go to stderr. Every run is recorded:
+    `prowess traces` lists them.
     """
     from prowess.interfaces.cli.output import print_json
     from prowess.interfaces.cli.run_attempt import OutputFolder, RunAttempt
@@ -91,9 +95,9 @@ def run_command(
     unfinished = ask_for_approval(
         attempt.once,
         workspace=workspace,
-        question="Let exactly these bytes run?",
+        question="Run exactly these bytes?",
         as_json=as_json,
-        refusal="You said no, so it was not run.",
+        refusal="Not run: you denied the request.",
     )
     if attempt.ran is None:
         return

@@ -9,7 +9,7 @@ import click
 
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
 from prowess.view import session_json
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def session_option(function: F) -> F:
         default=DEFAULT_SESSION,
         metavar="NAME",
         show_default=True,
-        help="The conversation; enabling a skill in it begins it. Each folder has its own `default`.",
+        help="Conversation; created when a skill is enabled in it. Each folder has its own `default`.",
     )(function)
 
 
@@ -59,7 +59,7 @@ def print_session(session: Session) -> None:
     limits = {"role": session.role, "model": session.model, "window": session.window and f"{session.window:,} tokens"}
     told = ", ".join(f"{name} {one_line(str(value), 80)}" for name, value in limits.items() if value)
     if told:
-        click.echo(f"It has the {told}.")
+        click.echo(f"Limits: {told}.")
 
 
 def format_budget(session: Session) -> str:
@@ -73,11 +73,11 @@ def format_budget(session: Session) -> str:
     )
 
 
-@click.group("sessions", invoke_without_command=True)
+@group("sessions", "prowess sessions", "prowess sessions open review --budget 40000", invoke_without_command=True)
 @common_options
 @click.pass_context
 def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
-    """List the open conversations, the last changed first; or look at one."""
+    """List the open conversations, last changed first, or show, open or close one."""
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
     from prowess.interfaces.cli.approval_card import format_time
@@ -88,7 +88,7 @@ def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -
         print_json([session_json(session) for session in found])
         return
     if not found:
-        click.echo("There are no open conversations. `prowess enable SLUG --session NAME` begins one.")
+        click.echo("No open conversations. `prowess enable SLUG --session NAME` starts one.")
         return
     rows = [
         (
@@ -103,11 +103,11 @@ def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -
     print_table(("conversation", "actor", "enabled", "characters", "changed"), rows, flexible=2)
 
 
-@sessions_command.command("show")
+@sessions_command.command("show", examples=("prowess sessions show default", "prowess sessions show review --json"))
 @click.argument("name")
 @common_options
 def show_session(name: str, workspace: str | None, as_json: bool) -> None:
-    """Show one conversation: what is enabled in it, and the room that is left."""
+    """Show one conversation: its enabled skills and its remaining budget."""
     from prowess.interfaces.cli.output import print_json
 
     session = with_engine(workspace, lambda prowess: prowess.sessions.get(name))
@@ -117,17 +117,20 @@ def show_session(name: str, workspace: str | None, as_json: bool) -> None:
         print_session(session)
 
 
-@sessions_command.command("open")
+@sessions_command.command(
+    "open",
+    examples=("prowess sessions open review --budget 40000", "prowess sessions open review --role reviewer"),
+)
 @click.argument("name")
-@click.option("--role", default="", help="The role that limits what may be done in it.")
-@click.option("--model", default="", help="The model that it is with.")
-@click.option("--window", type=click.IntRange(min=1), help="The model's context window, in tokens.")
-@click.option("--budget", type=click.IntRange(min=0), help="Its prompt budget, in characters.")
+@click.option("--role", default="", help="Role that limits what the conversation may do.")
+@click.option("--model", default="", help="Model of the conversation.")
+@click.option("--window", type=click.IntRange(min=1), help="Context window of the model, in tokens.")
+@click.option("--budget", type=click.IntRange(min=0), help="Prompt budget, in characters.")
 @common_options
 def open_session(
     name: str, role: str, model: str, window: int | None, budget: int | None, workspace: str | None, as_json: bool
 ) -> None:
-    """Begin a conversation, or change the model, window and budget of one that there is."""
+    """Start a conversation, or change the model, window or budget of an existing one."""
     from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> Session:
@@ -141,11 +144,11 @@ def open_session(
         click.echo(format_budget(session))
 
 
-@sessions_command.command("close")
+@sessions_command.command("close", examples=("prowess sessions close review", "prowess sessions close review --json"))
 @click.argument("name")
 @common_options
 def close_session(name: str, workspace: str | None, as_json: bool) -> None:
-    """End a conversation: nothing is enabled in it any more."""
+    """Close a conversation and disable its skills."""
     from prowess.interfaces.cli.output import clean, print_json
 
     with_engine(workspace, lambda prowess: prowess.sessions.close(name))
@@ -155,16 +158,16 @@ def close_session(name: str, workspace: str | None, as_json: bool) -> None:
         click.echo(f"Closed {clean(name)}.")
 
 
-@click.command("enable")
+@command("enable", "prowess enable my-skill", "prowess enable my-skill --session review")
 @click.argument("slug")
-@click.option("--reason", default="", help="Why; whoever is asked to approve reads it.")
+@click.option("--reason", default="", help="Reason, shown to the approver.")
 @session_option
 @common_options
 def enable_command(slug: str, reason: str, session: str, workspace: str | None, as_json: bool) -> None:
-    """Let a skill into the prompt of a conversation, within its budget and under the policy.
+    """Add a skill to the prompt of a conversation, within its budget.
 
-    `prowess prompt` then prints it; `prowess disable` takes it out again. Where the policy has a person asked, a terminal
-    asks at once.
+    `prowess prompt` prints the result and `prowess disable` removes the skill again. If the policy requires approval, the
+    command asks for it at the terminal.
     """
     from prowess.interfaces.cli.output import clean, print_json
 
@@ -179,23 +182,23 @@ def enable_command(slug: str, reason: str, session: str, workspace: str | None, 
     held, is_new = ask_for_approval(
         lambda: with_engine(workspace, work),
         workspace=workspace,
-        question="Let exactly these bytes into the prompt?",
+        question="Add exactly these bytes to the prompt?",
         as_json=as_json,
-        refusal="You said no, so it was not enabled.",
+        refusal="Not enabled: you denied the request.",
     )
     if as_json:
         print_json(session_json(held))
     else:
-        done = f"Enabled {clean(slug)}." if is_new else f"{clean(slug)} is enabled already."
+        done = f"Enabled {clean(slug)}." if is_new else f"{clean(slug)} is already enabled."
         click.echo(f"{done} {format_budget(held)}")
 
 
-@click.command("disable")
+@command("disable", "prowess disable my-skill", "prowess disable my-skill --session review")
 @click.argument("slug")
 @session_option
 @common_options
 def disable_command(slug: str, session: str, workspace: str | None, as_json: bool) -> None:
-    """Take a skill out of the prompt of a conversation; its room is free again."""
+    """Remove a skill from the prompt of a conversation, and free its part of the budget."""
     from prowess.interfaces.cli.output import clean, print_json
 
     changed = with_engine(workspace, lambda prowess: prowess.disable(slug, session=session))

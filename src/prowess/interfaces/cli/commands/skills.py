@@ -1,4 +1,4 @@
-"""`prowess list`, `show` and `skills`: the skills in reach, one skill in detail, and unused skills."""
+"""`prowess list`, `show` and `skills`: the available skills, one skill in detail, and how often they are used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
-from prowess.interfaces.cli.options import Period, delegate_to_subcommand
+from prowess.interfaces.cli.options import Period, command
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.view import to_json, usage_json
 
@@ -28,38 +28,80 @@ SCANNED_AT_ONCE = 40
 SCOPES = ("session", "workspace", "user", "org", "account", "system")
 
 
-@click.command("list")
-@click.option("--tag", "tags", multiple=True, help="Only skills with this tag (may be given again).")
+@command("list", "prowess list", "prowess list release notes", "prowess list --tag writing --json")
+@click.argument("words", nargs=-1, metavar="[WORDS]...")
+@click.option("--tag", "tags", multiple=True, help="Only skills with this tag (repeatable).")
 @click.option("--scope", type=click.Choice(SCOPES), help="Only skills of this scope.")
 @common_options
-def list_command(tags: tuple[str, ...], scope: str | None, workspace: str | None, as_json: bool) -> None:
-    """Show the skills that are in reach, nearest scope first where two share a slug."""
+def list_command(
+    words: tuple[str, ...], tags: tuple[str, ...], scope: str | None, workspace: str | None, as_json: bool
+) -> None:
+    """List the skills available here, or those that contain all WORDS.
+
+    If several scopes have a skill with the same slug, the nearest one is listed. `--scope system` lists the built-in role
+    packs, which `prowess role NAME` prints.
+    """
     from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault], dict[str, int], int]:
         cards, faults = await prowess.skills.look()
         dangers = await prowess.skills.dangers(cards, scan=SCANNED_AT_ONCE)
-        return cards, faults, dangers, await read_prompt_limit(prowess, [card.chars for card in cards])
+        limit = await read_prompt_limit(prowess, [card.chars for card in cards])
+        return cards, faults, dangers, limit
 
     with spinner("Reading skills …"):
         cards, faults, dangers, limit = with_engine(workspace, work)
-    chosen = [card for card in cards if set(tags) <= set(card.tags) and scope in (None, card.scope)]
+    asked = [word.casefold() for word in words]
+    chosen = [
+        card
+        for card in cards
+        if set(tags) <= set(card.tags) and scope in (None, card.scope) and _has_words(card, asked)
+    ]
     if as_json:
         print_json([{**to_json(card), "dangers": dangers.get(card.digest)} for card in chosen])
+    elif scope is None and not tags and not words:
+        _print_all(chosen, dangers, limit)
     else:
-        _print_cards(chosen, len(cards), dangers)
-        note_too_long([(card.slug, card.chars) for card in chosen], limit)
+        _print_cards(chosen, dangers, limit)
     _warn_faults(len(faults))
 
 
-def _print_cards(cards: list[SkillCard], total: int, dangers: dict[str, int]) -> None:
+def _has_words(card: SkillCard, words: Sequence[str]) -> bool:
+    """Return True if every word occurs in the slug, title, description or tags."""
+    text = " ".join((card.slug, card.title, card.description, *card.tags)).casefold()
+    return all(word in text for word in words)
+
+
+def _print_all(cards: list[SkillCard], dangers: dict[str, int], limit: int) -> None:
+    """Print the skills that are matched with messages, then the names of the built-in role packs."""
+    packs = [card for card in cards if is_role_pack(card)]
+    own = [card for card in cards if not is_role_pack(card)]
+    if own:
+        _print_cards(own, dangers, limit)
+    else:
+        click.echo(NO_SKILLS)
+    if packs:
+        from prowess.interfaces.cli.output import print_wrapped
+
+        click.echo("")
+        print_wrapped(
+            f"{len(packs)} built-in role packs: {', '.join(card.slug for card in packs)}. "
+            "`prowess role NAME` prints one for an agent with that role; `prowess match` does not search them."
+        )
+
+
+def is_role_pack(card: SkillCard) -> bool:
+    """Return True for a role pack that comes with Prowess. Skills of plugins are in the system scope, too."""
+    from prowess.engine.places import PACKS
+
+    return card.scope == "system" and (PACKS / card.slug).is_dir()
+
+
+def _print_cards(cards: list[SkillCard], dangers: dict[str, int], limit: int) -> None:
     from prowess.interfaces.cli.output import one_line, print_table
 
-    if not cards and total:
-        click.echo("The one skill here does not fit." if total == 1 else f"None of the {total} skills here fits.")
-        return
     if not cards:
-        click.echo(NO_SKILLS)
+        click.echo("No matching skill. `prowess list` shows all skills.")
         return
     rows = [
         (
@@ -74,17 +116,18 @@ def _print_cards(cards: list[SkillCard], total: int, dangers: dict[str, int]) ->
     click.echo(f"\n{len(cards)} skill{'s' if len(cards) != 1 else ''}. `prowess show SLUG` shows one.")
     found = sum(card.trust == "found" for card in cards)
     if found:
-        click.echo(f"Nobody has accepted {found} of them yet. `prowess trust` shows what they can do, and asks once.")
+        click.echo(f"{found} not accepted yet (found). `prowess trust` shows what they can do and asks once.")
     _note_dangers(cards, dangers)
+    note_too_long([(card.slug, card.chars) for card in cards], limit)
 
 
 def _note_dangers(cards: list[SkillCard], dangers: dict[str, int]) -> None:
     grave = sum(bool(dangers.get(card.digest)) for card in cards)
     unknown = sum(card.digest not in dangers for card in cards)
     if grave:
-        click.echo(f"{grave} with dangerous findings; `prowess show SLUG` says which.")
+        click.echo(f"{grave} with dangerous findings. `prowess show SLUG` lists them.")
     if unknown:
-        click.echo(f"{unknown} not scanned yet; each `prowess list` scans {SCANNED_AT_ONCE} more.")
+        click.echo(f"{unknown} not scanned yet. Each `prowess list` scans {SCANNED_AT_ONCE} more.")
 
 
 def _format_scope(card: SkillCard) -> str:
@@ -96,23 +139,23 @@ def _format_scope(card: SkillCard) -> str:
 
 def _warn_faults(count: int) -> None:
     if count:
-        things = "1 thing here is" if count == 1 else f"{count} things here are"
-        click.echo(f"{things} not served; `prowess doctor` says why.", err=True)
+        things = "1 skill or folder" if count == 1 else f"{count} skills or folders"
+        click.echo(f"Could not read {things}. `prowess doctor` shows why.", err=True)
 
 
-NO_SKILLS = """There are no skills here yet. You can:
-  prowess import PATH     keep skills from a folder, a file or a .skill archive
-  mkdir -p .agents/skills/my-skill && $EDITOR .agents/skills/my-skill/SKILL.md
-                          write one; it is seen at once
-  prowess -w DIR list     look in another workspace
-Skills in .agents/skills, .claude/skills and the folders of other agents are found by themselves."""
+NO_SKILLS = """No skills here yet. Next steps:
+  prowess init            set up this folder and find the skills your agents have
+  prowess new my-skill    create a skill
+  prowess import PATH     import skills from a folder, a file or an archive
+Skills in .agents/skills, .claude/skills and the folders of other agents are found
+automatically."""
 
 
-@click.command("show")
+@command("show", "prowess show my-skill", "prowess show my-skill --reference guide.md", "prowess show account:my-skill")
 @click.argument("slug")
-@click.option("--reference", metavar="F", help="Print this reference.")
+@click.option("--reference", metavar="F", help="Print this reference file.")
 @click.option("--script", metavar="F", help="Print this script.")
-@click.option("--artifact", metavar="A", help="Print this artifact (NAME, or NAME@VARIANT).")
+@click.option("--artifact", metavar="A", help="Print this artifact (NAME or NAME@VARIANT).")
 @common_options
 def show_command(
     slug: str,
@@ -122,13 +165,13 @@ def show_command(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Show one skill, or one file or artifact of it.
+    """Show one skill, or one of its files or artifacts.
 
-    SLUG may be SCOPE:SLUG to see a skill that a nearer one hides.
+    Use SCOPE:SLUG for a skill that a nearer scope hides.
     """
     wanted = [name for name in (reference, script, artifact) if name]
     if len(wanted) > 1:
-        raise click.UsageError("Choose one of --reference, --script and --artifact.")
+        raise click.UsageError("--reference, --script and --artifact cannot be combined.")
     if wanted:
         kind = "reference" if reference else "script" if script else None
         _print_part(slug, wanted[0], kind, workspace=workspace, as_json=as_json)
@@ -180,11 +223,11 @@ def _print_skill(skill: Skill, findings: Sequence[FindingRow]) -> None:
         "triggers": "; ".join((*skill.trigger_phrases, *skill.intent_patterns)),
         "author": skill.author,
         "license": skill.license,
-        "asks for tools": " ".join(skill.allowed_tools),
+        "allowed tools": " ".join(skill.allowed_tools),
         **_code_facts(skill),
         "scope": skill.scope,
         "form": skill.form,
-        "where": escape_path(skill.location),
+        "location": escape_path(skill.location),
         "digest": skill.digest,
     }
     click.echo()
@@ -211,7 +254,7 @@ def _print_skill(skill: Skill, findings: Sequence[FindingRow]) -> None:
 
 
 def _code_facts(skill: Skill) -> dict[str, str]:
-    """Return what to know about the code of a skill: its tool, its runtimes, and what it asks for."""
+    """Return facts about the code of a skill: its tool, its runtimes, and what it requests."""
     from prowess.skill.kinds import Function, kind_info
     from prowess.skill.needs import read_needs
     from prowess.skill.profiles.permissions import describe_needs
@@ -227,54 +270,37 @@ def _code_facts(skill: Skill) -> dict[str, str]:
     return {
         "tool": tool_name(skill.slug) if any(kind_info(kind).is_tool for kind in skill.kinds) else "",
         "runtime": ", ".join(runtimes),
-        "asks": "; ".join(describe_needs(needs, skill.kinds)),
+        "requests": "; ".join(describe_needs(needs, skill.kinds)),
     }
 
 
-@click.group("skills", invoke_without_command=True)
-@click.option("--dead", type=Period(), metavar="PERIOD", help="Those that were not used for so long, such as 30d.")
-@click.option("--all", "system", is_flag=True, help="With --dead: also those that came with Prowess or a plugin.")
+@command("skills", "prowess skills", "prowess skills --unused 30d", "prowess skills --json")
+@click.option(
+    "--unused", "--dead", type=Period(), metavar="PERIOD", help="Only skills not used for this long, for example 30d."
+)
+@click.option("--all", "system", is_flag=True, help="Include built-in role packs and skills of plugins.")
 @common_options
-@click.pass_context
-def skills_command(ctx: click.Context, dead: float | None, system: bool, workspace: str | None, as_json: bool) -> None:
-    """List skills, show one, or find those that nobody uses.
+def skills_command(unused: float | None, system: bool, workspace: str | None, as_json: bool) -> None:
+    """Show how often each skill was loaded, and when it was last used, longest unused first.
 
-    Without a command it lists them. --dead 30d shows the skills that were neither loaded nor let into a prompt for 30
-    days: candidates for deprecation.
+    `--unused 30d` lists the skills that were neither loaded nor enabled for 30 days: candidates for removal.
     """
-    if delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        if dead is not None or system:
-            raise click.UsageError(f"--dead and --all do not go with {ctx.invoked_subcommand!r}.")
-        return
-    if dead is None:
-        if system:
-            raise click.UsageError("--all goes with --dead.")
-        ctx.invoke(list_command, workspace=workspace, as_json=as_json)
-        return
-    _list_unused(dead, system=system, workspace=workspace, as_json=as_json)
-
-
-skills_command.add_command(list_command)
-skills_command.add_command(show_command)
-
-
-def _list_unused(days: float, *, system: bool, workspace: str | None, as_json: bool) -> None:
     from prowess.interfaces.cli.output import print_json
 
+    days = unused or 0.0
     with spinner("Reading skills …"):
         found = with_engine(workspace, lambda prowess: prowess.skills.unused(days=days, system=system))
     if as_json:
         print_json([usage_json(card, use) for card, use in found])
+    elif found:
+        _print_usage(found, only_unused=unused is not None)
     else:
-        _print_unused(found)
+        click.echo("All skills were used in this period." if unused else "No skills here yet. Run `prowess init`.")
 
 
-def _print_unused(found: list[tuple[SkillCard, SkillUsage]]) -> None:
+def _print_usage(found: list[tuple[SkillCard, SkillUsage]], *, only_unused: bool) -> None:
     from prowess.interfaces.cli.output import one_line, print_table
 
-    if not found:
-        click.echo("No skill here was left unused for so long.")
-        return
     rows = [
         (
             one_line(card.slug, 48),
@@ -286,10 +312,9 @@ def _print_unused(found: list[tuple[SkillCard, SkillUsage]]) -> None:
         )
         for card, use in found
     ]
-    head = ("slug", "description", "scope", "loads", "last load", "last in a prompt")
-    print_table(head, rows, flexible=1)
-    words = "skill was" if len(found) == 1 else "skills were"
-    click.echo(f"\n{len(found)} {words} not used for so long.")
+    print_table(("slug", "description", "scope", "loads", "last load", "last enabled"), rows, flexible=1)
+    count = f"{len(found)} skill{'s' * (len(found) != 1)}"
+    click.echo(f"\n{count} not used in this period." if only_unused else f"\n{count}.")
 
 
 def _format_use_time(at: str) -> str:

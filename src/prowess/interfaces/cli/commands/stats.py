@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import Period
+from prowess.interfaces.cli.options import Period, command
 from prowess.view import to_json
 
 if TYPE_CHECKING:
@@ -32,28 +32,28 @@ CHART_FIGURES = (
 _BAR_CELLS, _CHART_CELLS = 8, 40
 
 
-@click.command("stats")
-@click.option("--by", type=click.Choice(GROUPINGS), default="skill", show_default=True, help="What to tell apart.")
-@click.option("--since", type=Period(), metavar="PERIOD", help="Only runs of the last time, such as 7d or 12h.")
+@command("stats", "prowess stats", "prowess stats --by model --since 7d", "prowess stats --chart cost")
+@click.option("--by", type=click.Choice(GROUPINGS), default="skill", show_default=True, help="How to group the runs.")
+@click.option("--since", type=Period(), metavar="PERIOD", help="Only runs of this period, for example 7d or 12h.")
 @click.option("--skill", default="", metavar="SLUG", help="Only runs of this skill.")
-@click.option("--chart", type=click.Choice(CHART_FIGURES), help="Draw this figure as bars instead of the table.")
+@click.option("--chart", type=click.Choice(CHART_FIGURES), help="Draw one figure as a bar chart.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for spreadsheets.")
 @common_options
 def stats_command(
     by: GroupBy, since: float | None, skill: str, chart: str | None, as_csv: bool, workspace: str | None, as_json: bool
 ) -> None:
-    """Show how runs fare by skill, artifact, model or day: failures, assertions, tokens, cost and times."""
+    """Show runs by skill, artifact, model or day: failures, assertions, tokens, cost and duration."""
     from prowess.interfaces.cli.output import print_json
 
     if as_csv + as_json + bool(chart) > 1:
-        raise click.UsageError("Choose one of --chart, --csv and --json.")
+        raise click.UsageError("--chart, --csv and --json cannot be combined.")
     report = with_engine(workspace, lambda prowess: prowess.traces.stats(by, skill=skill, days=since))
     if as_json:
         print_json(report)
     elif as_csv:
         _print_csv(report)
     elif not report.rows:
-        click.echo("No run of the kind is on record." if since or skill else "No run is on record.")
+        click.echo("No matching runs." if since or skill else "No runs yet. `prowess run SLUG` runs a skill.")
     elif chart:
         _print_chart(report, chart)
     else:
@@ -132,13 +132,13 @@ def _row_name(row: RunStats) -> str:
     return one_line(row.name) or "none"
 
 
-@click.command("metrics")
-@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write this file, in one step.")
+@command("metrics", "prowess metrics", "prowess metrics --output /var/lib/node_exporter/prowess.prom")
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file, atomically.")
 @common_options
 def metrics_command(output: Path | None, workspace: str | None, as_json: bool) -> None:
-    """Print the metrics in Prometheus's text format, or write them to a file for its textfile collector.
+    """Print metrics in the Prometheus text format, or write them to a file for the textfile collector.
 
-    They are made from the records: how often skills were loaded, how long that took, what the gate decided.
+    They include how often skills were loaded, how long that took, and how the policy decided.
     """
     from prowess.interfaces.cli.output import print_json
 

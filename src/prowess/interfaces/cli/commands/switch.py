@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import command
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
     from prowess.policy.organization import OrgPolicy
 
 
-@click.command("switch")
+@command("switch", "prowess switch off my-skill", "prowess switch on my-skill other-skill")
 @click.argument("state", type=click.Choice(["on", "off"]))
 @click.argument("slugs", nargs=-1, required=True, metavar="SLUG...")
 @common_options
@@ -35,4 +36,4 @@ def switch_command(state: str, slugs: tuple[str, ...], workspace: str | None, as
         return
     click.echo(f"Switched {state}: {', '.join(one_line(slug, 48) for slug in slugs)}.")
     if state == "off":
-        click.echo(f"`prowess switch on {one_line(slugs[0], 48)}` switches it on again.")
+        click.echo(f"To switch it on again, run `prowess switch on {one_line(slugs[0], 48)}`.")

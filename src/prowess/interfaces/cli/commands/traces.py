@@ -15,7 +15,7 @@ import click
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import Period, delegate_to_subcommand
+from prowess.interfaces.cli.options import Period, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import (
     MISSING,
     clean,
@@ -55,11 +55,11 @@ def open_line_writer(path: Path | None) -> Generator[WriteLine]:
     refuse_link(path)
     if not path.parent.is_dir():
         raise NotFound(
-            f"There is no folder {escape_path(path.parent)} to write {escape_path(path.name)} into.",
-            hint="Make it first.",
+            f"Folder {escape_path(path.parent)} not found.",
+            hint="Create it first.",
         )
     if path.is_dir():
-        raise Invalid(f"{escape_path(path)} is a folder.", hint="Name a file.")
+        raise Invalid(f"{escape_path(path)} is a folder.", hint="Give the path of a file.")
     # The temporary file must be in the same folder, because a rename is atomic only within one file system.
     with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".prowess-tmp-", delete=False) as file:
         try:
@@ -82,7 +82,8 @@ _STATUS_COLOURS = {"ok": "green", "running": "yellow"}
 
 def _print_traces(traces: Sequence[Trace]) -> None:
     """Print a table with one row per trace."""
-    print_table(_COLUMNS, [_trace_cells(trace) for trace in traces], flexible=5)
+    rows = [_trace_cells(trace) for trace in traces]
+    print_table(_COLUMNS, rows, flexible=5, optional=("tokens", "model", "checks", "cost", "artifact"))
 
 
 def _print_trace_line(trace: Trace) -> None:
@@ -116,7 +117,7 @@ def _print_trace(trace: Trace, *, resumable: bool = False) -> None:
     """Print everything in a trace: facts, assertions, inputs and output, and how to resume the run if it can be."""
     facts = _trace_facts(trace)
     if resumable:
-        facts["goes on with"] = resume_command(trace.skill_slug, trace.id)
+        facts["resume"] = resume_command(trace.skill_slug, trace.id)
     for name, value in facts.items():
         if value and value != MISSING:
             click.echo(f"{click.style(name.ljust(12), bold=True)}{value}")
@@ -136,7 +137,7 @@ def _print_trace(trace: Trace, *, resumable: bool = False) -> None:
             click.secho(f"\n{title}", bold=True)
             click.echo(clean(text[:MAX_TEXT_CHARS]).rstrip("\n"))
             if len(text) > MAX_TEXT_CHARS:
-                click.echo(f"… and {len(text) - MAX_TEXT_CHARS:,} more characters; --json has them all")
+                click.echo(f"… and {len(text) - MAX_TEXT_CHARS:,} more characters; --json has all")
 
 
 def _trace_facts(trace: Trace) -> dict[str, str]:
@@ -146,11 +147,11 @@ def _trace_facts(trace: Trace) -> dict[str, str]:
         "run": trace.run_id,
         "skill": f"{trace.skill_slug} ({trace.skill_digest[:12]})" if trace.skill_digest else trace.skill_slug,
         "artifact": f"{trace.artifact_name} ({trace.artifact_kind})",
-        "in place of": trace.fallback_of or "",
+        "fallback of": trace.fallback_of or "",
         "by": trace.actor,
         "session": trace.session_id,
-        "began": format_time(trace.started_at),
-        "took": format_duration(trace.duration_ms),
+        "started": format_time(trace.started_at),
+        "duration": format_duration(trace.duration_ms),
         "model": trace.model_id or "",
         "tokens": _format_tokens(trace),
         "cost": format_cost(trace.estimated_cost),
@@ -178,7 +179,7 @@ EXPORT_FORMATS = ("jsonl", "dspy")
 def _filter_options(function: F) -> F:
     """Add `--skill`, `--artifact` and `--status`."""
     for option in (
-        click.option("--status", type=click.Choice(TRACE_STATUSES), default=None, help="Only runs that ended so."),
+        click.option("--status", type=click.Choice(TRACE_STATUSES), default=None, help="Only runs with this status."),
         click.option("--artifact", default="", metavar="NAME", help="Only runs of this artifact."),
         click.option("--skill", default="", metavar="SLUG", help="Only runs of this skill."),
     ):
@@ -187,26 +188,36 @@ def _filter_options(function: F) -> F:
 
 
 _since_option = click.option(
-    "--since", type=Period(), metavar="PERIOD", help="Only runs of the last time, such as 7d or 12h."
+    "--since", type=Period(), metavar="PERIOD", help="Only runs of this period, for example 7d or 12h."
 )
 
 
-@click.group("traces", invoke_without_command=True)
+@group("traces", "prowess traces", "prowess traces show 3f2a", "prowess traces tail", invoke_without_command=True)
 @common_options
 @click.pass_context
 def traces_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
-    """Show what was run lately, and what came of it: every run of an artifact leaves a trace, however it ends."""
+    """List, show, follow and export the traces of runs.
+
+    Every run of an artifact is recorded, whether it succeeds or fails.
+    """
     if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
         ctx.invoke(list_traces, workspace=workspace, as_json=as_json)
 
 
-@traces_command.command("list")
+@traces_command.command(
+    "list", examples=("prowess traces list --skill my-skill", "prowess traces list --status failed --since 7d")
+)
 @_filter_options
-@click.option("--session", default="", metavar="ID", help="Only runs in the conversation of this id.")
-@click.option("--run", default="", metavar="ID", help="Only the artifacts of this run.")
+@click.option("--session", default="", metavar="ID", help="Only runs in this conversation.")
+@click.option("--run", default="", metavar="ID", help="Only artifacts of this run.")
 @_since_option
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", show_default=True, help="The most runs."
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    metavar="N",
+    show_default=True,
+    help="Maximum number of traces.",
 )
 @common_options
 def list_traces(
@@ -220,7 +231,7 @@ def list_traces(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """List the runs that began last, the last first."""
+    """List the latest runs, newest first."""
     from prowess.interfaces.cli.output import print_json
 
     found = with_engine(
@@ -234,18 +245,18 @@ def list_traces(
     elif found:
         _print_traces(found)
     elif any((skill, artifact, status, session, run, since)):
-        click.echo("No run of the kind is on record.")
+        click.echo("No matching runs.")
     else:
-        click.echo("No run is on record. `prowess run SLUG` runs a skill.")
+        click.echo("No runs yet. `prowess run SLUG` runs a skill.")
 
 
-@traces_command.command("show")
+@traces_command.command("show", examples=("prowess traces show 3f2a", "prowess traces show 3f2a --json"))
 @click.argument("id")
 @common_options
 def show_trace(id: str, workspace: str | None, as_json: bool) -> None:
-    """Show one run with everything: what it was given, what it answered, and what each check said.
+    """Show one run in full: its inputs, its output and the result of each assertion.
 
-    ID is the id of its trace, or the first four or more characters of it.
+    ID is the id of the trace, or its first four or more characters.
     """
     from prowess.interfaces.cli.output import print_json
 
@@ -261,24 +272,24 @@ def show_trace(id: str, workspace: str | None, as_json: bool) -> None:
         _print_trace(trace, resumable=resumable)
 
 
-@traces_command.command("tail")
+@traces_command.command("tail", examples=("prowess traces tail", "prowess traces tail --status failed --json"))
 @_filter_options
-@click.option("--session", default="", metavar="ID", help="Only runs in the conversation of this id.")
+@click.option("--session", default="", metavar="ID", help="Only runs in this conversation.")
 @click.option(
     "--every",
     type=click.FloatRange(0.05, 3600),
     default=1.0,
     metavar="SECONDS",
     show_default=True,
-    help="How often to look.",
+    help="Polling interval.",
 )
 @common_options
 def follow_traces(
     skill: str, artifact: str, status: str | None, session: str, every: float, workspace: str | None, as_json: bool
 ) -> None:
-    """Tell of each run when it is over, until interrupted; of other processes too.
+    """Print every run when it ends, in this and other processes, until interrupted.
 
-    With --json, one JSON object a line.
+    With --json, prints one JSON object per line.
     """
     import asyncio
 
@@ -293,7 +304,7 @@ def follow_traces(
         await _print_followed(found, as_json=as_json)
 
     if not as_json:
-        click.echo("Waiting for runs; Ctrl-C ends it.", err=True)
+        click.echo("Waiting for runs. Press Ctrl-C to stop.", err=True)
     try:
         with_engine(workspace, follow)
     except KeyboardInterrupt:
@@ -311,15 +322,18 @@ async def _print_followed(traces: AsyncGenerator[Trace], *, as_json: bool) -> No
                 _print_trace_line(trace)
 
 
-@traces_command.command("export")
+@traces_command.command(
+    "export",
+    examples=("prowess traces export --out traces.jsonl", "prowess traces export --format dspy --skill my-skill"),
+)
 @click.option(
     "--format",
     type=click.Choice(EXPORT_FORMATS),
     default="jsonl",
     show_default=True,
-    help="Every column of each trace, or examples for DSPy.",
+    help="All columns of each trace, or examples for DSPy.",
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write this file, in one step.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file, atomically.")
 @_filter_options
 @_since_option
 @common_options
@@ -333,9 +347,9 @@ def export_traces(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Write runs for other programs, one JSON object a line, the oldest first.
+    """Export runs as JSON lines, oldest first.
 
-    The format dspy gives an evaluation data set: the inputs, the output, and pass or fail of each assertion.
+    The format `dspy` is an evaluation data set: the inputs, the output, and whether each assertion passed.
     """
     from prowess.interfaces.cli.output import escape_path, print_json
 

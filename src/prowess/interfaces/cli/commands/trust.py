@@ -1,4 +1,4 @@
-"""`prowess trust`: accept skills that were found, by their exact bytes or by a rule for a folder, and take that back."""
+"""`prowess trust`: accept found skills by their exact bytes or by folder, and revoke that."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand
+from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand, group
 from prowess.interfaces.cli.person import token_option
 
 if TYPE_CHECKING:
@@ -19,28 +19,39 @@ class _TrustGroup(DefaultGroup):
     default = "accept"
 
 
-@click.group("trust", cls=_TrustGroup, invoke_without_command=True)
+@group(
+    "trust",
+    "prowess trust",
+    "prowess trust my-skill",
+    "prowess trust .agents/skills --always",
+    cls=_TrustGroup,
+    invoke_without_command=True,
+)
 @token_option
 @common_options
 @click.pass_context
 def trust_command(ctx: click.Context, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
-    """Show the skills in reach that nobody has accepted, and ask once whether to trust them, exactly as they are now.
+    """Show the skills that nobody has accepted yet, and ask once whether to trust them.
 
-    `prowess trust TARGET` is about one skill, or the skills in one folder.
+    Trust covers the exact files; after a change, Prowess asks again. `prowess trust TARGET` accepts one skill, or the skills
+    in one folder.
     """
     if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
         _accept("", token_file, workspace, as_json=as_json)
 
 
-@trust_command.command("accept")
+@trust_command.command(
+    "accept", examples=("prowess trust accept my-skill", "prowess trust accept .agents/skills --always")
+)
 @click.argument("target", default="", required=False)
-@click.option("--always", is_flag=True, help="Trust everything in the folder TARGET, also after every change.")
+@click.option("--always", is_flag=True, help="Trust everything in the folder TARGET, including future changes.")
 @token_option
 @common_options
 def accept(target: str, always: bool, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
-    """Trust a skill, or the skills in a folder, exactly as they are now; without a TARGET, all that are in reach.
+    """Trust a skill, the skills in a folder, or without a TARGET all available skills, exactly as they are now.
 
-    Later changes ask again. With --always, whatever lies in the folder is trusted: for a folder that only you edit.
+    After a change, Prowess asks again. With --always, everything in the folder is trusted: use this only for a folder that
+    only you edit.
     """
     if always:
         _add_folder(target, token_file, workspace, as_json=as_json)
@@ -48,11 +59,11 @@ def accept(target: str, always: bool, token_file: Path | None, workspace: str | 
         _accept(target, token_file, workspace, as_json=as_json)
 
 
-@trust_command.command("show")
+@trust_command.command("show", examples=("prowess trust show", "prowess trust show my-skill --json"))
 @click.argument("target", default="", required=False)
 @common_options
 def show(target: str, workspace: str | None, as_json: bool) -> None:
-    """Show what `prowess trust` would ask about, and change nothing."""
+    """Show what `prowess trust` would ask about, without changing anything."""
     from prowess.interfaces.cli.output import print_json
     from prowess.interfaces.cli.trust_prompt import print_preview
 
@@ -65,10 +76,10 @@ def show(target: str, workspace: str | None, as_json: bool) -> None:
         _print_nothing(preview)
 
 
-@trust_command.command("list")
+@trust_command.command("list", examples=("prowess trust list", "prowess trust list --json"))
 @common_options
 def list_trusted(workspace: str | None, as_json: bool) -> None:
-    """List what was accepted: skills by their bytes, and folders."""
+    """List the accepted skills and folders."""
     from prowess.interfaces.cli.output import print_json
 
     found = with_engine(workspace, lambda prowess: prowess.trust.list())
@@ -78,13 +89,13 @@ def list_trusted(workspace: str | None, as_json: bool) -> None:
         _print_list(found)
 
 
-@trust_command.command("revoke")
+@trust_command.command("revoke", examples=("prowess trust revoke my-skill", "prowess trust revoke .agents/skills"))
 @click.argument("target")
 @common_options
 def revoke(target: str, workspace: str | None, as_json: bool) -> None:
-    """Take back what was accepted of a skill, a digest or a folder. It leaves the prompts that it is in.
+    """Stop trusting a skill, a digest or a folder, and remove its skills from all prompts.
 
-    This makes things safer, so it needs neither a terminal nor a token.
+    This needs neither a terminal nor a token.
     """
     from prowess.interfaces.cli.output import one_line, print_json
 
@@ -92,7 +103,7 @@ def revoke(target: str, workspace: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"target": target, "revoked": count})
     else:
-        click.echo(f"{one_line(target)} is no longer trusted.")
+        click.echo(f"Stopped trusting {one_line(target)}.")
 
 
 def _accept(target: str, token_file: Path | None, workspace: str | None, *, as_json: bool) -> None:
@@ -109,7 +120,7 @@ def _accept(target: str, token_file: Path | None, workspace: str | None, *, as_j
     if proof is TYPED:
         yes, shown = ask_to_trust(preview, workspace)
         if not yes:
-            click.echo("Nothing was trusted.")
+            click.echo("Nothing accepted.")
             raise click.exceptions.Exit(1)
     outcome = accept_preview(preview, workspace, proof=proof, shown=shown)
     if as_json:
@@ -123,13 +134,13 @@ def _add_folder(target: str, token_file: Path | None, workspace: str | None, *, 
     from prowess.interfaces.cli.person import TYPED, require_person
 
     if not target:
-        raise click.UsageError("--always goes with a folder: `prowess trust FOLDER --always`.")
+        raise click.UsageError("--always requires a folder: `prowess trust FOLDER --always`.")
     proof = require_person("trust a folder", token_file)
     if proof is TYPED:
         place = escape_path(Path(target).expanduser().resolve())
-        click.echo(f"Every skill in {place} will be trusted, now and after every change, whoever writes it.")
-        if not click.confirm("Do only you edit this folder, and do you want that?", default=False):
-            click.echo("Nothing was trusted.")
+        click.echo(f"This trusts every skill in {place}, now and after every change, whoever makes it.")
+        if not click.confirm("Are you the only one who edits this folder, and do you want this?", default=False):
+            click.echo("Nothing accepted.")
             raise click.exceptions.Exit(1)
     rule = with_engine(
         workspace, lambda prowess: prowess.trust.add_folder(target, proof=proof.words), channel=proof.channel
@@ -137,12 +148,12 @@ def _add_folder(target: str, token_file: Path | None, workspace: str | None, *, 
     if as_json:
         print_json(rule)
     else:
-        click.echo(f"The skills in {escape_path(rule.folder)} are trusted from now on.")
+        click.echo(f"Trusted all skills in {escape_path(rule.folder)}, including future changes.")
 
 
 def _print_nothing(preview: TrustPreview) -> None:
-    already = f" {preview.already} trusted already." if preview.already else ""
-    click.echo(f"There is nothing to trust here.{already}")
+    already = f" {preview.already} skill{'s' * (preview.already != 1)} already trusted." if preview.already else ""
+    click.echo(f"Nothing to accept.{already}")
 
 
 def _print_list(found: TrustList) -> None:
@@ -150,7 +161,7 @@ def _print_list(found: TrustList) -> None:
     from prowess.interfaces.cli.output import escape_path, one_line, print_table
 
     for folder in found.operator_folders:
-        click.echo(f"folder {escape_path(folder)}, by the setting PROWESS_TRUSTED_FOLDERS")
+        click.echo(f"folder {escape_path(folder)}, set in PROWESS_TRUSTED_FOLDERS")
     for rule in found.folders:
         click.echo(one_line(f"folder {escape_path(rule.folder)}, by {rule.actor}, {format_time(rule.created_at)}"))
     rows = [
@@ -165,6 +176,6 @@ def _print_list(found: TrustList) -> None:
         for one in found.skills
     ]
     if rows:
-        print_table(("skill", "digest", "how", "by", "when", "through"), rows, flexible=5)
+        print_table(("skill", "digest", "how", "by", "when", "channel"), rows, flexible=5)
     elif not (found.folders or found.operator_folders):
-        click.echo("Nothing was accepted yet.")
+        click.echo("No accepted skills or folders.")

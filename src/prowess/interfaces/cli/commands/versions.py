@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
+
+if TYPE_CHECKING:
+    from prowess.interfaces.cli.options import Failure
+    from prowess.open import Prowess
+    from prowess.skill.model import Version
 
 
-@click.command("history")
+@command("history", "prowess history my-skill", "prowess history my-skill --json")
 @click.argument("slug")
 @common_options
 def history_command(slug: str, workspace: str | None, as_json: bool) -> None:
-    """List the versions of a skill, oldest first; also of one that was deleted."""
+    """List the versions of a skill, oldest first, even if it was deleted."""
     from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     versions = with_engine(workspace, lambda prowess: prowess.skills.history(slug))
@@ -35,7 +43,7 @@ def history_command(slug: str, workspace: str | None, as_json: bool) -> None:
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@click.command("diff")
+@command("diff", "prowess diff my-skill", "prowess diff my-skill 2 5")
 @click.argument("slug")
 @click.argument("before", type=click.IntRange(min=1), required=False)
 @click.argument("after", type=click.IntRange(min=1), required=False)
@@ -47,9 +55,9 @@ def diff_command(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Show what changed from version BEFORE to version AFTER.
+    """Show the changes from version BEFORE to version AFTER.
 
-    Without AFTER, up to the skill as it is now; without both, what the last change did.
+    Without AFTER, compares with the current files. Without both, shows the last change.
     """
     from prowess.interfaces.cli.output import clean, print_json
 
@@ -66,33 +74,85 @@ def diff_command(
             click.echo(click.style(clean(line), fg=_COLOURS.get(line[:1])))
 
 
-@click.command("rollback")
+@command("rollback", "prowess rollback my-skill 2", 'prowess rollback my-skill 2 --note "the new text was worse"')
 @click.argument("slug")
 @click.argument("version", type=click.IntRange(min=1))
-@click.option("--note", default="", help="Why; kept with the new version.")
+@click.option("--note", default="", help="Note to store with the new version.")
 @common_options
 def rollback_command(slug: str, version: int, note: str, workspace: str | None, as_json: bool) -> None:
-    """Make VERSION of a skill current again, as a new version. Nothing is lost; a deleted skill comes back."""
+    """Restore VERSION of a skill as a new version. Also restores a deleted skill."""
     from prowess.interfaces.cli.output import print_json
 
     skill = with_engine(workspace, lambda prowess: prowess.skills.rollback(slug, version, note=note))
     if as_json:
         print_json(skill.card)
         return
-    click.echo(f"{skill.slug} is as it was in version {version}; `prowess history {skill.slug}` shows every version.")
+    click.echo(f"Restored version {version} of {skill.slug}. `prowess history {skill.slug}` lists all versions.")
 
 
-@click.command("delete")
-@click.argument("slug")
-@click.option("--note", default="", help="Why; kept with the version.")
+@command(
+    "delete", "prowess delete my-skill", "prowess delete old-skill older-skill", "prowess delete --tag draft --yes"
+)
+@click.argument("slugs", nargs=-1, metavar="[SLUG]...")
+@click.option("--all", "every", is_flag=True, help="Delete all skills here, after confirmation.")
+@click.option("--tag", "tags", multiple=True, help="Delete all skills with this tag (repeatable), after confirmation.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--note", default="", help="Note to store with the version.")
 @common_options
-def delete_command(slug: str, note: str, workspace: str | None, as_json: bool) -> None:
-    """Remove a skill. Its versions stay, so `prowess rollback` brings it back."""
+def delete_command(
+    slugs: tuple[str, ...],
+    every: bool,
+    tags: tuple[str, ...],
+    yes: bool,
+    note: str,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Delete skills. Their versions are kept, so `prowess rollback` restores them.
+
+    --all and --tag ask for confirmation; without a terminal, they need --yes.
+    """
     from prowess.interfaces.cli.output import clean, print_json
 
-    deleted = with_engine(workspace, lambda prowess: prowess.skills.delete(slug, note=note))
+    chosen = with_engine(
+        workspace, lambda prowess: choose_skills(prowess, slugs, every=every, tags=tags, writable=True)
+    )
+    if (every or tags) and not yes:
+        _confirm(chosen, workspace)
+
+    async def work(prowess: Prowess) -> tuple[list[Version], list[Failure]]:
+        return await for_each(chosen, lambda slug: prowess.skills.delete(slug, note=note))
+
+    with spinner("Deleting …"):
+        deleted, failed = with_engine(workspace, work)
     if as_json:
-        print_json({"slug": deleted.slug, "version": deleted.number, "digest": deleted.digest})
-        return
-    back = deleted.number
-    click.echo(f"Deleted {clean(deleted.slug)}. `prowess rollback {clean(deleted.slug)} {back}` brings it back.")
+        rows = [{"slug": one.slug, "version": one.number, "digest": one.digest} for one in deleted]
+        print_json(rows[0] if len(slugs) == 1 and len(rows) == 1 else rows)
+    elif len(deleted) == 1:
+        slug = clean(deleted[0].slug)
+        click.echo(f"Deleted {slug}. To restore it, run `prowess rollback {slug} {deleted[0].number}`.")
+    elif deleted:
+        click.echo(f"Deleted {len(deleted)} skills: {', '.join(clean(one.slug) for one in deleted[:_NAMED])}")
+        click.echo("To restore one, run `prowess history SLUG`, then `prowess rollback SLUG VERSION`.")
+    report_failures(failed)
+
+
+def _confirm(slugs: list[str], workspace: str | None) -> None:
+    """Ask whether to delete these skills. Raise `Refused` without a terminal, and click's `Abort` if the answer is no."""
+    from prowess.errors import Refused
+    from prowess.interfaces.cli.engine import choose_workspace
+    from prowess.interfaces.cli.output import one_line
+    from prowess.interfaces.cli.person import at_terminal
+
+    if not at_terminal():
+        raise Refused(
+            f"Deleting {len(slugs)} skills needs confirmation, and this is not a terminal.", hint="Add --yes."
+        )
+    more = f" and {len(slugs) - _NAMED} more" if len(slugs) > _NAMED else ""
+    click.echo(f"{one_line(', '.join(slugs[:_NAMED]))}{more}")
+    where = f" in {choose_workspace(workspace)}" if choose_workspace(workspace) else ""
+    click.confirm(f"Delete {'this skill' if len(slugs) == 1 else f'these {len(slugs)} skills'}{where}?", abort=True)
+
+
+_NAMED = 20
+"""The most deleted skills that are listed by name."""

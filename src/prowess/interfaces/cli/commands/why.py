@@ -9,18 +9,33 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import command
 from prowess.view import to_json
 
 if TYPE_CHECKING:
     from prowess.session.explanation import Explanation, Step
 
 
-@click.command("why")
+@command(
+    "why",
+    'prowess why "write release notes for these commits"',
+    'prowess why "fix the build" --explain',
+    "prowess why --replay account.json",
+)
 @click.argument("words", nargs=-1, metavar="[MESSAGE]")
-@click.option("--session", "-s", default="", metavar="NAME", help="Count what is enabled in this conversation.")
-@click.option("--limit", type=click.IntRange(1, 100), default=10, metavar="N", show_default=True, help="Candidates.")
-@click.option("--replay", metavar="FILE", help="Compare with an account that `why --json` wrote earlier.")
-@click.option("--explain", is_flag=True, help="Show every step also of those that are not offered.")
+@click.option(
+    "--session", "-s", default="", metavar="NAME", help="Take the skills and budget of this conversation into account."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100),
+    default=10,
+    metavar="N",
+    show_default=True,
+    help="Maximum number of candidates.",
+)
+@click.option("--replay", metavar="FILE", help="Compare with the output of an earlier `why --json`.")
+@click.option("--explain", is_flag=True, help="Show every step for skills that are not offered, too.")
 @common_options
 def why_command(
     words: tuple[str, ...],
@@ -31,22 +46,22 @@ def why_command(
     workspace: str | None,
     as_json: bool,
 ) -> None:
-    """Say why each skill was, or was not, offered for a message, and whether it would be let in.
+    """Explain for each skill why it was or was not offered for a message, and whether it could be enabled.
 
-    For each candidate: its score with the fields and figures behind it, how it stands in the index, what the policy says,
-    whether it fits the budget, and what that comes to. Nothing is changed.
+    Shows the score with its signals, the place in the index, the decision of the policy and the budget of each candidate.
+    Changes nothing.
     """
     from prowess.interfaces.cli.options import read_message
     from prowess.interfaces.cli.output import print_json
 
     before = _read_account(replay) if replay else None
     if before is not None and words:
-        raise click.UsageError("Give a message or --replay FILE, not both.")
+        raise click.UsageError("A message and --replay cannot be combined.")
     message = read_message(words) if before is None else before["message"]
     if before is not None:
         session, limit = before["session"], max(len(before["steps"]), 1)
     if not message.strip():
-        raise click.UsageError("Give a message, or --replay FILE.")
+        raise click.UsageError("Missing message. Give one, or use --replay FILE.")
     account = with_engine(workspace, lambda prowess: prowess.why(message, session=session, limit=limit))
     if before is not None:
         _print_differences(before, account, as_json=as_json)
@@ -66,7 +81,8 @@ def _read_account(path: str) -> dict[str, Any]:
         value = None
     if not _is_account(value):
         raise Invalid(
-            f"{escape_path(path)} is not an account.", hint="Write one with `prowess why MESSAGE --json > FILE`."
+            f"{escape_path(path)} is not the output of `prowess why --json`.",
+            hint="Create one with `prowess why MESSAGE --json > FILE`.",
         )
     return value
 
@@ -94,11 +110,11 @@ def _print_differences(before: dict[str, Any], account: Explanation, *, as_json:
     if as_json:
         print_json({"same": not found, "differences": found})
     elif found:
-        click.echo("Not as it was:")
+        click.echo("Changed:")
         for words in found:
             click.echo(f"  {clean(words)}")
     else:
-        click.echo("The same as it was, step by step.")
+        click.echo("No differences.")
     if found:
         raise click.exceptions.Exit(1)
 
@@ -108,8 +124,8 @@ def _print_account(account: Explanation, *, explain: bool) -> None:
 
     skills = "1 skill" if account.skills == 1 else f"{account.skills:,} skills"
     click.echo(
-        f"{skills} in reach; {account.budget_used:,} of {account.budget_max:,} characters in use; "
-        f"the index has {account.index_budget:,} characters and leaves out {account.index_omitted}."
+        f"{skills} available. Prompt budget: {account.budget_used:,} of {account.budget_max:,} characters used. "
+        f"Index: {account.index_budget:,} characters, {account.index_omitted} skills left out."
     )
     for step in account.steps:
         click.echo("")
@@ -117,24 +133,24 @@ def _print_account(account: Explanation, *, explain: bool) -> None:
         for line in _format_step(step, explain=explain):
             print_wrapped(clean(line), 2)
     if not account.steps:
-        click.echo("No skill has anything to do with this message.")
+        click.echo("No matching skill.")
     elif not explain and any(step.choice == "not offered" for step in account.steps):
-        click.echo("\n--explain shows every step of those not offered as well.")
+        click.echo("\nUse --explain to see every step for skills that are not offered.")
 
 
 def _format_step(step: Step, *, explain: bool) -> list[str]:
     found = "; ".join(f"{field}: {', '.join(terms) or 'yes'}" for field, terms in step.fields.items())
     figures = ", ".join(f"{name} {value:g}" for name, value in step.signals.items())
-    room = f"{step.need:,} characters, {'which fit' if step.fits else 'for which there is no room'}"
+    room = f"{step.need:,} characters, {'fits' if step.fits else 'does not fit'}"
     lines = [
-        f"match   {step.score:.2f}, {step.decision}: {step.why or 'nothing of it was found'}",
+        f"match   {step.score:.2f}, {step.decision}: {step.why or 'no evidence'}",
         *([f"fields  {found}"] if found else []),
     ]
     if step.choice == "not offered" and not explain:
         return lines
     return [
         *lines,
-        f"figures {figures}",
+        f"signals {figures}",
         f"index   {step.index}",
         f"policy  {step.answer}: {step.reason} [{step.rule}]",
         f"budget  {room}",
