@@ -93,7 +93,10 @@ def _highlight(text: str) -> str:
 
 def _print_signals(result: Recommendation) -> None:
     for item in result.evidence:
-        found = ", ".join(one_line(term, 40) for term in item.terms) or f"{item.count} words (not shown)"
+        found = (
+            ", ".join(one_line(term, 40) for term in item.terms)
+            or f"{item.count} word{'s' * (item.count != 1)} (not shown)"
+        )
         click.echo(f"{' ' * _INDENT}{item.field}: {found}")
     if result.signals:
         figures = "  ".join(f"{one_line(name)}={value:.4g}" for name, value in sorted(result.signals.items()))

@@ -25,7 +25,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _DEFAULT_WIDTH = 120
-_MIN_COLUMN = 24
+_MIN_COLUMN = 12
 
 
 def clean(text: str) -> str:

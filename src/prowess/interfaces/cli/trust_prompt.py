@@ -32,7 +32,7 @@ def format_previewed(skill: PreviewedSkill) -> str:
     from prowess.policy.consent import describe_finding, list_findings
     from prowess.skill.text.hidden import show_hidden
 
-    facts = [f"requests: {request}" for request in skill.requests]
+    facts = [f"requests {request}" for request in skill.requests]
     facts += [describe_finding(finding) for finding in list_findings({"findings": list(skill.findings)})]
     facts += [f"hides a trusted skill with the same name in the {scope} scope" for scope in skill.hides]
     if skill.accepted:

@@ -50,11 +50,11 @@ def approvals_command(ctx: click.Context, every: bool, workspace: str | None, as
             one_line(row.slug, 40),
             one_line(row.requester, 24),
             one_line(row.reason),
-            row.state if row.state != "pending" else f"until {format_time(row.expires_at)}",
+            row.state if row.state != "pending" else f"until {format_time(row.expires_at)[:16]}",
         )
         for row in found
     ]
-    print_table(("id", "action", "skill", "requester", "reason", "state"), rows, flexible=4)
+    print_table(("id", "action", "skill", "by", "reason", "state"), rows, flexible=4)
     if any(row.state == "pending" for row in found):
         click.echo("\nRun `prowess approvals show ID` for details, then `approve ID` or `deny ID` at a terminal.")
 
