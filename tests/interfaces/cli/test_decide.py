@@ -53,7 +53,7 @@ def test_a_handler_for_what_a_template_can_do_has_a_rule_against_it(decide):
 
 def test_both_at_once_and_neither_are_told(decide):
     both = decide(TEMPLATE + HANDLER)["decision"]
-    assert (both["uses"], len(both["against"])) == ("both", 1)
+    assert (both["uses"], len(both["against"])) == ("both", 0)
     neither = decide("")["decision"]
     assert (neither["uses"], neither["parts"]) == ("neither", [])
 
