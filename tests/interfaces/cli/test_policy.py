@@ -11,7 +11,9 @@ from prowess.policy.organization import SETTING_NAMES
 
 def test_a_skill_is_switched_off_for_everybody_and_on_again(prowess, sample):
     off = prowess("switch", "off", "commit-messages")
-    assert off.out.startswith("Switched off: commit-messages.\n`prowess switch on commit-messages`")
+    assert off.out.startswith(
+        "Switched off: commit-messages.\nTo switch it on again, run `prowess switch on commit-messages`."
+    )
     assert "commit-messages" not in prowess("match", "write a commit message").out
     assert "commit-messages" not in prowess("search", "commit message").out
     assert "(off)" in prowess("list").out
