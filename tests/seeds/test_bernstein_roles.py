@@ -31,8 +31,8 @@ def test_the_table_is_read_whole(table, printed) -> None:
     assert table["backend"] == ({"python-conventions.md", "test-patterns.md", "error-handling.md"}, {"lint.sh"})
 
 
-def test_exactly_the_roles_of_the_table_are_shipped(table) -> None:
-    assert {folder.name for folder in PACKS.iterdir()} == set(table)
+def test_exactly_the_roles_of_the_table_are_shipped_and_those_of_devai(table) -> None:
+    assert {folder.name for folder in PACKS.iterdir()} == {*table, "coordinator", "builder"}
 
 
 def test_each_role_has_exactly_the_references_and_scripts_of_its_row(table) -> None:

@@ -226,9 +226,9 @@ def test_role_packs_are_named_apart_from_the_skills_that_match(prowess, workspac
     monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
     shown = prowess("list").out
     assert shown.startswith("No skills here yet.")
-    assert "17 built-in role packs: analyst, " in shown
+    assert "19 built-in role packs: analyst, " in shown
     assert "prowess role NAME" in shown
-    assert "17 skills." in prowess("list", "--scope", "system").out
+    assert "19 skills." in prowess("list", "--scope", "system").out
     assert "No skills here yet." in prowess("match", "make slides").out
 
 
