@@ -29,10 +29,8 @@ CONSOLE = load_script()
 @pytest.mark.parametrize("name", PLAYED)
 def test_the_commands_of_a_page_print_what_it_shows(name, tmp_path):
     page = (ROOT / name).read_text()
-    terminal = CONSOLE.Terminal(tmp_path / "home")
-    if "prowess run " in page:
-        terminal.give_sandbox()
-    assert page == CONSOLE.play(page, terminal), f"run: .venv/bin/python scripts/console.py {name}"
+    played = CONSOLE.play(page, CONSOLE.Terminal(tmp_path / "home"))
+    assert page == played, f"run: .venv/bin/python scripts/console.py {name}"
 
 
 def test_every_path_of_the_architecture_page_is_there():
