@@ -139,7 +139,7 @@ async def test_nobody_resumes_the_run_of_another_user(long):
 @pytest.mark.parametrize("given", [{"inputs": {"entity": "x"}}, {"artifacts": "script"}])
 async def test_inputs_and_artifacts_are_those_of_the_first_run(long, given):
     async with long.open() as prowess:
-        with pytest.raises(Invalid, match="its own artifact and inputs"):
+        with pytest.raises(Invalid, match="its original artifact and inputs"):
             await prowess.run("long", resume="0000", **given)
 
 

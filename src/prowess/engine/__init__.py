@@ -1,1 +1,1 @@
-"""The engine: everything that a door can ask for."""
+"""The engine: everything that an interface can ask for."""

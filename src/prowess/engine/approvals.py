@@ -27,7 +27,7 @@ _ENDED = ("approval_resolved",)
 
 
 class Approvals:
-    """What people were asked, and their answers."""
+    """Requests for approval, and the answers to them."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -101,9 +101,12 @@ class Approvals:
         return await offload(lambda: diff_files(self._context, row.slug, row.digest, scope=_scope_of(row)))
 
     async def _read_as_person(self, approval_id: str) -> ApprovalRow:
-        """Return an approval whose files are to be shown; raise `Refused` for an agent, which nobody has let see them."""
+        """Return an approval whose files are to be shown; raise `Refused` for an agent, which may not see them."""
         if not self._context.actor.is_person:
-            raise Refused("Only a person sees the files of a request.", hint="Tell the person the id of the request.")
+            raise Refused(
+                "Only a person may see the files of a request.",
+                hint="Tell the user the id of the request: `prowess approvals show ID` shows its files.",
+            )
         return await self.get(approval_id)
 
     async def record_token(self, *, made: bool) -> None:
@@ -242,7 +245,7 @@ class AuditLog:
         return await offload(lambda: context.resources.audit.last(context.actor))
 
     async def skill(self, slug: str) -> SkillAccount:
-        """Return who let which bytes of a skill in, when, through which channel and on what they saw; and where it is used.
+        """Return who approved which version of a skill, when, through which channel and what they saw; and where it is used.
 
         Raise `NotFound` if there is no such skill and nothing is recorded about one.
         """
@@ -278,7 +281,7 @@ class AuditLog:
         store, outline = context.catalog.find_outline(slug)
         (subject,) = context.resources.gate.resolve(context.actor, [read_subject(context.catalog, store, outline)])
         if subject.frozen:
-            return {"trust": subject.trust, "standing": "It comes with an installed package."}
+            return {"trust": subject.trust, "standing": "It is part of an installed package."}
         rules = dict.fromkeys(context.resources.trusted_folders, "by the setting PROWESS_TRUSTED_FOLDERS")
         if context.resources.has_records():
             with context.resources.records().read() as connection:
@@ -288,7 +291,7 @@ class AuditLog:
                 }
         for folder, words in rules.items():
             if TrustRecords(folders=(folder,)).has_rule(subject.folder):
-                return {"trust": subject.trust, "standing": f"Everything in {folder} is trusted, {words}."}
+                return {"trust": subject.trust, "standing": f"All skills in {folder} are trusted {words}."}
         return {"trust": subject.trust, "standing": ""}
 
     async def verify(self, *, head: str = "") -> AuditVerdict:

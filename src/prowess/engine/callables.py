@@ -159,7 +159,7 @@ def _find_fault(skill: Skill, artifact: Artifact) -> str:
         if skill.parameters is not None:
             compile_schema(skill.parameters)
     except Invalid as error:
-        return f"Its parameters are no schema that can be used: {error.message}"
+        return f"Its parameters are not a valid schema: {error.message}"
     if isinstance(artifact, Function):
         return _find_function_fault(artifact)
     try:

@@ -76,7 +76,7 @@ class Resources:
     feed: Callable[[str], EventFeed]
     """Return the event feed of an organization."""
     wake: Callable[[str], None]
-    """Tell subscribers of an organization that there may be new events."""
+    """Notify subscribers of an organization that there may be new events."""
     recorder: Callable[[], EventRecorder]
     runner: Callable[[], Runner]
     registry: Callable[[], Registry]

@@ -58,7 +58,7 @@ async def check_functions(name: str, sandbox: Sandbox, what: str, language: Lang
         await sandbox.close()
     if ran.ended != "done" or ran.result != 1:
         said = ran.detail or (ran.error.message if ran.error else ran.ended)
-        return Finding(name=name, status="warning", detail=f"{what}: a function that does nothing failed: {said}")
+        return Finding(name=name, status="warning", detail=f"{what}: an empty test function failed: {said}")
     return _ok(name, what, ran.confined)
 
 
@@ -70,8 +70,8 @@ async def check_commands(commands: CommandSandbox) -> Finding:
     except ProwessError as error:
         return _warn(name, error)
     if ran.ended != "done" or ran.exit_code != 0:
-        return Finding(name=name, status="warning", detail="A program that does nothing failed.")
-    return _ok(name, "programs of this machine", ran.confined)
+        return Finding(name=name, status="warning", detail="An empty test program failed.")
+    return _ok(name, "local programs", ran.confined)
 
 
 def check_packages() -> Finding:
@@ -96,7 +96,7 @@ async def _check_wasm(home: Path) -> Finding:
         return _warn(name, error)
     # Building takes a minute or two, too long for a check.
     if not is_built(home):
-        return Finding(name=name, status="ok", detail=f"{what}: built at the first run of a script")
+        return Finding(name=name, status="ok", detail=f"{what}: built on the first run of a script")
     # No spare instances: only one function runs.
     return await check_functions(name, WasmSandbox(home, spares=0), f"{what}: built")
 
@@ -112,11 +112,11 @@ async def _check_typescript() -> Finding:
 
 
 def _describe_process() -> str:
-    return f"processes of this machine, {'' if shutil.which('bwrap') else 'without '}bubblewrap"
+    return f"local processes, {'with' if shutil.which('bwrap') else 'without'} bubblewrap"
 
 
 def _ok(name: str, what: str, words: Sequence[str]) -> Finding:
-    return Finding(name=name, status="ok", detail=f"{what}, confined by {', '.join(words) or 'nothing more'}")
+    return Finding(name=name, status="ok", detail=f"{what}, confined by {', '.join(words) or 'nothing else'}")
 
 
 def _warn(name: str, error: ProwessError) -> Finding:
@@ -162,8 +162,8 @@ def _check_plugins() -> list[Finding]:
     for one in installed_plugins():
         name, owner = f"plugin {one.name}", f"{one.distribution} {one.version}".strip()
         if one.problem:
-            hint = f"Update or uninstall {one.distribution or 'the package that brings it'}."
-            found.append(Finding(name=name, status="warning", detail=f"{owner} is skipped: {one.problem}", hint=hint))
+            hint = f"Update or uninstall {one.distribution or 'the package that provides it'}."
+            found.append(Finding(name=name, status="warning", detail=f"{owner} skipped: {one.problem}", hint=hint))
         else:
             found.append(Finding(name=name, status="ok", detail=f"{owner}: {one.brings}"))
     return found
@@ -202,23 +202,23 @@ def _check_index(stores: Stores) -> list[Finding]:
         status = "error" if isinstance(error, Invalid) else "warning"
         return [Finding(name=name, status=status, detail=error.message, hint=error.hint)]
     if saved is None:
-        return [Finding(name=name, status="ok", detail=f"{folder} (made by the next match)")]
+        return [Finding(name=name, status="ok", detail=f"{folder} (created by the next match)")]
     size = 0
     for file in folder.iterdir():
         with suppress(OSError):  # another process may just have replaced it
             size += file.stat().st_size
     count = f"{saved.index.size:,} skill{'s' * (saved.index.size != 1)}, {size:,} bytes"
-    state = "current" if stores.holds(saved.record) else "brought up to date by the next match"
+    state = "current" if stores.holds(saved.record) else "updated by the next match"
     found = Finding(name=name, status="ok", detail=f"{folder}: {count}, {state}")
     return [found, _check_vectors(stores.settings, saved.index.with_vectors(cards))]
 
 
 def _check_vectors(settings: Settings, index: Index) -> Finding:
-    """Report how many skills have vectors, and what becomes of the others."""
+    """Report how many skills have vectors, and what happens to the others."""
     from prowess.engine.vector_worker import is_running, last_failure
     from prowess.match.matcher import IN_PLACE
 
-    name, now = "match vectors", "Compute them now: `prowess doctor --index`."
+    name, now = "match vectors", "Run `prowess doctor --index` to compute them now."
     detail = f"{index.size - index.missing:,} of {index.size:,} skills"
     if not index.missing:
         return Finding(name=name, status="ok", detail=detail)

@@ -67,8 +67,8 @@ def _open_embedder(named: str, url: str, key: str, home: str) -> Embedder:
         if named in plugin.embedders:
             return plugin.embedders[named]()
     raise Invalid(
-        f"PROWESS_EMBEDDER is {named[:80]!r}.",
-        hint="Give default, none, onnx:FOLDER, fastembed:NAME, or endpoint:MODEL with PROWESS_EMBEDDER_URL.",
+        f"Invalid value {named[:80]!r} for PROWESS_EMBEDDER.",
+        hint="Use default, none, onnx:FOLDER, fastembed:NAME, or endpoint:MODEL with PROWESS_EMBEDDER_URL.",
     )
 
 

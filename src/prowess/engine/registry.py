@@ -68,7 +68,9 @@ class Registry:
         def add() -> tuple[RegistryEntry, bool]:
             found = list(read_entry_files(kind, [path], resources.limits))
             if len(found) != 1:
-                raise Invalid(f"{str(path)!r} is not one {kind}.", hint="Name one file.")
+                raise Invalid(
+                    f"{str(path)!r} does not contain exactly one {kind}.", hint="Pass the path of a single file."
+                )
             return found[0], RegistryWriter(resources.records).add(self._context.actor, found[0])
 
         return await offload(add)

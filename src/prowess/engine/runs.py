@@ -175,8 +175,8 @@ def _check_declared_tool(call: Call, subject: Subject) -> None:
     if subject.reach and call.run.trust != "local" and tool not in call.skill.allowed_tools:
         call.notes.receipt.refuse("skills", subject.slug)
         raise Refused(
-            f"{call.skill.slug!r} does not say that it runs {subject.slug!r}, which reaches beyond the sandbox.",
-            hint=f"Add {tool} to its allowed-tools.",
+            f"{call.skill.slug!r} may not run {subject.slug!r}, which reaches outside the sandbox: its allowed-tools do not include it.",
+            hint=f"Add `{tool}` to its allowed-tools.",
         )
 
 
@@ -195,15 +195,19 @@ def _check_inputs(skill: Skill, artifacts: Sequence[str], inputs: Mapping[str, A
 def _check_resume_arguments(artifacts: Sequence[str], inputs: Mapping[str, Any]) -> None:
     if artifacts or inputs:
         raise Invalid(
-            "A run that is resumed has its own artifact and inputs.",
-            hint="Leave them out, or run it from the beginning.",
+            "A resumed run uses its original artifact and inputs, so none can be passed.",
+            hint="Omit them, or run the skill without `--resume`.",
         )
 
 
 def _check_same_skill(checkpoint: Checkpoint, skill: Skill) -> None:
     """Raise `Conflict` if the skill has changed since the run began."""
     if (checkpoint.slug, checkpoint.digest) != (skill.slug, skill.digest):
-        why = "has changed since" if checkpoint.slug == skill.slug else f"is not the one that ran, {checkpoint.slug!r}"
+        why = (
+            "has changed since the run"
+            if checkpoint.slug == skill.slug
+            else f"is not the skill of that run, {checkpoint.slug!r}"
+        )
         raise Conflict(
-            f"The skill {skill.slug!r} {why}, so the run cannot be resumed.", hint="Run it from the beginning."
+            f"The skill {skill.slug!r} {why}, so the run cannot be resumed.", hint="Run the skill without `--resume`."
         )

@@ -334,7 +334,7 @@ async def _read_files(catalog: Catalog, skill: Skill) -> Mapping[str, bytes]:
         store, found = catalog.find(f"{skill.scope}:{skill.slug}")
         package = store.get_package(found.id)
         if package is None or package.digest != skill.digest:
-            raise Conflict(f"The skill {skill.slug!r} is being changed.", hint="Run it again.")
+            raise Conflict(f"The skill {skill.slug!r} changed during the run.", hint="Run the skill again.")
         return {file.path: file.content for file in package.files}
 
     return await offload(read)

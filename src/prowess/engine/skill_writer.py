@@ -61,7 +61,9 @@ class SkillWriter:
         store, kept = self._context.catalog.find(f"{skill.scope}:{skill.slug}")
         package = store.get_package(kept.id)
         if package is None or kept.digest != skill.digest:
-            raise Conflict(f"The skill {skill.slug!r} was changed meanwhile.", hint="Read it again and repeat.")
+            raise Conflict(
+                f"The skill {skill.slug!r} changed in the meantime.", hint="Read the skill again and repeat the change."
+            )
         _check_not_frozen(store, skill.slug)
         rewritten = rewrite_package(skill, package, self._context.resources.limits)
         return self._keep(
@@ -152,7 +154,7 @@ class SkillWriter:
             self._context.resources.matcher.prepare(PREPARE_SECONDS, step=step)
         # The skills are stored, and matching tries again.
         except Unavailable as error:
-            _log.warning("Vectors for matching could not be computed: %s", error.message)
+            _log.warning("Failed to compute vectors for matching: %s", error.message)
 
     def _keep(
         self, action: Action, subject: Subject, write: Callable[[], Skill], *, diff: str = "", accept: bool = True
@@ -244,6 +246,6 @@ def _check_not_frozen(store: Store, slug: str) -> None:
     """Raise `Refused` for a skill that cannot be changed, before a person is asked about it."""
     if store.frozen:
         raise Refused(
-            f"The skill {slug!r} comes with an installed package and stays as it is.",
+            f"The skill {slug!r} is part of an installed package and cannot be changed.",
             hint=f"Copy it to your workspace and change the copy: `prowess fork {slug}`.",
         )

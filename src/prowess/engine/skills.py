@@ -110,7 +110,7 @@ class Skills:
         return await offload(self._context.catalog.outline, slug)
 
     async def findings(self, slug: str) -> tuple[FindingRow, ...]:
-        """Return what the files of a skill seem to do, gravest first. They are advice; see docs/scan.md."""
+        """Return the findings of the security scan, most severe first. They are advice; see docs/scan.md."""
 
         def scan() -> tuple[FindingRow, ...]:
             store, outline = self._context.catalog.find_outline(slug)
@@ -119,7 +119,7 @@ class Skills:
         return await offload(scan)
 
     async def dangers(self, cards: Sequence[SkillCard], *, scan: int = 0) -> dict[str, int]:
-        """Return the number of grave findings by digest. Of the skills that were never scanned, scan at most so many."""
+        """Return the number of dangerous findings by digest. Scan at most `scan` skills that were never scanned."""
         return await offload(self._count_dangers, cards, scan)
 
     def _count_dangers(self, cards: Sequence[SkillCard], most: int) -> dict[str, int]:
@@ -334,7 +334,9 @@ class Skills:
         found = min(named, key=lambda artifact: _artifact_names(artifact).index(name), default=None)
         if found is None:
             there = ", ".join(_artifact_names(artifact)[0] for artifact in candidates)
-            raise NotFound(f"{skill.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"It has: {there or 'none'}.")
+            raise NotFound(
+                f"{skill.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"Available: {there or 'none'}."
+            )
         if kind_info(found.kind).is_file and found.path:
             return found, store.read_file(skill.id, found.path)
         return found, found.content.encode()
@@ -343,7 +345,7 @@ class Skills:
         store, skill = self._context.catalog.find(slug)
         package = store.get_package(skill.id)
         if package is None:
-            raise NotFound(f"The files of {slug!r} are gone.", hint="Run `prowess doctor`.")
+            raise NotFound(f"The files of {slug!r} are missing.", hint="Run `prowess doctor`.")
         return skill, package
 
     def _diff(self, slug: str, before: int | None, after: int | None) -> VersionDiff:
@@ -376,7 +378,7 @@ async def _offload_cancellable(work: Callable[[ProgressCallback], T], watch: Pro
 
     def step(progress: Progress) -> None:
         if stop.is_set():
-            raise Refused("Stopped.", hint="What was kept by then stays.")
+            raise Refused("Stopped.", hint="Changes made before the cancellation are kept.")
         watch(progress)
 
     # Shielded, because a thread cannot be cancelled: it has to stop by itself, and is waited for.

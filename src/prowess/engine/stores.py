@@ -90,12 +90,15 @@ class Stores:
         """Return the store that keeps new skills of a scope. Its database is created when something is written."""
         url = self.places.database_urls.get(scope)
         if url is None:
-            raise Invalid(f"Nothing can be imported into the {scope} scope.", hint="Choose workspace or account.")
+            raise Invalid(
+                f"Skills cannot be imported into the {scope} scope.",
+                hint="Use `--scope workspace` or `--scope account`.",
+            )
         # A workspace may come from anyone: a link in it could make us write into a database elsewhere.
         if self.places.leads_elsewhere(scope):
             raise Refused(
-                f"{str(self.settings.workspace / FOLDER)!r} or its database is a link; whoever made the workspace chose where it leads.",
-                hint="Remove the link, or import with --scope account.",
+                f"{str(self.settings.workspace / FOLDER)!r} or its database is a link, which could lead outside the workspace.",
+                hint="Remove the link, or import with `--scope account`.",
             )
         return deferred_store(
             lambda: self._database_store(scope, url),
@@ -189,7 +192,7 @@ class Stores:
 
         url = self.settings.workspace_database
         if not database_exists(url) or self.places.leads_elsewhere("workspace"):
-            raise NotFound("This workspace has no database.", hint="Name the workspace with --workspace DIR.")
+            raise NotFound("This workspace has no database.", hint="Pass another workspace with `--workspace DIR`.")
         adopt_database(url, self.seals)
         return display_url(url)
 

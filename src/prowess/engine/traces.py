@@ -77,7 +77,7 @@ class Traces:
         from prowess.traces.report import build_report
 
         if by not in GROUPINGS:
-            raise Invalid(f"There are no figures by {by[:40]!r}.", hint=f"Give one of: {', '.join(GROUPINGS)}.")
+            raise Invalid(f"Cannot group by {by[:40]!r}.", hint=f"Use one of: {', '.join(GROUPINGS)}.")
         which = self._visible(days, skill=skill)
         records = self._context.resources.records() if self._context.resources.has_records() else None
         return await offload(build_report, records, which, by)
@@ -97,7 +97,7 @@ class Traces:
         from prowess.traces.history import iterate_pages
 
         if format not in EXPORT_FORMATS:
-            raise Invalid(f"There is no format {format[:40]!r}.", hint=f"Give one of: {', '.join(EXPORT_FORMATS)}.")
+            raise Invalid(f"Unknown format {format[:40]!r}.", hint=f"Use one of: {', '.join(EXPORT_FORMATS)}.")
         which = self._visible(days, skill=skill, artifact=artifact, status=status)
         if not self._context.resources.has_records():
             return

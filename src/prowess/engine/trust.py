@@ -53,7 +53,7 @@ class PreviewedSkill:
     files: int = 0
     accepted: str = ""
     findings: tuple[dict[str, Any], ...] = ()
-    """What the scan found, gravest first; a skill with dangerous findings is asked about once more when it is used."""
+    """Findings of the security scan, most severe first. A skill with dangerous findings needs another approval when it is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +171,8 @@ class Trust:
                 subjects.append(subject)
         if folder is not None and not subjects:
             raise NotFound(
-                f"There are no skills in reach in {target!r}.",
-                hint=f"For another workspace, run `prowess -w {target} trust`.",
+                f"No skills found in {target!r}.",
+                hint=f"If it is another workspace, run `prowess -w {target} trust`.",
             )
         return subjects
 
@@ -261,12 +261,14 @@ class Trust:
         actor = self._context.actor
         real = os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111  (no such user is no error here)
         if not os.path.isdir(real):  # noqa: PTH112
-            raise NotFound(f"There is no folder {str(folder)!r}.", hint="Name an existing folder.")
+            raise NotFound(
+                f"Folder {str(folder)!r} not found.", hint="Pass an existing folder: `prowess trust FOLDER --always`."
+            )
         # Everything that any program installs lies in one of these.
         if real in ("/", os.path.realpath(self._context.resources.user_home)):
             raise Invalid(
-                f"{real!r} is too much to trust: programs that you install write there too.",
-                hint="Name the folder of skills that you edit yourself.",
+                f"{real!r} is too broad to trust: installed programs write there too.",
+                hint="Pass the folder of the skills that you edit yourself.",
             )
         rule = TrustedFolder(
             organization_id=actor.organization,
@@ -309,7 +311,7 @@ class Trust:
             folders = [one for one in list_folders(connection, actor.owner) if one.folder in (target, real)]
             if any(one.user_id != actor.user for one in (*skills, *folders)) and not actor.admin:
                 raise Refused(
-                    f"{target[:200]!r} was accepted for the whole organization.",
+                    f"{target[:200]!r} was accepted for the whole organization, so only an administrator can revoke it.",
                     hint="Ask an administrator to revoke it.",
                 )
             revoke_acceptances(connection, [one.id for one in skills], actor.label)
@@ -320,7 +322,9 @@ class Trust:
 
         revoked = self._write(f"revoke {target[:200]}", write) if self._context.resources.has_records() else 0
         if not revoked:
-            raise NotFound(f"Nothing was accepted as {target[:200]!r}.", hint="`prowess trust list` shows what was.")
+            raise NotFound(
+                f"{target[:200]!r} was never accepted.", hint="Run `prowess trust list` to see what was accepted."
+            )
         return revoked
 
     def _write(self, reason: str, write: Callable[[sa.Connection], tuple[T, list[AuditEntry]]]) -> T:
@@ -337,7 +341,7 @@ class Trust:
             append(connection, actor.organization, audits=outcome[1] if outcome else admission.audits)
         resources.wake(actor.organization)
         if outcome is None:
-            raise admission.error or Refused("Only a person can do this.")
+            raise admission.error or Refused("Only a person may do this.")
         return outcome[0]
 
 

@@ -226,4 +226,4 @@ def redact_fault(fault: Fault) -> Fault:
     return replace(fault, location="", slug=fault.slug if is_slug(fault.slug) else "unnamed", problems=problems)
 
 
-_FAULT_HINT = "A person sees what is wrong with `prowess doctor`."
+_FAULT_HINT = "Ask the user to run `prowess doctor` for details."

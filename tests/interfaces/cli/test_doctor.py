@@ -38,7 +38,7 @@ def index(prowess):
 @pytest.mark.usefixtures("later")
 def test_doctor_says_where_the_index_lies_and_whether_it_is_current(prowess, office, write_skill, index, home):
     assert index()["detail"].startswith(str(home / ".prowess/cache/match/"))
-    assert index()["detail"].endswith("(made by the next match)")
+    assert index()["detail"].endswith("(created by the next match)")
 
     prowess("match", "extract the totals of this invoice")
     assert (index()["status"], "5 skills, " in index()["detail"]) == ("ok", True)
@@ -46,7 +46,7 @@ def test_doctor_says_where_the_index_lies_and_whether_it_is_current(prowess, off
 
     write_skill("tidy")
     assert "5 skills, " in index()["detail"]
-    assert index()["detail"].endswith("brought up to date by the next match")
+    assert index()["detail"].endswith("updated by the next match")
     prowess("match", "extract the totals of this invoice")
     assert "6 skills, " in index()["detail"]
     assert index()["detail"].endswith("current")
@@ -61,7 +61,7 @@ def test_doctor_names_an_embedder_that_is_not_there(prowess, workspace, index, m
 
 def test_doctor_runs_something_in_every_place_where_code_of_skills_runs(prowess, workspace):
     checks = {check["name"]: check for check in prowess("doctor", "--json").json["checks"]}
-    assert checks["sandbox"]["detail"].endswith("built at the first run of a script")
+    assert checks["sandbox"]["detail"].endswith("built on the first run of a script")
     assert checks["packages"]["detail"].startswith("installed by ")
     assert "bubblewrap" in checks["native runtime"]["detail"]
     for name in ("native runtime", "scripts and commands", "TypeScript"):

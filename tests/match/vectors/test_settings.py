@@ -85,7 +85,7 @@ def test_an_embedder_is_opened_once_for_the_same_settings(tmp_path: Path) -> Non
     "named", ["nonsense", "onnx", "onnx:", "fastembed:", "endpoint:", "endpoint:m", "DEFAULT", "default:x", "x:y"]
 )
 def test_what_names_no_embedder_is_refused_with_what_would(tmp_path: Path, named: str) -> None:
-    with pytest.raises(Invalid, match="PROWESS_EMBEDDER is") as refused:
+    with pytest.raises(Invalid, match="for PROWESS_EMBEDDER") as refused:
         open_embedder(settings(tmp_path, embedder=named, embedder_key=KEY))
     assert named in refused.value.message
     for form in ("default", "none", "onnx:FOLDER", "fastembed:NAME", "endpoint:MODEL", "PROWESS_EMBEDDER_URL"):
