@@ -216,7 +216,7 @@ def test_a_program_gets_no_folder_with_more_hidden_files_than_can_be_masked(run,
     plant_secrets(tmp_path / "notes")
     with pytest.raises(Refused, match="hidden ones") as caught:
         run("ls", "notes", roots=(Root(name="notes", path=tmp_path / "notes"),))
-    assert "Name a smaller folder" in caught.value.hint
+    assert "List a smaller folder" in caught.value.hint
 
 
 def test_a_hidden_folder_that_is_a_root_itself_is_seen(run, tmp_path):
@@ -263,12 +263,12 @@ def test_the_first_command_removes_what_a_killed_process_left(run, tmp_path, mon
 
 def test_a_program_that_is_not_there_is_not_found(run):
     for name in ("no-such-program", "/no/such/program", "scripts/none.sh"):
-        with pytest.raises(NotFound, match="no program"):
+        with pytest.raises(NotFound, match="not found"):
             run(name)
 
 
 def test_a_file_that_is_no_program_cannot_be_started(run):
-    with pytest.raises(NotFound, match="cannot be started"):
+    with pytest.raises(NotFound, match="failed to start"):
         run("scripts/a", files={"scripts/a": b"\x7fELF no program"})
 
 
@@ -446,4 +446,4 @@ except Unavailable as error: print(error.message)
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if "no user namespaces" in ran.stderr:
         pytest.skip("no user namespaces can be made here")
-    assert ran.stdout == "The command cannot be run: this system makes no namespace for its processes.\n", ran.stderr
+    assert ran.stdout == "The command cannot be run: this system does not allow process namespaces.\n", ran.stderr

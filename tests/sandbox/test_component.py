@@ -34,7 +34,7 @@ def test_what_has_been_built_is_not_built_again(own_home):
 def test_a_package_that_is_missing_is_named_with_what_installs_it():
     with pytest.raises(Unavailable) as caught:
         check_package("wasmtime-of-nobody", "1.0")
-    assert caught.value.hint == "pip install 'prowess[sandbox]'"
+    assert caught.value.hint == "Run `pip install 'prowess[sandbox]'`."
 
 
 def test_another_version_of_a_package_is_not_used():
@@ -62,7 +62,7 @@ def test_a_program_that_cannot_be_built_says_why_and_leaves_nothing(own_home, tm
     monkeypatch.setattr(component, "_GUEST", guest)
     before = sorted((own_home / "sandbox").iterdir())
     (own_home / "sandbox" / ".building-killed").mkdir()
-    with pytest.raises(Unavailable, match="cannot be built"):
+    with pytest.raises(Unavailable, match="Building the sandbox failed"):
         ensure_component(own_home)
     assert sorted((own_home / "sandbox").iterdir()) == before
 

@@ -205,7 +205,7 @@ def test_a_file_without_the_function_says_so(call, code):
 def test_a_function_that_takes_something_else_says_so_at_its_line(call, parameters):
     ran = call(f"x = 1\ndef execute({parameters}): return 1")
     assert (ran.ended, ran.error.type, ran.error.line) == ("raised", "TypeError", 2)
-    assert ran.error.message == f"execute({parameters}) cannot be called as execute(args, ctx)."
+    assert ran.error.message == f"execute({parameters}) must accept the arguments (args, ctx)."
 
 
 @pytest.mark.parametrize("parameters", ["a, b", "*args", "args, ctx, more=1", "args, ctx, /"])
@@ -219,7 +219,7 @@ def test_a_function_may_call_its_parameters_what_it_likes(call, parameters):
 def test_a_result_that_json_cannot_say_is_an_error_at_the_function(call, value):
     ran = call(f"\n\nasync def execute(args, ctx): return {value}")
     assert (ran.ended, ran.error.type, ran.error.line) == ("raised", "TypeError", 3)
-    assert ran.error.message.startswith("It returned what JSON cannot say")
+    assert ran.error.message.startswith("It returned a value that is not JSON")
 
 
 def test_a_result_that_never_ends_is_an_error(call):

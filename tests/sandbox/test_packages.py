@@ -94,7 +94,7 @@ def test_those_who_ask_at_once_get_the_same_folder(tmp_path, environment):
 def test_a_missing_package_is_named_and_nothing_is_left(tmp_path, environment):
     with pytest.raises(Unavailable, match="durian") as caught:
         ensure_packages(tmp_path / "home", ["pear", "durian"], environment)
-    assert "had as wheels: durian." in caught.value.message
+    assert "from wheels: durian." in caught.value.message
     left = [path.name for path in (tmp_path / "home" / "packages").iterdir()]
     assert left in ([], [".cache"])
 
@@ -187,7 +187,7 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path, environment):
     folder = tmp_path / "home" / "packages"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
-    with pytest.raises(Refused, match="written by others"):
+    with pytest.raises(Refused, match="writable by other users"):
         ensure_packages(tmp_path / "home", ["pear"], environment)
 
 

@@ -57,7 +57,7 @@ def test_every_folder_that_discovery_looks_into_is_hidden_or_called_skills():
 def test_nothing_is_written_to_a_folder_of_skills_whatever_it_is_called(tmp_path, name, path):
     folder = tmp_path.resolve() / path
     folder.mkdir()
-    with pytest.raises(Refused, match="read as a skill"):
+    with pytest.raises(Refused, match="become part of a skill"):
         write(Root(name=name, path=folder, writable=True), f"{name}/lone.yaml", tmp_path)
 
 

@@ -55,7 +55,7 @@ def test_a_path_begins_with_the_name_of_a_folder(folders):
 
 def test_a_path_may_be_whole(folders, place):
     assert read(folders, f"{place}/in/a.txt") == b"apple"
-    with pytest.raises(Refused, match="no folder that this skill was given"):
+    with pytest.raises(Refused, match="outside the folders that this skill may access"):
         read(folders, f"{place}/own/a.txt")
 
 
@@ -73,7 +73,7 @@ def test_beside_a_root_of_the_whole_workspace_the_runs_own_folder_takes_what_is_
     write(folders, "in/a.txt", b"mine")
     assert read(folders, "in/a.txt") == b"mine"
     assert (place / "in" / "a.txt").read_bytes() == b"apple"
-    with pytest.raises(Refused, match="may only be read"):
+    with pytest.raises(Refused, match="is read-only"):
         write(folders, f"{place}/in/a.txt", b"x")
 
 
@@ -92,7 +92,7 @@ def test_the_longest_name_counts(folders, place):
 
 
 def test_a_folder_to_read_from_is_not_written_to(folders, place):
-    with pytest.raises(Refused, match="may only be read") as caught:
+    with pytest.raises(Refused, match="is read-only") as caught:
         write(folders, "data/a.txt", b"x")
     assert 'roots: ["rw:data"]' in caught.value.hint
     assert (place / "in" / "a.txt").read_bytes() == b"apple"
@@ -119,7 +119,7 @@ def test_what_is_no_path_is_invalid(folders, path):
 
 
 def test_a_path_of_too_many_names_is_invalid(folders):
-    with pytest.raises(Invalid, match="names"):
+    with pytest.raises(Invalid, match="parts"):
         write(folders, "a/" * MAX_PATH_NAMES + "b", b"")
 
 
@@ -133,9 +133,9 @@ def test_names_of_any_letters_are_names(folders):
 def test_no_link_is_followed_on_the_way(folders, place, target):
     (place / "in" / "sub" / "way").symlink_to(target)
     for path in ("data/sub/way/secret.txt", "data/sub/way/passwd", "data/sub/way/b.bin", "data/sub/way/x/y"):
-        with pytest.raises(Refused, match="leads over a link"):
+        with pytest.raises(Refused, match="contains a symbolic link"):
             read(folders, path)
-        with pytest.raises(Refused, match="leads over a link"):
+        with pytest.raises(Refused, match="contains a symbolic link"):
             write(folders, path, b"x")
     assert (place / "out" / "secret.txt").read_bytes() == OUTSIDE
     assert not (place / "out" / "x").exists()
@@ -145,9 +145,9 @@ def test_no_link_is_followed_on_the_way(folders, place, target):
 def test_no_link_is_followed_at_the_end_and_none_is_replaced(folders, place, target):
     link = place / "in" / "sub" / "end"
     link.symlink_to(target)
-    with pytest.raises(Refused, match="leads over a link"):
+    with pytest.raises(Refused, match="contains a symbolic link"):
         read(folders, "data/sub/end")
-    with pytest.raises(Refused, match="leads over a link"):
+    with pytest.raises(Refused, match="contains a symbolic link"):
         write(folders, "data/sub/end", b"x")
     assert link.is_symlink()
     assert (place / "out" / "secret.txt").read_bytes() == OUTSIDE
@@ -156,13 +156,13 @@ def test_no_link_is_followed_at_the_end_and_none_is_replaced(folders, place, tar
 def test_a_given_folder_whose_place_a_link_takes_is_not_followed(folders, place):
     (place / "in").rename(place / "before")
     (place / "in").symlink_to(place / "out")
-    with pytest.raises(Refused, match="leads over a link"):
+    with pytest.raises(Refused, match="contains a symbolic link"):
         read(folders, "data/secret.txt")
 
 
 def test_a_link_above_a_given_folder_is_not_followed(place):
     (place / "way").symlink_to(place)
-    with pytest.raises(Refused, match="leads over a link"):
+    with pytest.raises(Refused, match="contains a symbolic link"):
         read(SkillFolders([Root(name="data", path=place / "way" / "in")], own=place / "own"), "data/a.txt")
 
 
@@ -197,19 +197,19 @@ def test_pipes_sockets_and_folders_are_no_files_and_nobody_waits_for_them(folder
 
 
 def test_a_device_is_no_file(place):
-    with pytest.raises(Refused, match="no ordinary file"):
+    with pytest.raises(Refused, match="not a regular file"):
         read(SkillFolders([Root(name="dev", path=Path("/dev").resolve())], own=place / "own"), "dev/zero")
 
 
 def test_a_file_that_is_too_large_is_not_read(folders, place):
     (place / "in" / "large").write_bytes(bytes(11))
     assert folders.to_read("data/large").read(most=11) == bytes(11)
-    with pytest.raises(Invalid, match="more than the 10 bytes"):
+    with pytest.raises(Invalid, match="limit of 10 bytes"):
         folders.to_read("data/large").read(most=10)
 
 
 def test_a_file_that_lies_about_its_size_is_not_read_further_than_it_may(place):
-    with pytest.raises(Invalid, match="more than the 10 bytes"):
+    with pytest.raises(Invalid, match="limit of 10 bytes"):
         read(
             SkillFolders([Root(name="proc", path=Path("/proc") / str(os.getpid()))], own=place / "own"),
             "proc/status",
@@ -243,14 +243,14 @@ def test_a_private_file_with_another_name_elsewhere_is_not_read(folders, place, 
     if readable:
         assert read(folders, "data/sub/linked") == b"private"
     else:
-        with pytest.raises(Refused, match="may not be reached"):
+        with pytest.raises(Refused, match="Permission denied"):
             read(folders, "data/sub/linked")
 
 
 def test_a_file_that_is_read_only_is_not_replaced(folders, place):
     file = place / "in" / "sub" / "b.bin"
     file.chmod(0o444)
-    with pytest.raises(Refused, match="may not be reached"):
+    with pytest.raises(Refused, match="Permission denied"):
         write(folders, "data/sub/b.bin", b"new")
     assert file.read_bytes() == b"\xff\x00"
 

@@ -64,12 +64,12 @@ def _send(line: socket.socket, said: bytes) -> None:
 def test_a_process_says_once_that_it_has_started(said: Said):
     assert said(STARTED, DONE)["word"] == "done"
     told = said(STARTED, STARTED, DONE)
-    assert (told["word"], told["detail"]) == ("crashed", "it spoke nonsense")
+    assert (told["word"], told["detail"]) == ("crashed", "it sent an invalid message")
 
 
 def test_nothing_is_taken_before_it_has_started(said: Said):
-    assert said(DONE)["detail"] == "it spoke nonsense"
-    assert said(PRINT, STARTED, DONE)["detail"] == "it spoke nonsense"
+    assert said(DONE)["detail"] == "it sent an invalid message"
+    assert said(PRINT, STARTED, DONE)["detail"] == "it sent an invalid message"
 
 
 def test_a_flood_of_frames_leaves_others_their_turn(said: Said, monkeypatch):

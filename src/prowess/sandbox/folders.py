@@ -96,8 +96,8 @@ def private_folder(path: Path, what: str) -> Path:
         raise keep_error(folder, what, error) from error
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise Refused(
-            f"The folder {str(folder)!r} can be written by others, and what lies in it is run.",
-            hint=f"Remove it, or make it yours alone: chmod 700 {str(folder)!r}",
+            f"The folder {str(folder)!r} is writable by other users, but Prowess runs files from it.",
+            hint=f"Remove it, or run `chmod 700 {str(folder)!r}`.",
         )
     return folder
 
@@ -105,6 +105,6 @@ def private_folder(path: Path, what: str) -> Path:
 def keep_error(folder: Path, what: str, error: OSError) -> Unavailable:
     """Return the error for a folder that cannot be written to."""
     return Unavailable(
-        f"{what} cannot be kept in {str(folder)!r}: {error.strerror or error}.",
-        hint="Check the permissions there and the space on the disk.",
+        f"{what} cannot be stored in {str(folder)!r}: {error.strerror or error}.",
+        hint="Check the permissions and the free disk space.",
     )

@@ -30,7 +30,7 @@ def parse_json(text: str, *, around: int = 0) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if json_depth(value) > MAX_DEPTH + around:
-        raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
     # Walking the value is slow, and an escape of a surrogate is rare.
     return _replace_surrogates(value) if _SURROGATE.search(text) else value
 
@@ -48,7 +48,7 @@ def parse_outcome(
     summary = _require_object(_decode(head.decode()))
     word = str(summary.get("word"))
     if word not in _END_REASONS:
-        raise ValueError("the worker gives no reason")
+        raise ValueError("the worker gave no reason")
     ended = cast("EndReason", word)
     facts: dict[str, Any] = {
         "stdout": str(summary.get("stdout", ""))[: limits.output_chars],
@@ -103,12 +103,12 @@ def _parse_error(summary: dict[str, Any], script: Script) -> ScriptError:
 
 def _require_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError("it is no object")  # noqa: TRY004  (a fault of what was read)
+        raise ValueError("it is not an object")  # noqa: TRY004  (a fault of what was read)
     return cast("dict[str, Any]", value)
 
 
 def _reject_constant(constant: str) -> NoReturn:
-    raise ValueError(f"it has {constant}, which is no number in JSON")
+    raise ValueError(f"it contains {constant}, which is not valid JSON")
 
 
 # Made once: `json.loads` makes a decoder for each call that has options.

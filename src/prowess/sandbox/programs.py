@@ -49,8 +49,8 @@ def find_program(name: str, searched: Sequence[str] = SEARCH_PATH) -> Program:
     found = shutil.which(name, path=os.pathsep.join(searched)) if "/" not in name else _program_at(name)
     if not found:
         raise NotFound(
-            f"There is no program {name[:80]!r} here.",
-            hint=f"Install it in one of {', '.join(searched)}, or use another.",
+            f"Program {name[:80]!r} not found.",
+            hint=f"Install it in one of {', '.join(searched)}, or use another program.",
         )
     return Program(path=found, made_of=tuple(existing_paths(_parts_of(Path(found).resolve()))))
 

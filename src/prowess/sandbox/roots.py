@@ -25,10 +25,10 @@ SKILLS_FOLDER = "skills"
 def write_refusal(folder: Sequence[str], names: Sequence[str]) -> str:
     """Return why a path in a folder may not be written; '' if it may. Both are given as names."""
     if is_hidden(names):
-        return "tools read and run what they find under hidden names"
+        return "tools may run files with hidden names"
     # In lower case, since some file systems ignore case.
     if SKILLS_FOLDER in (name.lower() for name in (*folder, *names)) or is_marker(names[-1]):
-        return "it would be read as a skill"
+        return "it would become part of a skill"
     return ""
 
 
@@ -126,9 +126,9 @@ def find_private(root: Root) -> list[str]:
                 waiting.append(entry.path)
         if seen > MAX_SCANNED or len(found) > MAX_MASKED:
             raise Refused(
-                f"The folder {root.name!r} has more than {MAX_SCANNED:,} entries, or more than {MAX_MASKED:,} hidden ones; "
-                "a program is not given it.",
-                hint="Name a smaller folder in `roots` of the manifest.",
+                f"The folder {root.name!r} has more than {MAX_SCANNED:,} entries or more than {MAX_MASKED:,} hidden ones, "
+                "so programs may not access it.",
+                hint="List a smaller folder under `roots` in the manifest.",
             )
     return found
 
@@ -148,7 +148,7 @@ class FileLocation:
     def write(self, content: bytes, *, most: int = MAX_WRITE_BYTES) -> None:
         """Write the file atomically; missing folders are created."""
         if len(content) > most:
-            raise Invalid(f"{self.path!r} would have {len(content):,} bytes; {most:,} are written at once.")
+            raise Invalid(f"{self.path!r} would have {len(content):,} bytes, more than the limit of {most:,}.")
         self._there(lambda parent: safe_files.write_file(parent, self.names[-1], content), most=most, make=True)
 
     def holds_something(self) -> bool:
@@ -191,8 +191,8 @@ class SkillFolders:
         # The root without a name is the run's own temporary folder, which is removed after the run.
         if found.root.name and is_private(found.names, above=found.root.path.name):
             raise Refused(
-                f"{path!r} is hidden or a credential store, which a root does not give.",
-                hint="An administrator allows the folder itself: "
+                f"{path!r} is hidden or a credential store, which `roots` do not include.",
+                hint="An administrator can allow its folder: "
                 f"`prowess policy set skill_roots '[\"{found.root.path.joinpath(*found.names[:-1])}\"]'`.",
             )
         return found
@@ -204,11 +204,11 @@ class SkillFolders:
         writable = next((place for place in places if place.root.writable), None)
         if writable is None:
             raise Refused(
-                f"{path!r} may only be read.", hint=f'To write there, add to the manifest: roots: ["rw:{root.name}"].'
+                f"{path!r} is read-only.", hint=f'To write there, add `roots: ["rw:{root.name}"]` to the manifest.'
             )
         why = write_refusal(writable.root.names, writable.names) if writable.root.name else ""
         if why:
-            raise Refused(f"{path!r} may not be written: {why}.", hint="Write under another name.")
+            raise Refused(f"{path!r} may not be written: {why}.", hint="Use another file name.")
         return writable
 
     def _places(self, path: str) -> list[FileLocation]:
@@ -223,15 +223,15 @@ class SkillFolders:
         ]
         if not fitting:
             raise Refused(
-                f"{path!r} is in no folder that this skill was given.",
+                f"{path!r} is outside the folders that this skill may access.",
                 hint=(
-                    f'Give a path without / in front, or add its folder to the manifest: roots: ["{_parent_folder(path)}"], '
-                    "with rw: before it to write; one outside the workspace has to be in `skill_roots` of the policy too."
+                    f'Use a relative path, or add `roots: ["{_parent_folder(path)}"]` to the manifest (with `rw:` in front to '
+                    "write). A folder outside the workspace must also be in the setting `skill_roots`."
                 ),
             )
         longest = max(length for length, _ in fitting)
         if longest == len(wanted):
-            raise Refused(f"{path!r} is a folder, not a file.", hint="Name a file in it.")
+            raise Refused(f"{path!r} is a folder, not a file.", hint="Pass the path of a file in it.")
         names = tuple(wanted[longest:])
         return [FileLocation(path=path, root=root, names=names) for length, root in fitting if length == longest]
 
@@ -239,14 +239,14 @@ class SkillFolders:
 def split_path(path: str) -> list[str]:
     """Return the names of a path; raise `Refused` if it goes up, and `Invalid` if it is malformed."""
     if "\0" in path or len(path) > MAX_PATH_CHARS or not _is_text(path):
-        raise Invalid(f"{path[:80]!r} is no path.", hint=f"A path is a text of at most {MAX_PATH_CHARS:,} characters.")
+        raise Invalid(f"Invalid path {path[:80]!r}.", hint=f"Use at most {MAX_PATH_CHARS:,} characters, without NUL.")
     names = _split_names(path)
     if ".." in names:
-        raise Refused(f"{path!r} goes up, and may not.", hint="Name the file from its folder on, without `..`.")
+        raise Refused(f"The path {path!r} contains `..`, which is not allowed.", hint="Use a path without `..`.")
     if not names or path.endswith(("/", "/.")):
-        raise Invalid(f"{path!r} names no file.", hint="Name a file in a folder.")
+        raise Invalid(f"{path!r} is not the path of a file.", hint="Pass the path of a file.")
     if len(names) > MAX_PATH_NAMES:
-        raise Invalid(f"{path[:80]!r} has more than {MAX_PATH_NAMES} names.")
+        raise Invalid(f"The path {path[:80]!r} has more than {MAX_PATH_NAMES} parts.")
     return names
 
 
@@ -283,17 +283,17 @@ def _raise_for(error: OSError, path: str, most: int) -> NoReturn:
     """Raise the `ProwessError` for an error of the system."""
     code = error.errno or 0
     told: dict[int, ProwessError] = {
-        errno.ENOENT: NotFound(f"There is no file {path!r}."),
-        errno.ENOTDIR: NotFound(f"There is no file {path!r}: a name in it is no folder."),
-        errno.ELOOP: Refused(f"{path!r} leads over a link.", hint="Name the file itself."),
-        errno.EISDIR: Refused(f"{path!r} is a folder, not a file.", hint="Name a file in it."),
-        errno.ENODEV: Refused(f"{path!r} is no ordinary file."),
-        errno.ENXIO: Refused(f"{path!r} is no ordinary file."),
-        errno.EFBIG: Invalid(f"{path!r} has more than the {most:,} bytes that are read at once."),
-        errno.ENAMETOOLONG: Invalid(f"{path[:80]!r} has a name that is too long."),
-        errno.EINVAL: Invalid(f"{path[:80]!r} cannot be the name of a file here."),
-        errno.EILSEQ: Invalid(f"{path[:80]!r} cannot be the name of a file here."),
-        errno.EACCES: Refused(f"{path!r} may not be reached.", hint="Its permissions say no."),
-        errno.EPERM: Refused(f"{path!r} may not be reached.", hint="Its permissions say no."),
+        errno.ENOENT: NotFound(f"File {path!r} not found."),
+        errno.ENOTDIR: NotFound(f"File {path!r} not found: a part of the path is not a folder."),
+        errno.ELOOP: Refused(f"{path!r} contains a symbolic link.", hint="Pass the path of the file itself."),
+        errno.EISDIR: Refused(f"{path!r} is a folder, not a file.", hint="Pass the path of a file in it."),
+        errno.ENODEV: Refused(f"{path!r} is not a regular file."),
+        errno.ENXIO: Refused(f"{path!r} is not a regular file."),
+        errno.EFBIG: Invalid(f"{path!r} is larger than the limit of {most:,} bytes."),
+        errno.ENAMETOOLONG: Invalid(f"The file name in {path[:80]!r} is too long."),
+        errno.EINVAL: Invalid(f"Invalid file name in {path[:80]!r}."),
+        errno.EILSEQ: Invalid(f"Invalid file name in {path[:80]!r}."),
+        errno.EACCES: Refused(f"Permission denied: {path!r}.", hint="Check the permissions of the file."),
+        errno.EPERM: Refused(f"Permission denied: {path!r}.", hint="Check the permissions of the file."),
     }
-    raise told.get(code, Unavailable(f"{path!r} cannot be reached: {error.strerror}.")) from None
+    raise told.get(code, Unavailable(f"{path!r} cannot be accessed: {error.strerror}.")) from None

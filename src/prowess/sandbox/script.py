@@ -35,7 +35,7 @@ _VARIABLE = re.compile(r"(?<!\{)\{\{[ \t]*(" + _PATH + r")[ \t]*\}\}")
 _FILTERED = re.compile(
     r"(?<!\{)\{\{[ \t]*" + _PATH + r"[ \t]*\|[^{}\n]*\}\}|\{%-?[ \t]*(?:for|if|set|macro|include)\b[^\n]*?%\}"
 )
-_HINT = "A script knows {{ name }} only, and `inputs`; whatever else is to be computed is written in Python."
+_HINT = "Scripts support only {{ name }} placeholders and `inputs`. Write everything else in Python."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Script:
 def script_from_template(template: str, inputs: Mapping[str, Any]) -> Script:
     """Return the script of a template; raise `Invalid` for each `{{ name }}` without an input, and for inputs that are not JSON."""
     if len(template) > MAX_SCRIPT_CHARS:
-        raise Invalid(f"The script has {len(template):,} characters; {MAX_SCRIPT_CHARS:,} are run.")
+        raise Invalid(f"The script has {len(template):,} characters, more than the limit of {MAX_SCRIPT_CHARS:,}.")
     values = _check_inputs(inputs)
     problems = [_unsupported_syntax(template, found) for found in _FILTERED.finditer(template)]
     stem = _mark_prefix(template, values)
@@ -129,7 +129,7 @@ def script_from_function(
 ) -> Script:
     """Return a function with its inputs; its source is used as it is, `{{ }}` included."""
     if len(code) > MAX_SCRIPT_CHARS:
-        raise Invalid(f"The function has {len(code):,} characters; {MAX_SCRIPT_CHARS:,} are run.")
+        raise Invalid(f"The function has {len(code):,} characters, more than the limit of {MAX_SCRIPT_CHARS:,}.")
     return Script(
         source=code,
         shown=code,
@@ -145,7 +145,7 @@ def script_from_function(
 def require_python(script: Script) -> None:
     """Raise `Invalid` unless a script is written in Python."""
     if script.language != "python":
-        raise Invalid(f"This sandbox runs Python; the function is written in {script.language}.")
+        raise Invalid(f"This sandbox runs Python, not {script.language}.")
 
 
 def _check_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,12 +154,12 @@ def _check_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
         # Through JSON and back: the copy cannot change meanwhile, and has only types that the sandbox gets as well.
         text = json.dumps(dict(inputs), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"The inputs of a script are plain JSON: {error}.") from error
+        raise Invalid(f"The inputs of the script are not JSON: {error}.") from error
     if len(text) > MAX_INPUT_BYTES:
-        raise Invalid(f"The inputs have {len(text):,} bytes; a script takes {MAX_INPUT_BYTES:,}.")
+        raise Invalid(f"The inputs have {len(text):,} bytes, more than the limit of {MAX_INPUT_BYTES:,}.")
     values: dict[str, Any] = json.loads(text)
     if json_depth(values) > MAX_DEPTH + 1:
-        raise Invalid(f"The inputs are nested more than {MAX_DEPTH} deep.")
+        raise Invalid(f"The inputs are nested more than {MAX_DEPTH} levels deep.")
     return values
 
 
@@ -223,12 +223,12 @@ def _line_number(template: str, found: re.Match[str]) -> int:
 
 def _missing_input(template: str, found: re.Match[str]) -> Problem:
     line = _line_number(template, found)
-    message = f"Line {line} of the script says {found[0]}, and there is no such input."
+    message = f"Line {line} of the script uses {found[0]}, but there is no such input."
     return Problem(
         code="template-undefined",
         severity="error",
         message=message,
-        hint=f"Give {found[1]!r}.",
+        hint=f"Pass the input {found[1]!r}.",
         field=found[1],
         line=line,
     )
@@ -236,5 +236,5 @@ def _missing_input(template: str, found: re.Match[str]) -> Problem:
 
 def _unsupported_syntax(template: str, found: re.Match[str]) -> Problem:
     line = _line_number(template, found)
-    message = f"Line {line} of the script says {found[0][:80]}, which is for prompts."
+    message = f"Line {line} of the script uses {found[0][:80]}, which is only supported in prompts."
     return Problem(code="template-unknown", severity="error", message=message, hint=_HINT, line=line)

@@ -25,7 +25,7 @@ MAX_FRAME_BYTES = 16 << 20
 MAX_PRINTS = 20_000
 """The most pieces of output of one script; each costs the host a list entry, even if it is empty."""
 _EXIT_MILLISECONDS = 2_000
-_PROTOCOL_ERROR = "it spoke nonsense"
+_PROTOCOL_ERROR = "it sent an invalid message"
 _PRINT = "print"
 _END_REASONS = frozenset(get_args(EndReason))
 
@@ -127,7 +127,7 @@ class ScriptProcess:
 
     def end(self) -> None:
         """Kill it."""
-        self._finish("crashed", "it was ended")
+        self._finish("crashed", "it was killed")
 
     def _receive(self, size: int) -> bytes:
         """Receive bytes; the first also carry the pidfd, after which the process gets its task."""
@@ -146,11 +146,11 @@ class ScriptProcess:
         if is_invalid:
             self._finish("crashed", _PROTOCOL_ERROR)
         elif self._process is None and not self._ended.done():
-            self._ended.set_exception(RunFailed("The process that native runs start from broke.", hint="Try again."))
+            self._ended.set_exception(RunFailed("The parent process of native runs crashed.", hint="Try again."))
             self._release()
             self._tell_end()
         else:
-            self._finish("crashed", "it broke off")
+            self._finish("crashed", "it exited unexpectedly")
 
     def _take(self, number: int, kind: int, payload: bytes) -> None:
         """Handle a frame. The first must be `STARTED`, and no other may be: the script could send one, too."""

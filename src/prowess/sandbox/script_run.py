@@ -68,7 +68,7 @@ class RunSlots:
         level = _nesting.get()
         if level >= MAX_NESTING:
             raise Refused(
-                f"Runs lie at most {MAX_NESTING} deep within each other.", hint="Run the innermost on its own."
+                f"Nested runs exceeded the limit of {MAX_NESTING} levels.", hint="Run the innermost skill separately."
             )
         return HeldSlot(self._semaphores.get()[level], level)
 
@@ -135,7 +135,7 @@ class ScriptRun:
         try:
             return await self._read()
         except ValueError as error:
-            raise RunFailed(f"The sandbox broke while it ran a script: {error}.") from error
+            raise RunFailed(f"The sandbox failed during a run: {error}.") from error
 
     async def _wait(self) -> None:
         """Wait for the end. `asyncio.wait` would take one more turn of the event loop to notice it."""
@@ -195,7 +195,7 @@ class ScriptRun:
             # Inside the `try`, so that the script gets this as an error that it can handle.
             if len(answer) > self._limits.answer_bytes:
                 raise Invalid(
-                    f"{name}() would give {len(answer):,} bytes; a script is given {self._limits.answer_bytes:,}."
+                    f"The answer of {name}() has {len(answer):,} bytes, more than the limit of {self._limits.answer_bytes:,}."
                 )
         except ProwessError as error:
             return encode_refusal(f"{error.message} {error.hint}".strip(), error.code)
@@ -205,7 +205,7 @@ class ScriptRun:
     async def _call_function(self, name: str, arguments: str) -> Any:
         function = self._functions.get(name)
         if function is None:
-            raise Invalid(f"There is no host function {name[:60]!r}.")
+            raise Invalid(f"Unknown host function {name[:60]!r}.")
         read = partial(_bind_arguments, self._signature(name, function), arguments, self._limits.call_bytes)
         try:
             args, kwargs = await offload(read) if len(arguments) > OFFLOAD_SIZE else read()
@@ -243,10 +243,10 @@ def _encode_limits(limits: SandboxLimits) -> bytes:
 def _bind_arguments(signature: inspect.Signature, text: str, most: int) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a call; raise `ValueError` or `TypeError` if the function does not accept them."""
     if len(text) > most:
-        raise ValueError(f"its arguments have {len(text):,} characters; {most:,} are taken")
+        raise ValueError(f"its arguments have {len(text):,} characters, more than the limit of {most:,}")
     parts = cast("list[Any]", parse_json(text, around=2))
     if not isinstance(parts, list) or [type(part) for part in parts] != [list, dict]:
-        raise ValueError("its arguments cannot be read")
+        raise ValueError("its arguments are malformed")
     # Checked before the call, so that a `TypeError` inside the function is not taken for wrong arguments.
     signature.bind(*parts[0], **parts[1])
     return parts[0], parts[1]

@@ -92,7 +92,7 @@ async def test_a_skill_is_addressed_by_the_name_in_its_frontmatter_and_never_ins
         ("no frontmatter", "# Plain\n\nText.\n"),
         ("a list of tools", "---\nname: odd\ndescription: Odd.\nallowed-tools: [Read, Grep]\n---\n\nText.\n"),
         ("numbers in metadata", "---\nname: odd\ndescription: Odd.\nmetadata:\n  version: 1.0\n---\n\nText.\n"),
-        ("no number in JSON", "---\nname: odd\ndescription: Odd.\nweight: .inf\n---\n\nText.\n"),
+        ("not valid JSON", "---\nname: odd\ndescription: Odd.\nweight: .inf\n---\n\nText.\n"),
     ],
 )
 async def test_what_some_host_would_turn_down_is_not_listed_but_can_be_read(in_memory, write_skill, case, text):

@@ -56,7 +56,7 @@ def write_files(folder: Path, files: Mapping[str, bytes], links: Mapping[str, st
 def _relative_path(path: str) -> PurePosixPath:
     plain = PurePosixPath(path)
     if plain.is_absolute() or ".." in plain.parts or not plain.parts:
-        raise ValueError(f"{path!r} is no path within a folder.")
+        raise ValueError(f"{path!r} is not a relative path inside the folder.")
     return plain
 
 
@@ -88,7 +88,9 @@ GUARD_ENVIRONMENT = {
 """The environment of programs that must not execute files of the folder in which they run."""
 
 _WORK, _HOME, _COVER = "files", "home", "cover"
-_HINT = "Commands need Linux with Landlock, seccomp and namespaces; `prowess doctor` says what this machine has."
+_HINT = (
+    "Commands need Linux with Landlock, seccomp and namespaces. Run `prowess doctor` to see what this machine supports."
+)
 _EXCEEDED = ("memory", "processes", "files")
 
 
@@ -200,7 +202,7 @@ class LaunchedCommand:
             async with asyncio.timeout(self._limits.seconds + GRACE_SECONDS):
                 await asyncio.gather(outcome.ended, stdout.ended, stderr.ended)
         except TimeoutError:
-            raise RunFailed("The command could not be ended in time.", hint="Try again.") from None
+            raise RunFailed("The command could not be stopped in time.", hint="Try again.") from None
         finally:
             for one in (stdin, stdout, stderr, outcome):
                 one.close()
@@ -270,19 +272,20 @@ def _start_launcher() -> ChildProcess:
     try:
         return ChildProcess.start(program_command("launcher", package="commands.inside"), channel="argument")
     except OSError as error:
-        raise Unavailable(f"Commands cannot be started: {error.strerror}.") from error
+        raise Unavailable(f"The command failed to start: {error.strerror}.") from error
 
 
 def _parse_outcome(said: bytes) -> tuple[CommandEndReason, str, dict[str, Any]]:
     """Return how a command ended, from the report of the launcher. Commands cannot forge it, because they do not have the socket."""
     if not said:
-        raise RunFailed("What watches over the command broke.", hint="Try again.")
+        raise RunFailed("The supervisor process of the command crashed.", hint="Try again.")
     told = json.loads(said)
     if "failed" in told:
         raise Unavailable(f"The command cannot be run: {told['failed']}.", hint=_HINT)
     if "not_started" in told:
         raise NotFound(
-            f"The program cannot be started: {told['not_started']}.", hint="See that it is a program of this system."
+            f"The program failed to start: {told['not_started']}.",
+            hint="Check that it is an executable for this system.",
         )
     reason, status = told["reason"], told.get("status")
     if reason in _EXCEEDED:
@@ -298,14 +301,14 @@ def _parse_outcome(said: bytes) -> tuple[CommandEndReason, str, dict[str, Any]]:
 def _check_command(command: Command) -> None:
     """Raise `Invalid` for arguments that no program can be started with."""
     if not command.argv or not command.argv[0]:
-        raise Invalid("A command needs a program.")
+        raise Invalid("The command has no program.")
     given = (*command.argv, *command.env, *command.env.values())
     if any("\0" in text or not _is_text(text) for text in given):
-        raise Invalid("An argument of a command has a character that no argument can have.")
+        raise Invalid("An argument of the command contains a NUL or an invalid character.")
     if max(map(len, given)) > MAX_ARGUMENT_CHARS or sum(map(len, given)) > MAX_ARGUMENTS_CHARS:
         raise Invalid(
-            f"The arguments of a command are too long: {MAX_ARGUMENT_CHARS:,} characters each, {MAX_ARGUMENTS_CHARS:,} together.",
-            hint="Give long texts by stdin.",
+            f"The arguments of the command are too long: the limits are {MAX_ARGUMENT_CHARS:,} characters each and {MAX_ARGUMENTS_CHARS:,} in total.",
+            hint="Pass long texts through stdin.",
         )
 
 

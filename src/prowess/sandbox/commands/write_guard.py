@@ -51,8 +51,8 @@ class WriteGuard:
         folder = next((path for path, (_, _, is_folder) in before.items() if is_folder), None)
         if folder is not None:
             raise Refused(
-                f"A program may not write to {root.name!r}, since {folder.name!r} is in it.",
-                hint="Name a folder in `roots` that holds no hidden folder and no skills.",
+                f"A program may not write to {root.name!r}, because it contains {folder.name!r}.",
+                hint="List a folder under `roots` that contains no hidden folders and no skills.",
             )
         return before
 
@@ -67,8 +67,8 @@ def _find_forbidden(root: Root, most: int, *, open_up: bool = False) -> Iterator
             seen += 1
             if seen > most:
                 raise Refused(
-                    f"The folder {root.name!r} holds more than {most:,} files and folders.",
-                    hint="Name a smaller folder in `roots`.",
+                    f"The folder {root.name!r} contains more than {most:,} files and folders, which is the limit.",
+                    hint="List a smaller folder under `roots`.",
                 )
             path = Path(entry.path)
             is_folder = entry.is_dir(follow_symlinks=False)

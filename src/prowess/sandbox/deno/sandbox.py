@@ -35,7 +35,7 @@ from prowess.sandbox.script_run import RunSlots, ScriptRun
 from prowess.skill.limits import MIB
 from prowess.threads import offload
 
-INSTALL = "pip install 'prowess[typescript]'"
+INSTALL = "Run `pip install 'prowess[typescript]'`."
 MAX_CONCURRENT = 8
 """How many functions of one event loop run at a time, besides nested ones."""
 ENGINE_BYTES = 384 * MIB
@@ -56,12 +56,12 @@ _FLAGS = (
     *("--no-code-cache", "--node-modules-dir=none"),
     *(f"--deny-{name}" for name in ("read", "write", "net", "env", "run", "ffi", "sys", "import")),
 )
-_HINT = "`prowess doctor` says by what processes can be confined here."
+_HINT = "Run `prowess doctor` to see how processes can be confined on this machine."
 _LAST_WORDS_SECONDS, _STDERR_BYTES = 0.2, 64 * 1024
 _CRASH_SIGNS: dict[str, tuple[EndReason, str]] = {
     "out of memory": ("memory", ""),
     "Cannot allocate memory": ("memory", ""),
-    "never resolved": ("crashed", "it waits for a promise that nothing will keep"),
+    "never resolved": ("crashed", "it waits for a promise that never resolves"),
 }
 """Messages of Deno when it gives up, and how the run is reported then."""
 # V8 aborts or traps when it cannot allocate, and does not always say so.
@@ -85,9 +85,9 @@ class DenoSandbox:
     ) -> ScriptOutcome:
         """Run a function and return its outcome; raise `Invalid` for other languages."""
         if script.language not in _KINDS:
-            raise Invalid(f"Deno runs TypeScript and JavaScript; this is written in {script.language}.")
+            raise Invalid(f"Deno runs TypeScript and JavaScript, not {script.language}.")
         if not hasattr(os, "pidfd_open"):
-            raise Unavailable("Functions in TypeScript and JavaScript run on Linux.")
+            raise Unavailable("Functions in TypeScript and JavaScript are only supported on Linux.")
         program = self._program or find_deno()
         if not self._swept:
             self._swept = True
@@ -113,7 +113,9 @@ def find_deno() -> Path:
         package: Any = importlib.import_module("deno")
         return Path(package.find_deno_bin())
     except (ImportError, FileNotFoundError):
-        raise Unavailable("Functions in TypeScript and JavaScript need Deno.", hint=INSTALL) from None
+        raise Unavailable(
+            "Deno is not installed. Functions in TypeScript and JavaScript need it.", hint=INSTALL
+        ) from None
 
 
 def deno_command(
@@ -192,7 +194,7 @@ def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
         except OSError as error:
             errors.close()
             remove_folder(folder)
-            raise Unavailable(f"Deno cannot be started: {error.strerror}.") from error
+            raise Unavailable(f"Deno failed to start: {error.strerror}.") from error
         finally:
             os.close(tell)  # or the end of the report would never be seen
         started = _DenoProcess(child=child, stderr=errors, folder=folder)
@@ -200,10 +202,10 @@ def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
             confined, *failures = [json.loads(line) for line in pipe]
             started.confined = tuple(confined)
         except (OSError, ValueError):
-            failures = ["it does not become ready"]
+            failures = ["it did not become ready in time"]
     if failures:
         started.end()
-        raise Unavailable(f"Deno cannot be started: {failures[0][:300]}.", hint=_HINT)
+        raise Unavailable(f"Deno failed to start: {failures[0][:300]}.", hint=_HINT)
     return started
 
 

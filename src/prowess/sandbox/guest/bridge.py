@@ -125,7 +125,7 @@ def asking(call: Call, printed: Printed) -> Ask:
         try:
             payload = to_json([list(args), dict(kwargs)])
         except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"{name}() takes only what JSON can say: {error}") from None
+            raise TypeError(f"{name}() takes only JSON values: {error}") from None
         printed.flush()
         answer = from_json(call(name, payload))
         if "error" in answer:
@@ -137,7 +137,7 @@ def asking(call: Call, printed: Printed) -> Ask:
 
 def module(name: str, functions: Iterable[str], ask: Ask, result: Result) -> types.ModuleType:
     """Return a module with the functions of the host."""
-    made = types.ModuleType(name, "What this script can ask of its host.")
+    made = types.ModuleType(name, "Functions of the host that this script can call.")
     for function in functions:
         setattr(made, function, _function(function, ask))
     made.submit = result.submit  # type: ignore[attr-defined]

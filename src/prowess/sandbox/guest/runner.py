@@ -60,7 +60,7 @@ class WitWorld(World.WitWorld):
 
 def nobody(name: str, payload: str) -> str:
     """Refuse calls while the component is built, when there is no host."""
-    raise OSError(f"There is nobody to answer {name} with {payload}.")
+    raise OSError(f"No host is available for {name} with {payload}.")
 
 
 def rehearse() -> None:
@@ -75,7 +75,7 @@ class Timers:
     def select(self, timeout: float | None = None) -> list[Any]:
         """Wait for the next timer."""
         if timeout is None:
-            raise RuntimeError("Nothing is left that could wake this event loop.")
+            raise RuntimeError("The event loop waits for an event that can never happen.")
         if timeout > 0:
             time.sleep(timeout)
         return []

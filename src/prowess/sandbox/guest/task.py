@@ -87,7 +87,7 @@ def _called(scope: dict[str, Any], task: dict[str, Any], ask: Ask) -> tuple[Any,
     try:
         inspect.signature(function).bind(args, context)
     except TypeError:
-        said = f"{name}{inspect.signature(function)} cannot be called as {name}(args, ctx)."
+        said = f"{name}{inspect.signature(function)} must accept the arguments (args, ctx)."
         raise FunctionMismatch("TypeError", said, function) from None
     except ValueError:
         pass  # a builtin without a signature
@@ -101,7 +101,7 @@ def _submit(result: Result, returned: Any, function: Callable[..., Any]) -> None
     try:
         result.submit(returned)
     except (TypeError, ValueError, RecursionError) as error:
-        raise FunctionMismatch("TypeError", f"It returned what JSON cannot say: {error}.", function) from None
+        raise FunctionMismatch("TypeError", f"It returned a value that is not JSON: {error}.", function) from None
 
 
 def compile_script(source: str, marks: dict[str, Any], name: str) -> types.CodeType:
@@ -147,7 +147,7 @@ class InputSubstitution(ast.NodeTransformer):
         return ast.copy_location(ast.Constant(filled), node)
 
     def _misplaced(self, node: ast.AST) -> SyntaxError:
-        message = "an input can stand for a whole value or within a text, not here"
+        message = "an input can only replace a whole value or a part of a string"
         return SyntaxError(message, (self._name, getattr(node, "lineno", None), None, None))
 
 

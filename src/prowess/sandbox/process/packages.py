@@ -25,7 +25,7 @@ from prowess.sandbox.wasm.component import Progress, ignore_progress
 from prowess.skill.needs import parse_requirement
 from prowess.storage.files.folder_lock import lock_folder
 
-INSTALL = "pip install 'prowess[native]'"
+INSTALL = "Run `pip install 'prowess[native]'`."
 PATIENCE_SECONDS = 600.0
 """How long an installation may take, and how long another process waits for it."""
 
@@ -66,7 +66,7 @@ def ensure_packages(
     program = find_uv()
     with lock_folder(folder, patience=PATIENCE_SECONDS):
         if not kept.is_dir():
-            progress(f"Fetching packages for functions: {', '.join(wanted)}.")
+            progress(f"Installing packages: {', '.join(wanted)}.")
             _fetch([program, "pip", "install", *_FLAGS], wanted, kept, _uv_environment(environment, folder))
     return kept
 
@@ -77,8 +77,8 @@ def _parse_requirements(requirements: Iterable[str]) -> list[str]:
     wrong = [text for text, found in read if found is None]
     if wrong:
         raise Invalid(
-            f"These are no requirements: {', '.join(repr(one[:80]) for one in wrong)}.",
-            hint="A requirement is the name of a package with versions, such as 'httpx>=0.28'; no path, URL or option.",
+            f"Invalid requirements: {', '.join(repr(one[:80]) for one in wrong)}.",
+            hint="Use package names with versions, for example 'httpx>=0.28'. Paths, URLs and options are not allowed.",
         )
     return sorted({found for _, found in read if found is not None})
 
@@ -101,7 +101,7 @@ def find_uv() -> str:
         package: Any = importlib.import_module("uv")
         return str(package.find_uv_bin())
     except (ImportError, FileNotFoundError):
-        raise Unavailable("Functions that need packages need uv.", hint=INSTALL) from None
+        raise Unavailable("uv is not installed. Skills with `requirements` need it.", hint=INSTALL) from None
 
 
 def _uv_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -149,7 +149,7 @@ def _install(argv: list[str], names: list[str], environment: dict[str, str], fol
             capture_output=True,
         )
     except subprocess.TimeoutExpired:
-        raise TryLater(f"Fetching {', '.join(names)} takes too long.", hint="Try again later.") from None
+        raise TryLater(f"Installing {', '.join(names)} timed out.", hint="Try again later.") from None
     except subprocess.CalledProcessError as error:
         raise _fetch_error(error.stderr.decode("utf-8", "replace"), names) from None
 
@@ -158,11 +158,11 @@ def _fetch_error(output: str, names: list[str]) -> Unavailable:
     """Return the error for a failed installation, from the output of uv."""
     summary = _DRAWING_CHARS.sub(" ", _SECRET.sub("", output)).strip()[:_ERROR_CHARS]
     missing = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", summary, re.IGNORECASE)]
-    message = f"Packages cannot be had as wheels: {', '.join(missing or names)}. {summary}"
+    message = f"Failed to install from wheels: {', '.join(missing or names)}. {summary}"
     if _UNREACHABLE.search(summary):
-        return TryLater(message, hint="Check that the index of packages can be reached.")
+        return TryLater(message, hint="Check that the package index is reachable.")
     return Unavailable(
-        message, hint="Check the name and the version; a package that is not offered as a wheel is not built."
+        message, hint="Check the names and versions. Packages without a wheel are not built from source."
     )
 
 

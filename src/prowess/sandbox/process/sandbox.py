@@ -33,9 +33,7 @@ BUBBLEWRAP = "bubblewrap"
 _WRAPPED = "--unshare-all --new-session --clearenv --cap-drop ALL --ro-bind / / --dev /dev --chdir / --"
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/usr/share/zoneinfo")
 _MESSAGE_BYTES = 1 << 16
-_HINT = (
-    "Native runs need Linux 5.13 or later with Landlock and seccomp, on x86_64 or aarch64. `prowess doctor` says more."
-)
+_HINT = "Native runs need Linux 5.13 or later with Landlock and seccomp, on x86_64 or aarch64. Run `prowess doctor` for details."
 
 
 class Zygote:
@@ -53,18 +51,20 @@ class Zygote:
     def start(cls) -> Zygote:
         """Start one; raise `Unavailable` if the processes that it forks could not be confined. Blocking."""
         if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
-            raise Unavailable("Nothing can be run natively here: processes cannot be confined.", hint=_HINT)
+            raise Unavailable("Native runs are not available: this system cannot confine processes.", hint=_HINT)
         # bubblewrap adds PID and user namespaces. It is not needed, and fails in many containers: then it is left out.
         wrapping = shutil.which("bwrap")
         started = (_start_zygote([wrapping, *_WRAPPED.split()], (BUBBLEWRAP,)) if wrapping else None) or _start_zygote(
             [], ()
         )
         if started is None:
-            raise Unavailable("Native runs cannot be started here.", hint=_HINT)
+            raise Unavailable("Native runs failed to start.", hint=_HINT)
         missing = [word for word in NEEDED if word not in started.confined]
         if missing:
             started.end()
-            raise Unavailable(f"Nothing can be run natively here: no limit on {' and '.join(missing)}.", hint=_HINT)
+            raise Unavailable(
+                f"Native runs are not available: this system cannot limit {' and '.join(missing)}.", hint=_HINT
+            )
         return started
 
     @property
@@ -110,7 +110,7 @@ class Zygote:
                 socket.send_fds(self._child.channel, [wanted], [theirs.fileno()])
         except OSError as error:
             ours.close()
-            raise RunFailed("The process that native runs start from broke.", hint="Try again.") from error
+            raise RunFailed("The parent process of native runs crashed.", hint="Try again.") from error
         return ours
 
     def end(self) -> None:
@@ -147,7 +147,7 @@ def _start_zygote(wrapping: list[str], confined: tuple[str, ...]) -> Zygote | No
         # Packets keep their boundaries: each is one request with its descriptor.
         child = ChildProcess.start(command, kind=socket.SOCK_SEQPACKET)
     except OSError as error:
-        raise Unavailable(f"Native runs cannot be started: {error.strerror}.") from error
+        raise Unavailable(f"Native runs failed to start: {error.strerror}.") from error
     child.channel.settimeout(START_SECONDS)
     try:
         reached: list[str] = json.loads(child.channel.recv(_MESSAGE_BYTES))

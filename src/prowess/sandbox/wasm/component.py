@@ -21,7 +21,7 @@ from prowess.storage.files.folder_lock import lock_folder
 
 WASMTIME, COMPONENTIZE = "50.0.1", "0.25.1"
 """Exactly these versions: the bindings use internals of wasmtime, and the interpreter depends on componentize-py."""
-INSTALL = "pip install 'prowess[sandbox]'"
+INSTALL = "Run `pip install 'prowess[sandbox]'`."
 PATIENCE_SECONDS = 1_200.0
 """How long a build may take, and how long another process waits for it."""
 PREBUILT = Path(__file__).with_name("prebuilt")
@@ -58,7 +58,7 @@ def ensure_component(home: Path, progress: Progress = ignore_progress) -> Path:
     guest = ensure_guest(home, progress)
     with lock_folder(folder, patience=PATIENCE_SECONDS):
         if not compiled.exists():
-            progress("Compiling the interpreter of the sandbox for this machine.")
+            progress("Compiling the sandbox interpreter for this machine.")
             _write_atomically(folder, compiled, lambda made: _build(guest, made))
     return compiled
 
@@ -81,7 +81,7 @@ def ensure_guest(home: Path, progress: Progress = ignore_progress) -> Path:
             _write_atomically(folder, guest, lambda made: _unpack(packed, made))
             return guest
         check_package("componentize-py", COMPONENTIZE)
-        progress("Building the interpreter of the sandbox; this is done once and takes a minute or two.")
+        progress("Building the sandbox interpreter. This happens once and takes a minute or two.")
         _write_atomically(folder, guest, lambda made: _build(_copy_guest(made.with_name("source")), made))
     return guest
 
@@ -91,7 +91,9 @@ def check_package(name: str, version: str) -> None:
     try:
         found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        raise Unavailable(f"Code of skills runs in a sandbox that needs the package {name}.", hint=INSTALL) from None
+        raise Unavailable(
+            f"The sandbox for skills needs the package {name}, which is not installed.", hint=INSTALL
+        ) from None
     if found != version:
         raise Unavailable(f"The sandbox needs {name} {version}; {found} is installed.", hint=INSTALL)
 
@@ -156,7 +158,7 @@ def _unpack(packed: Path, target: Path) -> None:
             shutil.copyfileobj(source, file)
     except (lzma.LZMAError, EOFError) as error:
         raise Unavailable(
-            "The interpreter of the sandbox that came with this package is damaged.", hint=f"Try again after {INSTALL}."
+            "The sandbox interpreter in this package is damaged.", hint=f"Reinstall it. {INSTALL}"
         ) from error
 
 
@@ -173,11 +175,9 @@ def _build(source: Path, target: Path) -> None:
             capture_output=True,
         )
     except subprocess.TimeoutExpired:
-        raise Unavailable(
-            "Building the sandbox takes too long.", hint="Try again when the machine is less busy."
-        ) from None
+        raise Unavailable("Building the sandbox timed out.", hint="Try again when the machine is less busy.") from None
     except subprocess.CalledProcessError as error:
         last_line = error.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {error.returncode}"]
         raise Unavailable(
-            f"The sandbox cannot be built: {last_line[0][:300]}", hint=f"Try again, or {INSTALL}."
+            f"Building the sandbox failed: {last_line[0][:300]}", hint=f"Try again, or reinstall it. {INSTALL}"
         ) from None

@@ -56,10 +56,10 @@ class Worker:
         except TimeoutError:
             worker.end()
             raise Unavailable(
-                "The sandbox does not become ready.", hint="Try again when the machine is less busy."
+                "The sandbox did not become ready in time.", hint="Try again when the machine is less busy."
             ) from None
         except RunFailed as error:
-            raise Unavailable(f"The sandbox cannot be started: {error.message}") from error
+            raise Unavailable(f"The sandbox failed to start: {error.message}") from error
         except BaseException:
             worker.end()
             raise
@@ -110,7 +110,7 @@ class Worker:
         loop = self._channel.loop
         if loop and loop is not _running_loop() and loop.is_running():
             return  # that loop runs in another thread, and sees there that the process has ended
-        self._fail("it was ended")
+        self._fail("it was killed")
 
     def abandon(self) -> None:
         """Let go of it without ending it, in a process that was forked from the one that it belongs to."""
@@ -127,7 +127,7 @@ class Worker:
         except subprocess.TimeoutExpired:  # it has only closed its socket
             self._child.kill()
             code = self._child.wait()
-        self._fail(f"its process ended with {code}")
+        self._fail(f"its process exited with {code}")
 
     def _take(self, number: int, kind: int, payload: bytes) -> None:
         run = self._runs.get(number)
@@ -152,9 +152,7 @@ class Worker:
         runs, self._runs = self._runs, {}
         for run in runs.values():
             if not run.ended.done() and not run.ended.get_loop().is_closed():
-                run.ended.set_exception(
-                    RunFailed(f"The sandbox broke while it ran a script: {why}.", hint="Try again.")
-                )
+                run.ended.set_exception(RunFailed(f"The sandbox failed during a run: {why}.", hint="Try again."))
                 run.on_end()
 
 
@@ -182,6 +180,6 @@ def _start_worker(component: Path, threads: int, spares: int) -> Worker:
         )
         return Worker(ChildProcess.start(command, pass_fds=(shared,)), started)
     except OSError as error:
-        raise Unavailable(f"The sandbox cannot be started: {error.strerror}.") from error
+        raise Unavailable(f"The sandbox failed to start: {error.strerror}.") from error
     finally:
         os.close(shared)

@@ -142,7 +142,7 @@ def _enter_namespaces(libc: ctypes.CDLL) -> bool:
         return False
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_NEW_USER | _NEW_NAMESPACES) != 0:
-        raise OSError(ctypes.get_errno(), "this system makes no namespace for its processes")
+        raise OSError(ctypes.get_errno(), "this system does not allow process namespaces")
     for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         Path(f"/proc/self/{name}").write_text(line)
     return True

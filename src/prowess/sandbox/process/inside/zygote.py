@@ -233,7 +233,7 @@ class ForkServer:
 def _describe_exit(code: int) -> str:
     if code == UNCONFINED:
         return "it could not be confined"
-    return f"its process exited with {code}" if code >= 0 else f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process exited with {code}" if code >= 0 else f"its process was killed by {signal.Signals(-code).name}"
 
 
 def main(options: dict[str, Any]) -> NoReturn:

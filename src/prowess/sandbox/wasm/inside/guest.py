@@ -89,7 +89,7 @@ class GuestFactory:
             instance = self._linker.instantiate(store, self._component)
             prepare, run = (instance.get_func(store, index) for index in self._exports)
             if prepare is None or run is None:
-                raise WasmtimeError("This is no component for scripts.")
+                raise WasmtimeError("This is not a component for scripts.")
             call_plain(prepare, store)
             guest.function = run
         return guest
@@ -173,7 +173,7 @@ class Guest:
         """Return the answer to a call that is too large."""
         if name == PRINT:
             raise self.clock.stop("output")
-        message = f"{name[:60]}() was given more than the {self._limits.call_bytes if self._limits else 0:,} bytes that it takes."
+        message = f"The arguments of {name[:60]}() exceed the limit of {self._limits.call_bytes if self._limits else 0:,} bytes."
         return json.dumps({"error": {"message": message, "code": "too-large"}})
 
     def called(self, name: str, payload: str) -> str:
@@ -192,7 +192,7 @@ class Guest:
 
     def _call(self, task: str) -> str:
         if self.function is None:
-            raise WasmtimeError("This guest was never made ready.")
+            raise WasmtimeError("This guest was not initialized.")
         return call_text(self.function, self.store, task)
 
     def _print(self, text: str) -> str:
