@@ -182,7 +182,7 @@ async def test_folders_of_the_workspace_are_given_and_nothing_else(sandboxed, tr
         for path in ("texts/link", "texts/../secret.txt", str(sandboxed.workspace / "secret.txt"), "/etc/passwd"):
             with pytest.raises(Refused):
                 await prowess.run("tool", {"path": path})
-        with pytest.raises(RunFailed, match="There is no file"):
+        with pytest.raises(RunFailed, match="not found"):
             await prowess.run("tool", {"path": "secret.txt"})
         rows = await traces(prowess)
     assert rows[0].detail["receipt"]["touched"] == {"read": [{"name": "texts/a.txt", "times": 1}]}

@@ -108,7 +108,7 @@ async def test_what_has_come_to_its_end_cannot_be_resumed(long):
         trace = await interrupted(prowess, ["alpha"])
         await prowess.run("long", resume=trace, model=ScriptedModel(["beta", "Told."]))
         for one in [row.id for row in await prowess.traces.list()]:
-            with pytest.raises(NotFound, match="no checkpoint"):
+            with pytest.raises(NotFound, match="No checkpoint found"):
                 await prowess.run("long", resume=one)
 
 
@@ -116,7 +116,7 @@ async def test_a_run_that_ends_before_its_checkpoint_cannot_be_resumed(long):
     async with long.open() as prowess:
         result = await prowess.runs.attempt(RunRequest(slug="long", inputs={"entity": "Mara"}, model=ScriptedModel([])))
         assert not result.parts[0].resumable
-        with pytest.raises(NotFound, match="no checkpoint"):
+        with pytest.raises(NotFound, match="No checkpoint found"):
             await prowess.run("long", resume=result.parts[0].trace)
 
 
@@ -132,7 +132,7 @@ async def test_a_skill_that_has_changed_is_not_resumed(long):
 async def test_nobody_resumes_the_run_of_another_user(long):
     async with long.open() as prowess:
         trace = await interrupted(prowess, ["alpha"])
-        with pytest.raises(NotFound, match="no checkpoint"):
+        with pytest.raises(NotFound, match="No checkpoint found"):
             await prowess.as_actor(Actor(name="eve", user="eve")).run("long", resume=trace)
 
 
@@ -146,7 +146,7 @@ async def test_inputs_and_artifacts_are_those_of_the_first_run(long, given):
 @pytest.mark.parametrize("trace", ["abc", "%%%%", "no-such-trace", "\x00\x00\x00\x00", "____"])
 async def test_what_names_no_run_is_not_found(long, trace):
     async with long.open() as prowess:
-        with pytest.raises(NotFound, match="no checkpoint"):
+        with pytest.raises(NotFound, match="No checkpoint found"):
             await prowess.run("long", resume=trace)
 
 

@@ -357,7 +357,7 @@ def test_nothing_of_one_run_is_there_in_the_next(run):
     code = (
         "import json, prowess\ndef execute(args, ctx):\n    return [hasattr(json, 'left'), ctx.read_file('left.txt')]"
     )
-    with pytest.raises(RunFailed, match=r"There is no file 'left\.txt'"):
+    with pytest.raises(RunFailed, match=r"File 'left\.txt' not found"):
         run(code)
 
 
