@@ -334,9 +334,7 @@ class Skills:
         found = min(named, key=lambda artifact: _artifact_names(artifact).index(name), default=None)
         if found is None:
             there = ", ".join(_artifact_names(artifact)[0] for artifact in candidates)
-            raise NotFound(
-                f"{skill.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"Available: {there or 'none'}."
-            )
+            raise NotFound(f"{skill.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"It has: {there or 'none'}.")
         if kind_info(found.kind).is_file and found.path:
             return found, store.read_file(skill.id, found.path)
         return found, found.content.encode()

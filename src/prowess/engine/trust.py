@@ -261,9 +261,7 @@ class Trust:
         actor = self._context.actor
         real = os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111  (no such user is no error here)
         if not os.path.isdir(real):  # noqa: PTH112
-            raise NotFound(
-                f"Folder {str(folder)!r} not found.", hint="Pass an existing folder: `prowess trust FOLDER --always`."
-            )
+            raise NotFound(f"Folder {str(folder)!r} not found.", hint="Run `prowess trust FOLDER --always`.")
         # Everything that any program installs lies in one of these.
         if real in ("/", os.path.realpath(self._context.resources.user_home)):
             raise Invalid(
@@ -322,9 +320,7 @@ class Trust:
 
         revoked = self._write(f"revoke {target[:200]}", write) if self._context.resources.has_records() else 0
         if not revoked:
-            raise NotFound(
-                f"{target[:200]!r} was never accepted.", hint="Run `prowess trust list` to see what was accepted."
-            )
+            raise NotFound(f"{target[:200]!r} was never accepted.", hint="See `prowess trust list`.")
         return revoked
 
     def _write(self, reason: str, write: Callable[[sa.Connection], tuple[T, list[AuditEntry]]]) -> T:
