@@ -135,6 +135,10 @@ class DuplicateSkill(Conflict):
     code = "duplicate-skill"
 
 
+DuplicateSkillError = DuplicateSkill
+"""The same error under the name that other skill loaders give it."""
+
+
 class Unavailable(ProwessError):
     """A dependency is not installed, not running or not reachable."""
 

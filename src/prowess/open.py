@@ -13,9 +13,10 @@ from prowess.catalog.catalog import Catalog
 from prowess.catalog.scans import Scans
 from prowess.engine.context import Resources
 from prowess.engine.engine import Engine
-from prowess.engine.places import PACKS
+from prowess.engine.places import PACKS, find_plugin
 from prowess.engine.runtime import RunComponents
 from prowess.engine.stores import Stores
+from prowess.plugins import working_plugins
 from prowess.policy.actor import Actor, local_person
 from prowess.settings import Settings, read_settings, real_folders
 
@@ -129,7 +130,7 @@ class Prowess(Engine):
 
         def make_resources(organization: str) -> Resources:
             own = stores.of(organization)
-            matched = Catalog(own.matched)
+            matched = Catalog(own.matched, strict=stores.settings.strict)
 
             def open_matcher() -> Matcher:
                 from prowess.engine.matcher import make_matcher
@@ -138,9 +139,11 @@ class Prowess(Engine):
 
             return Resources(
                 of=resources,
-                catalog=Catalog(own.present, Scans(stores.scan_folder)),
+                catalog=Catalog(own.present, Scans(stores.scan_folder), strict=stores.settings.strict),
                 limits=stores.limits,
                 packs=PACKS,
+                plugin_of=find_plugin,
+                plugin_packs=tuple(pack for plugin in working_plugins() for pack in plugin.packs),
                 writable=own.writable,
                 open_matcher=open_matcher,
                 records=stores.records,

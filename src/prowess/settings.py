@@ -16,6 +16,8 @@ from prowess.errors import Invalid
 PREFIX = "PROWESS_"
 FOLDER = ".prowess"
 DATABASE = "agents.db"
+STRICT_FILE = "strict"
+"""In the folder `.prowess` of a workspace, it makes the workspace strict. It can only refuse more, so anybody may add it."""
 
 
 def _setting(meaning: str, *, default: Any = MISSING, shown: str = "not set", secret: bool = False) -> Any:
@@ -45,6 +47,12 @@ class Settings:
     )
     system_skills: bool = _setting(
         "Include the [skills that come with Prowess](roles.md): `on` or `off`.", default=True, shown="`on`"
+    )
+    strict: bool = _setting(
+        "Refuse skills with unknown or misspelt fields, and sources that have different skills of the same name "
+        "([strict workspaces](catalog.md#strict-workspaces)): `on` or `off`.",
+        default=False,
+        shown="`on` if the workspace has the file `.prowess/strict`",
     )
     trusted_folders: tuple[str, ...] = _setting(
         "Folders whose skills, prompts and rubrics count as [accepted](trust.md), whatever they contain, separated by "
@@ -132,6 +140,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         user_home=_absolute(user_home),
         database_url=env.get("PROWESS_DATABASE_URL", ""),
         trusted_folders=_folders(env.get("PROWESS_TRUSTED_FOLDERS", "")),
+        strict=_switch(env, "PROWESS_STRICT", default=(folder / FOLDER / STRICT_FILE).is_file()),
         system_skills=_switch(env, "PROWESS_SYSTEM_SKILLS", default=True),
         embedder=env.get("PROWESS_EMBEDDER") or "default",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),

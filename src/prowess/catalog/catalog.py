@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
+from prowess.catalog.collisions import check_strictly, describe_collision, resolve_claims
 from prowess.catalog.scans import Scans
-from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, fault_problem, slug_conflict, store_key
+from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, fault_problem, store_key
 from prowess.catalog.store_rules import suggest_names
 from prowess.errors import Invalid, NotFound, ProwessError
 from prowess.skill.kinds import Kind
-from prowess.skill.model import SCOPES, Scope, ShadowedSkill, Skill, SkillCard, Version
+from prowess.skill.model import SCOPES, Skill, SkillCard, Version
 
 if TYPE_CHECKING:
     from prowess.skill.outline import SkillOutline
@@ -51,10 +52,12 @@ class Catalog:
 
     Across scopes the nearer skill wins, and its card lists what it hides. Within one scope, a second skill with the same
     slug is reported as a fault, unless its files are the same. A store that fails is reported; the others keep serving.
+    A `strict` catalog serves nothing if sources have different skills of one name, or if a file has unknown fields.
     """
 
-    def __init__(self, stores: Stores, scans: Scans | None = None) -> None:
+    def __init__(self, stores: Stores, scans: Scans | None = None, *, strict: bool = False) -> None:
         self._given = stores
+        self._strict = strict
         self.scans = scans or Scans()
         """The findings about skills, by digest."""
         self._seen: tuple[float, list[Store]] = (-RECENT_SECONDS, [])
@@ -105,6 +108,8 @@ class Catalog:
         The changes are unknown if the set of stores changed or a store fails. A failing store gets the position '', so that
         the changes are unknown next time too.
         """
+        if self._strict:
+            self._merge()  # raises
         positions: dict[str, str] = {}
         slugs: set[str] = set()
         known = True
@@ -206,6 +211,11 @@ class Catalog:
             self._recently_hidden[key] = (monotonic(), found)
         return tuple((other, hidden) for other, hidden in found if hidden.digest != outline.digest)
 
+    def collision(self, store: Store, outline: SkillOutline) -> str | None:
+        """Return a warning if other sources of the same scope have the slug with other files; None if there are none."""
+        others = [other.location for other, hidden in self.hidden_by(store, outline) if hidden.scope == outline.scope]
+        return describe_collision(outline.slug, store.location, others) if others else None
+
     def _look_behind(self, store: Store, slug: str) -> Iterator[tuple[Store, SkillOutline]]:
         stores = self.recent_stores()
         keys = [store_key(one) for one in stores]
@@ -221,6 +231,8 @@ class Catalog:
     def _find(self, slug: str, ask: Callable[[Store, str], T | None]) -> tuple[Store, T]:
         unavailable: list[_Failure] = []
         found = self._search(slug, ask, unavailable)
+        if self._strict:
+            self._recent_names()  # raises
         if found is None:
             raise self._not_found(slug, _split_address(slug, [])[1], unavailable)
         return found
@@ -318,8 +330,10 @@ class Catalog:
                 continue
             for card in cards:
                 merged.setdefault(card.slug, []).append((store, card))
+        if self._strict:
+            check_strictly(merged, view.faults)
         for slug in sorted(merged):
-            card, faults = _resolve(merged[slug])
+            card, faults = resolve_claims(merged[slug])
             view.cards.append(card)
             view.faults.extend(faults)
         view.faults.sort(key=lambda fault: (fault.location, fault.slug))
@@ -339,34 +353,6 @@ def _serves(store: Store, kinds: Collection[Kind]) -> bool:
         return store.serves(kinds)
     except (ProwessError, OSError):
         return False
-
-
-def _resolve(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, list[Fault]]:
-    """Return the card that is served for a slug, nearest first, and the faults of conflicting skills."""
-    winner = claims[0][1]
-    if len(claims) == 1:
-        return winner, []
-    first: dict[Scope, tuple[Store, SkillCard]] = {}
-    faults: list[Fault] = []
-    for store, card in claims:
-        served, kept = first.setdefault(card.scope, (store, card))
-        # The same files twice in a scope are not a conflict: it does not matter which copy is served.
-        if served is not store and kept.digest != card.digest:
-            place, other = (_location(keeper, card.slug) for keeper in (served, store))
-            problem = slug_conflict(card.slug, place, other)
-            faults.append(Fault(location=other, slug=card.slug, problems=(problem,)))
-    hidden = [card for _, card in first.values() if card.scope != winner.scope]
-    hides = tuple(ShadowedSkill(scope=card.scope, source=card.source, digest=card.digest) for card in hidden)
-    return winner.model_copy(update={"hides": hides}), faults
-
-
-def _location(store: Store, slug: str) -> str:
-    """Return the location of a skill in a store, as exactly as the store knows it."""
-    try:
-        skill = store.get_skill_by_name(slug)
-    except (ProwessError, OSError):
-        return store.location
-    return (skill.location if skill else "") or store.location
 
 
 def _store_fault(store: Store, error: Exception) -> Fault:

@@ -37,7 +37,7 @@ class FolderCache:
         # Everything besides the files that decides what is read from them. Python is part of it, because functions are
         # checked by its parser.
         limited = [limits.frontmatter_bytes, limits.skill_md_bytes, limits.body_chars, limits.file_bytes]
-        limited += [limits.skill_bytes, limits.files, limits.depth, limits.yaml_depth]
+        limited += [limits.skill_bytes, limits.files, limits.depth, limits.yaml_depth, limits.strict]
         self._key = [_FORMAT, reader_version(), list(sys.version_info[:2]), scope, root, limited]
         self._saved: dict[str, object] = {}
 

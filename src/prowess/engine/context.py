@@ -61,6 +61,10 @@ class Resources:
     limits: Limits
     packs: Path
     """The folder of skills that come with Prowess."""
+    plugin_of: Callable[[str], str]
+    """Return the name of the plugin that brings a folder or store, by its location; '' if none does."""
+    plugin_packs: tuple[Path, ...]
+    """The folders of skills that plugins bring."""
     writable: Callable[[Scope], Store]
     """Return the store that keeps new skills of a scope."""
     open_matcher: Callable[[], Matcher]
@@ -157,7 +161,7 @@ class Resources:
         """Loads texts and files of skills."""
         from prowess.session.load import Loader
 
-        return Loader(catalog=self.catalog, gate=self.gate)
+        return Loader(catalog=self.catalog, gate=self.gate, plugin_of=self.plugin_of)
 
     @cached_property
     def approvals(self) -> Approvals:

@@ -98,7 +98,7 @@ def open_matcher(workspace: str | Path | None = None, *, settings: Settings | No
             from prowess.engine.stores import Stores
 
             stores = Stores(chosen)
-            opened.append((stores, Catalog(stores.matched)))
+            opened.append((stores, Catalog(stores.matched, strict=chosen.strict)))
         return opened[0][1]
 
     def close() -> None:

@@ -48,6 +48,14 @@ class Place:
         return f"{self.scope}:{self.location}"
 
 
+def find_plugin(location: str) -> str:
+    """Return the name of the plugin that brings a folder or store, by its location; '' if none does."""
+    for plugin in working_plugins():
+        if location in {*map(str, plugin.packs), *(store.location for store in plugin.stores)}:
+            return plugin.name
+    return ""
+
+
 class Places:
     """The places of these settings. They are looked up again at every call."""
 
@@ -160,7 +168,7 @@ class Places:
         # A plugin's store has no fingerprint, so it is unknown whether it has changed.
         if any(plugin.stores for plugin in working_plugins()):
             return b""
-        parts = [f"{settings.max_skill_bytes} {settings.max_file_bytes} {settings.max_files}"]
+        parts = [f"{settings.max_skill_bytes} {settings.max_file_bytes} {settings.max_files} {settings.strict}"]
         for place in places:
             now = "folder" if place.kind == "folder" else _database_mark(place.address)
             if not now:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prowess.catalog.collisions import describe_collision
 from prowess.engine.context import Context
+from prowess.errors import DuplicateSkill, NotFound
 from prowess.policy.text import clean_text
 from prowess.threads import offload
 
@@ -192,8 +196,24 @@ class Roles:
         """
         from prowess.session.role_prompt import render_role
 
-        found = await offload(lambda: self._prompts(templates).resolve(role))
+        found = await offload(self._resolve, role, templates)
         return await render_role(found, values or {}, self._context.resources.render)
+
+    def _resolve(self, role: str, templates: Path | None) -> RolePrompt:
+        found = self._prompts(templates).resolve(role)
+        if found.source != "pack":
+            return found
+        catalog = self._context.catalog
+        # In a strict workspace this raises if two sources have a skill of this name.
+        with suppress(NotFound):
+            store, outline = catalog.find_outline(role)
+            note = catalog.collision(store, outline) or ""
+            if outline.digest != found.digest:
+                note = describe_collision(role, found.location, [outline.location or store.location])
+            if note and self._context.resources.limits.strict:
+                raise DuplicateSkill(note, hint="This workspace is strict: rename or remove one of them.")
+            return replace(found, note=note)
+        return found
 
     def _prompts(self, templates: Path | None) -> RolePrompts:
         from prowess.session.role_prompt import RolePrompts
@@ -206,6 +226,7 @@ class Roles:
             known = RolePrompts(
                 templates=templates,
                 packs=context.resources.packs,
+                plugin_packs=context.resources.plugin_packs,
                 index=self._index_text,
                 limits=context.resources.limits,
             )

@@ -260,4 +260,5 @@ def make_limits(settings: Settings) -> Limits:
         skill_bytes=settings.max_skill_bytes or default.skill_bytes,
         file_bytes=settings.max_file_bytes or default.file_bytes,
         files=settings.max_files or default.files,
+        strict=settings.strict,
     )

@@ -56,7 +56,8 @@ class SkillLoad:
             session_id=self.session_id,
             user_id=self.user_id,
             subject=self.name.rpartition(":")[2] if self.source or self.error is None else "",
-            source=self.source.partition(":")[0],
+            # The place of a skill would be too fine for a label; the name of a plugin is not.
+            source=self.source if self.source.startswith("plugin:") else self.source.partition(":")[0],
             seconds=self.duration_s if self.error is None else None,
         )
 

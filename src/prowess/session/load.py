@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,11 +34,13 @@ class LoadResult:
     error: str | None = None
     hint: str | None = None
     approval_id: str | None = None
+    note: str | None = None
+    """A warning that another skill of the same scope has the same slug."""
     source: str = ""
     session_id: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields of the tool's answer. `hint` and `approval_id` appear only if they have a value."""
+        """Return the fields of the tool's answer. `hint`, `approval_id` and `note` appear only if they have a value."""
         told: dict[str, Any] = {
             "name": self.name,
             "body": self.body,
@@ -51,6 +54,8 @@ class LoadResult:
             told["hint"] = self.hint
         if self.approval_id is not None:
             told["approval_id"] = self.approval_id
+        if self.note is not None:
+            told["note"] = self.note
         return told
 
 
@@ -71,6 +76,12 @@ class Loader:
 
     catalog: Catalog
     gate: Gate
+    plugin_of: Callable[[str], str] = lambda _: ""
+    """Returns the name of the plugin that brings a store, by its location; '' if none does."""
+
+    def _describe_source(self, store: Store, outline: SkillOutline) -> str:
+        plugin = self.plugin_of(store.location)
+        return f"plugin:{plugin}" if plugin else f"{outline.scope}:{outline.location or store.location}"
 
     def load(
         self, actor: Actor, name: str, *, reference: str | None = None, script: str | None = None, session: str = ""
@@ -83,7 +94,8 @@ class Loader:
             # Built up step by step, so that an error answer has everything that was known by then.
             answer = replace(answer, session_id=session)
             store, outline = self.catalog.find_outline(name)
-            answer = replace(answer, source=_describe_source(store, outline))
+            answer = replace(answer, source=self._describe_source(store, outline))
+            answer = replace(answer, note=self.catalog.collision(store, outline))
             text = None
             if reference is None and script is None:
                 text = self._read_text(store, outline)
@@ -123,7 +135,7 @@ class Loader:
             answer = replace(answer, session_id=session_id)
             store, outline = self.catalog.find_outline(name)
             is_script = path in {part.path for part in outline.of_kind("script")}
-            answer = replace(answer, source=_describe_source(store, outline), is_script=is_script)
+            answer = replace(answer, source=self._describe_source(store, outline), is_script=is_script)
             action = "load_script" if is_script else "load"
             subject = read_subject(self.catalog, store, outline)
             self.gate.check(
@@ -164,10 +176,6 @@ def _read_part(store: Store, outline: SkillOutline, kind: Kind, name: str) -> st
         return show_hidden(read_verified_file(store, outline, part.path).decode())
     except UnicodeDecodeError as error:
         raise Invalid(f"{part.path!r} is a binary file.", hint="Read it as a resource to get its bytes.") from error
-
-
-def _describe_source(store: Store, outline: SkillOutline) -> str:
-    return f"{outline.scope}:{outline.location or store.location}"
 
 
 def _load_actions(reference: str | None, script: str | None) -> tuple[Action, ...]:

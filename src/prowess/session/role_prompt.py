@@ -5,7 +5,7 @@ Searched in this order:
 1. `<templates>/skills/<role>/SKILL.md`: the index of all skills, then the pack's text.
 2. `<templates>/roles/<role>/system_prompt.md`: its text, rendered as a Jinja template. `task_prompt.md` beside it is rendered
    too, and `config.yaml` gives default values.
-3. `<packs>/<role>/SKILL.md`, the packs that come with Prowess: as 1.
+3. `<packs>/<role>/SKILL.md`, the packs of plugins, then those that come with Prowess: as 1.
 4. "You are a <role> specialist."
 
 A role is a name that matches a pattern, never a path. Nothing is read through a link below the two folders.
@@ -17,7 +17,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -207,6 +207,8 @@ class RolePrompt:
     digest: str = ""
     task: str = ""
     config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    note: str = ""
+    """A warning that another skill of this name is not used for the role."""
 
 
 RenderTemplate = Callable[[str, Mapping[str, Any]], Awaitable[str]]
@@ -240,10 +242,17 @@ class RolePrompts:
     """
 
     def __init__(
-        self, *, templates: Path | None, packs: Path, index: Callable[[str], str], limits: Limits = DEFAULT_LIMITS
+        self,
+        *,
+        templates: Path | None,
+        packs: Path,
+        index: Callable[[str], str],
+        limits: Limits = DEFAULT_LIMITS,
+        plugin_packs: Sequence[Path] = (),
     ) -> None:
         self._templates = str(templates.absolute()) if templates is not None else None
-        self._packs = str(packs.absolute())
+        # In the order in which the catalog serves them: the packs of plugins come before the shipped ones.
+        self._packs = [str(folder.absolute()) for folder in (*plugin_packs, packs)]
         self._index = index
         self._limits = limits
         self._known: dict[str, RoleFile] = {}
@@ -292,8 +301,8 @@ class RolePrompts:
         return RoleFile(watched=passed, settled=settled)
 
     def _places(self, role: str) -> list[Callable[[], RoleFile]]:
-        own, packs, limits = self._templates, self._packs, self._limits
-        shipped = [lambda: read_pack(packs, role, "system", limits)]
+        own, limits = self._templates, self._limits
+        shipped = [lambda folder=folder: read_pack(folder, role, "system", limits) for folder in self._packs]
         if own is None:
             return [*shipped]
         return [

@@ -27,6 +27,8 @@ class Limits:
     # Package managers link the files of installed packages to their cache. In other folders a second name of a file may
     # lead to anything.
     hard_links: bool = False
+    # Fields that Prowess has no meaning for are probably misspelt. A strict workspace refuses them.
+    strict: bool = False
 
 
 DEFAULT_PROMPT_CHARS = 16_000

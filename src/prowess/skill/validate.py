@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prowess.errors import Invalid, Problem
 from prowess.skill.forms.form import CODES as FORM_CODES
@@ -45,7 +45,24 @@ def validate(package: Package, profile: ProfileName = "prowess", limits: Limits 
     over = _check_limits(package, limits)
     reading = read_package(package, limits)
     problems = PROFILES[profile].judge(reading, limits)
+    if limits.strict and profile == "prowess":
+        problems = tuple(map(_to_strict, problems))
     return ValidationReport(reading=reading, profile=profile, problems=(*over, *problems))
+
+
+STRICT_CODES = frozenset({"unknown-field", "field-spelling", "repeated-field", "removed-field"})
+"""What a strict workspace refuses: fields that are unknown, misspelt or given twice."""
+
+
+def _to_strict(problem: Problem) -> Problem:
+    if problem.code not in STRICT_CODES:
+        return problem
+    from prowess.skill.forms.frontmatter_fields import FRONTMATTER_KEYS
+    from prowess.suggestions import did_you_mean
+
+    meant = did_you_mean(problem.field or "", FRONTMATTER_KEYS, count=1)
+    hint = f"{meant} This workspace is strict: correct or remove the field.".strip()
+    return replace(problem, severity="error", message=problem.message.replace("; it is kept", ""), hint=hint)
 
 
 def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 CARD_KEYS = {
     "trust",
+    "chars",
+    "enabled",
     "slug",
     "title",
     "description",
@@ -19,7 +21,6 @@ CARD_KEYS = {
     "source",
     "digest",
     "kinds",
-    "chars",
     "hides",
     "dangers",
 }

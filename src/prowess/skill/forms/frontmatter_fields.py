@@ -26,6 +26,8 @@ _KEYS: dict[str, str] = {
     **dict.fromkeys(("intent_patterns", "intent-patterns"), "intent_patterns"),
     **dict.fromkeys(("when_to_use", "when-to-use", "whenToUse"), "when_to_use"),
 }
+FRONTMATTER_KEYS = frozenset(_KEYS)
+"""All keys that have a meaning."""
 _LISTS = frozenset({"tags", "keywords", "trigger_phrases", "intent_patterns"})
 _IN_METADATA: dict[str, str] = {
     **{key: key for key in ("author", "version", "title", "when_to_use", "tags", "keywords", "intent_patterns")},

@@ -174,6 +174,8 @@ def role_command(
         print_json(prompt)
     else:
         click.echo(clean(prompt.text) if sys.stdout.isatty() else prompt.text)
+        if prompt.note:
+            click.echo(clean(prompt.note), err=True)
 
 
 def _parse_values(values: tuple[str, ...]) -> dict[str, str]:
@@ -221,6 +223,8 @@ def load_command(name: str, reference: str | None, script: str | None, workspace
         if as_json:
             raise click.exceptions.Exit(exit_code(error))
         raise error
+    if not as_json and answer.get("note"):
+        click.echo(clean(answer["note"]), err=True)
     if not as_json:
         text = next(answer[key] for key in ("body", "reference_content", "script_content") if answer[key] is not None)
         shown = clean(text) if sys.stdout.isatty() else text

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SCANNED_AT_ONCE = 40
 """How many skills one `prowess list` scans; more would be felt."""
+_CONFLICTS_LISTED = 5
 SCOPES = ("session", "workspace", "user", "org", "account", "system")
 
 
@@ -63,7 +64,7 @@ def list_command(
         _print_all(chosen, dangers, limit)
     else:
         _print_cards(chosen, dangers, limit)
-    _warn_faults(len(faults))
+    _warn_faults(faults)
 
 
 def _has_words(card: SkillCard, words: Sequence[str]) -> bool:
@@ -137,7 +138,14 @@ def _format_scope(card: SkillCard) -> str:
     return f"{card.scope} ({'; '.join(notes)})" if notes else card.scope
 
 
-def _warn_faults(count: int) -> None:
+def _warn_faults(faults: Sequence[Fault]) -> None:
+    from prowess.interfaces.cli.output import clean
+
+    # Two skills of one name are told at once, because the wrong one may be used. Everything else waits for the doctor.
+    conflicts = [problem for fault in faults for problem in fault.problems if problem.code == "slug-conflict"]
+    for problem in conflicts[:_CONFLICTS_LISTED]:
+        click.echo(clean(problem.message), err=True)
+    count = len(faults) - min(len(conflicts), _CONFLICTS_LISTED)
     if count:
         things = "1 skill or folder" if count == 1 else f"{count} skills or folders"
         click.echo(f"Could not read {things}. `prowess doctor` shows why.", err=True)
