@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+PROWESS = Path(sys.executable).parent / "prowess"
 CARD_KEYS = {"slug", "title", "scope", "loads", "last_loaded", "last_enabled"}
 
 
@@ -167,7 +170,7 @@ def test_templates_come_before_shipped_packs_and_a_stub_after_all(prowess, works
     assert prowess(*given, "--value", "project=Acme = good").out.strip() == "You serve Acme = good."
     missing = prowess(*given)
     assert (missing.code, "project" in missing.err) == (3, True)
-    assert prowess(*given, "--value", "project").code == 2
+    assert prowess(*given, "--value", "project").code == 3
     assert prowess("role", "juggler", "--templates", "templates").out.strip() == "You are a juggler specialist."
 
 
@@ -175,3 +178,46 @@ def test_templates_come_before_shipped_packs_and_a_stub_after_all(prowess, works
 def test_what_is_no_role_is_refused(prowess, workspace, name):
     assert prowess("role", "--", name).code == 3
     assert prowess("role", "backend", "--templates", "nowhere").code == 2
+
+
+def test_the_usage_of_skills_and_references_is_reported(prowess, write_skill):
+    for slug in ("tidy", "other"):
+        write_skill(slug, **{"references__how.md": "How."})
+    for _ in range(3):
+        prowess("load", "tidy")
+    prowess("load", "tidy", "--reference", "how.md")
+    shown = prowess("skills", "--usage")
+    assert "Core set: 1 of 1 used skills have 80 % of the 4 loads." in shown.out
+    assert "tidy: how.md loaded 1 times" in shown.out
+    assert "Not loaded in the last 30 days (1): other" in shown.out
+    report = prowess("skills", "--usage", "7d", "--json").json
+    assert (report["days"], report["skills"], report["core"]) == (7, [["tidy", 4]], ["tidy"])
+
+
+@pytest.mark.parametrize(
+    ("agent", "program", "expected"),
+    [
+        ("claude-code", "claude", ["--append-system-prompt", "PROMPT", "-p", "go"]),
+        ("codex", "codex", ["-c", 'developer_instructions="PROMPT"', "-p", "go"]),
+        ("gemini-cli", "gemini", ["-p", "go"]),
+    ],
+)
+def test_an_agent_of_another_maker_is_started_with_the_prompt_of_a_role(tmp_path, workspace, agent, program, expected):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / program).write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$@"\n[ -z "$GEMINI_SYSTEM_MD" ] || cat "$GEMINI_SYSTEM_MD"\n'
+    )
+    (folder / program).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    call = [PROWESS, "role", "juggler", "--for", agent, "--", program, "-p", "go"]
+    ran = subprocess.run(call, capture_output=True, text=True, env=environment, check=True)
+    told = ran.stdout.replace("You are a juggler specialist.", "PROMPT").splitlines()
+    assert told == [*expected, *(["PROMPT"] if agent == "gemini-cli" else [])]
+
+
+def test_an_agent_that_is_not_installed_or_not_named_is_an_error(prowess, workspace, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    missing = prowess("role", "juggler", "--for", "codex")
+    assert "'codex' is not installed" in missing.err
+    assert "--for claude-code" in prowess("role", "juggler", "--", "claude").err

@@ -14,6 +14,9 @@ from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command
 from prowess.view import session_json
 
+AGENTS = ("claude-code", "codex", "gemini-cli")
+"""Agents of other makers that can be started with the prompt of a role."""
+
 if TYPE_CHECKING:
     from prowess.errors import ProwessError
     from prowess.open import Prowess
@@ -146,8 +149,15 @@ def index_command(
         click.echo(NO_SKILLS, err=True)
 
 
-@command("role", "prowess role reviewer", "prowess role my-role --templates . --value team=Core")
+@command(
+    "role",
+    "prowess role reviewer",
+    "prowess role my-role --templates . --value team=Core",
+    'prowess role qa --for claude-code -- claude -p "Test the login page"',
+)
 @click.argument("name")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@click.option("--for", "agent", type=click.Choice(AGENTS), help="Start this agent with the prompt of the role.")
 @click.option(
     "--templates",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -155,35 +165,45 @@ def index_command(
     help="Folder with your own packs (DIR/skills/ROLE) and older templates (DIR/roles/ROLE).",
 )
 @click.option(
-    "--value", "values", multiple=True, metavar="NAME=TEXT", help="Value for a placeholder of a template (repeatable)."
+    "--value",
+    "values",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="Value for a template: NAME=TEXT, NAME:=JSON or NAME=@FILE (repeatable).",
 )
 @common_options
 def role_command(
-    name: str, templates: Path | None, values: tuple[str, ...], workspace: str | None, as_json: bool
+    name: str,
+    program: tuple[str, ...],
+    agent: str | None,
+    templates: Path | None,
+    values: tuple[str, ...],
+    workspace: str | None,
+    as_json: bool,
 ) -> None:
     """Print the prompt of a role: the index of skills, then the role's pack.
 
     Without a pack, prints the older template of the role, or one sentence. `prowess list --scope system` lists the built-in
-    packs.
+    packs. `--for` starts an agent of another maker with this prompt; COMMAND is its command line, by default its program
+    alone.
     """
     from prowess.interfaces.cli.output import clean, print_json
+    from prowess.interfaces.cli.run_inputs import read_inputs
 
-    given = _parse_values(values)
+    if program and agent is None:
+        raise click.UsageError(f"To start an agent, say which one: --for {AGENTS[0]}.")
+    given = read_inputs(values)
     prompt = with_engine(workspace, lambda prowess: prowess.roles.prompt(name, templates=templates, values=given))
+    if agent is not None and not as_json:
+        from prowess.interfaces.cli.agent_command import start_agent
+
+        start_agent(agent, prompt.text, program)
     if as_json:
         print_json(prompt)
     else:
         click.echo(clean(prompt.text) if sys.stdout.isatty() else prompt.text)
         if prompt.note:
             click.echo(clean(prompt.note), err=True)
-
-
-def _parse_values(values: tuple[str, ...]) -> dict[str, str]:
-    pairs = [value.partition("=") for value in values]
-    wrong = next((value for value, pair in zip(values, pairs, strict=True) if not (pair[0] and pair[1])), None)
-    if wrong is not None:
-        raise click.UsageError(f"Invalid --value {wrong[:80]!r}. Use NAME=TEXT.")
-    return {name: text for name, _, text in pairs}
 
 
 @command("load", "prowess load my-skill", "prowess load my-skill --reference guide.md")

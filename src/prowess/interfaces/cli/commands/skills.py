@@ -17,7 +17,7 @@ from prowess.view import to_json, usage_json
 if TYPE_CHECKING:
     from prowess.catalog.scans import FindingRow
     from prowess.catalog.store import Fault
-    from prowess.feed.usage import SkillUsage
+    from prowess.feed.usage import SkillUsage, UsageReport
     from prowess.open import Prowess
     from prowess.skill.kinds import Kind
     from prowess.skill.model import Skill, SkillCard
@@ -282,19 +282,38 @@ def _code_facts(skill: Skill) -> dict[str, str]:
     }
 
 
-@command("skills", "prowess skills", "prowess skills --unused 30d", "prowess skills --json")
+@command("skills", "prowess skills", "prowess skills --unused 30d", "prowess skills --usage 7d")
 @click.option(
     "--unused", "--dead", type=Period(), metavar="PERIOD", help="Only skills not used for this long, for example 30d."
 )
+@click.option(
+    "--usage",
+    type=Period(),
+    is_flag=False,
+    flag_value="30d",
+    metavar="[PERIOD]",
+    help="Report on a period (default 30d): the core set, references that are loaded, and what can be retired.",
+)
 @click.option("--all", "system", is_flag=True, help="Include built-in role packs and skills of plugins.")
 @common_options
-def skills_command(unused: float | None, system: bool, workspace: str | None, as_json: bool) -> None:
+def skills_command(
+    unused: float | None, usage: float | None, system: bool, workspace: str | None, as_json: bool
+) -> None:
     """Show how often each skill was loaded, and when it was last used, longest unused first.
 
-    `--unused 30d` lists the skills that were neither loaded nor enabled for 30 days: candidates for removal.
+    `--unused 30d` lists the skills that were neither loaded nor enabled for 30 days: candidates for removal. `--usage` reports
+    which skills and references agents load, and whether they converge on a core set.
     """
     from prowess.interfaces.cli.output import print_json
 
+    if usage is not None:
+        with spinner("Reading events …"):
+            report = with_engine(workspace, lambda prowess: prowess.skills.usage(days=usage, system=system))
+        if as_json:
+            print_json(report)
+        else:
+            _print_report(report)
+        return
     days = unused or 0.0
     with spinner("Reading skills …"):
         found = with_engine(workspace, lambda prowess: prowess.skills.unused(days=days, system=system))
@@ -323,6 +342,37 @@ def _print_usage(found: list[tuple[SkillCard, SkillUsage]], *, only_unused: bool
     print_table(("slug", "description", "scope", "loads", "last load", "last enabled"), rows, flexible=1)
     count = f"{len(found)} skill{'s' * (len(found) != 1)}"
     click.echo(f"\n{count} not used in this period." if only_unused else f"\n{count}.")
+
+
+def _print_report(report: UsageReport) -> None:
+    from prowess.interfaces.cli.output import one_line, print_table
+
+    period = f"the last {report.days:g} days"
+    if report.loads:
+        core = set(report.core)
+        files = {slug: sum(one.loads for one in report.files if one.slug == slug) for slug, _ in report.skills}
+        rows = [
+            (one_line(slug, 48), f"{loads:,}", f"{files[slug]:,}", "yes" if slug in core else "")
+            for slug, loads in report.skills
+        ]
+        print_table(("slug", "loads", "of files", "core set"), rows, flexible=0)
+        sessions = (
+            "" if report.core_sessions is None else f" {report.core_sessions:.0%} of the sessions used nothing else."
+        )
+        click.echo(
+            f"\nCore set: {len(core)} of {len(rows)} used skills have 80 % of the {report.loads:,} loads.{sessions}"
+        )
+    else:
+        click.echo(f"No skill was loaded in {period}.")
+    for file in report.files:
+        click.echo(f"  {one_line(file.slug, 48)}: {one_line(file.file, 80)} loaded {file.loads:,} times")
+    if report.unused_files:
+        names = ", ".join(f"{file.slug}/{file.file}" for file in report.unused_files[:20])
+        click.echo(f"Never loaded although their skill was ({len(report.unused_files)}): {one_line(names, 400)}")
+    if report.unused_skills:
+        names = ", ".join(report.unused_skills[:20])
+        click.echo(f"Not loaded in {period} ({len(report.unused_skills)}): {one_line(names, 400)}")
+        click.echo("Remove one with `prowess delete SLUG`.")
 
 
 def _format_use_time(at: str) -> str:

@@ -1,0 +1,45 @@
+"""Start an agent of another maker with a prompt, in the way that each agent takes one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from prowess.errors import NotFound
+
+_PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini-cli": "gemini"}
+
+
+def start_agent(agent: str, prompt: str, command: Sequence[str] = ()) -> NoReturn:
+    """Replace this process by the agent. Raise `NotFound` if its program is not installed.
+
+    Claude Code appends the prompt to its own, Codex takes it as developer instructions, and Gemini CLI reads it from a
+    file instead of its own.
+    """
+    program, *rest = command or [_PROGRAMS[agent]]
+    path = shutil.which(program)
+    if path is None:
+        raise NotFound(f"The program {program!r} is not installed, or not on PATH.", hint=f"Install {agent} first.")
+    environment = dict(os.environ)
+    options: list[str] = []
+    if agent == "claude-code":
+        options = ["--append-system-prompt", prompt]
+    elif agent == "codex":
+        # The value is read as TOML, and a JSON string is also a TOML string.
+        options = ["-c", f"developer_instructions={json.dumps(prompt)}"]
+    else:
+        environment["GEMINI_SYSTEM_MD"] = str(_write_prompt(prompt))
+    os.execve(path, [program, *options, *rest], environment)  # noqa: S606  (no shell is wanted)
+
+
+def _write_prompt(prompt: str) -> Path:
+    """Write the prompt to a file that only this user can read. It stays: the agent reads it after this process is gone."""
+    descriptor, name = tempfile.mkstemp(prefix="prowess-role-", suffix=".md")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(prompt)
+    return Path(name)
