@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.exporter import ExportResult
-from prowess.catalog.importer import CheckResult, ImportResult, ProgressCallback
+from prowess.catalog.importer import CheckResult, ImportResult, OnConflict, ProgressCallback
 from prowess.catalog.scans import FindingRow
 from prowess.catalog.store import Fault, SearchDocument
 from prowess.engine.callables import CallableSkill, Inventory
@@ -76,15 +76,30 @@ class Skills:
     def last_inventory(self) -> Inventory: ...
     def check(self, *paths: Path, profile: ProfileName = ..., watch: ProgressCallback = ...) -> list[CheckResult]: ...
     def export(
-        self, slug: str, folder: Path, *, form: str | None = ..., profile: ProfileName | None = ..., replace: bool = ...
+        self,
+        slug: str,
+        folder: Path,
+        *,
+        name: str = ...,
+        form: str | None = ...,
+        profile: ProfileName | None = ...,
+        replace: bool = ...,
     ) -> ExportResult: ...
     def create(self, skill: Skill, *, scope: Scope = ..., note: str = ...) -> Skill: ...
     def update(self, skill: Skill, *, note: str = ...) -> Skill: ...
-    def fork(self, slug: str, *, scope: Scope = "workspace") -> Skill: ...
+    def fork(self, slug: str, *, scope: Scope = ...) -> Skill: ...
     def delete(self, slug: str, *, note: str = ...) -> Version: ...
     def rollback(self, slug: str, number: int, *, note: str = ...) -> Skill: ...
     def import_path(
-        self, path: Path, *, scope: Scope = ..., replace: bool = ..., watch: ProgressCallback = ...
+        self,
+        path: Path,
+        *,
+        scope: Scope = ...,
+        replace: bool = ...,
+        on_conflict: OnConflict = ...,
+        slug: str = ...,
+        prefix: str = ...,
+        watch: ProgressCallback = ...,
     ) -> list[ImportResult]: ...
 
 class Sessions:
