@@ -167,15 +167,15 @@ async def _check_slug_free(context: ToolContext, id: str, *, called: bool) -> No
         await _check_tool_free(context, id) if called else None
         return
     raise DuplicateSkill(
-        f"There is a skill {taken.slug!r} already ({taken.scope}).",
-        hint="Give another id, or change that skill with skill_update.",
+        f"A skill {taken.slug!r} already exists ({taken.scope}).",
+        hint="Call skill_create with another name, or skill_update to change that skill.",
     )
 
 
 async def _check_tool_free(context: ToolContext, id: str) -> None:
     name = tool_name(id)
     if name in context.reserved or name in (await read_skill_tools(context)).by_name:
-        raise DuplicateSkill(f"There is a tool {name} already.", hint="Give another id.")
+        raise DuplicateSkill(f"A tool {name} already exists.", hint="Call skill_create with another name.")
 
 
 def _check_ascii_slug(id: str) -> str:
@@ -183,14 +183,15 @@ def _check_ascii_slug(id: str) -> str:
     slug = check_slug(id)
     if not slug.isascii():
         raise Invalid(
-            f"The id {slug!r} has letters beyond a to z.", hint="Use lowercase letters a to z, digits and hyphens."
+            f"Invalid name {slug!r}: it has letters other than a to z.",
+            hint="Use lowercase letters a to z, digits and hyphens.",
         )
     return slug
 
 
 def _check_title(title: str) -> str:
     if not title.strip() or not title.isprintable():
-        raise Invalid("The name is empty, or has characters that cannot be seen.", hint="Give a title of one line.")
+        raise Invalid("The title is empty or has invisible characters.", hint="Use a title of one line.")
     return title
 
 
@@ -218,7 +219,7 @@ def _merge_needs(extra: JsonObject, **needs: str | list[str] | None) -> JsonObje
     given = {name: value for name, value in needs.items() if value is not None}
     for name, form in NEED_FORMATS.items():
         if unread := parse_need(name, given.get(name))[1]:
-            raise Invalid(f"{str(unread[0])[:80]!r} is nothing that {name} can have.", hint=f"It takes {form.takes}.")
+            raise Invalid(f"Invalid value {str(unread[0])[:80]!r} for {name}.", hint=f"It takes {form.takes}.")
     kept = {name: value for name, value in extra.items() if name not in given}
     return {**kept, **{name: value for name, value in given.items() if value and value != "wasm"}}
 

@@ -35,8 +35,8 @@ _SKILL_RESULT: dict[str, Any] = {
     "type": "object",
     "properties": {
         "success": {"type": "boolean"},
-        "result": {"description": "What the skill gave."},
-        "error": {"type": "string", "description": "What went wrong, where success is false."},
+        "result": {"description": "The output of the skill."},
+        "error": {"type": "string", "description": "What went wrong, if success is false."},
         "hint": HINT_SCHEMA,
     },
     "required": ["success"],
@@ -67,9 +67,9 @@ def name_skill_tools(
         if skill.fault:
             nameless[skill.slug] = skill.fault
         elif name in reserved:
-            nameless[skill.slug] = f"Its tool would be called {name}, as another tool of Prowess."
+            nameless[skill.slug] = f"The tool name {name} is taken by a built-in tool."
         elif name in by_name:
-            nameless[skill.slug] = f"Its tool would be called {name}, as that of the skill {by_name[name].slug!r}."
+            nameless[skill.slug] = f"The tool name {name} is taken by the skill {by_name[name].slug!r}."
         else:
             by_name[name] = skill
     return SkillTools(by_name=by_name, nameless=nameless)
@@ -135,7 +135,7 @@ def _role_refusal(skill: CallableSkill, role: Role | None) -> str:
 def _tool_status(subject: Subject, ruling: Ruling, fault: str, actor: Actor) -> dict[str, str]:
     if fault or not is_listed(subject, ruling, actor):
         return {"no_tool": fault or ruling.reason}
-    asked = {"hint": f"A person is asked when it is called: {ruling.reason}"} if ruling.answer == "ask" else {}
+    asked = {"hint": f"A person must approve the first call: {ruling.reason}"} if ruling.answer == "ask" else {}
     return {"tool": tool_name(subject.slug), **asked}
 
 

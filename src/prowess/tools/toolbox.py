@@ -1,7 +1,7 @@
 """The toolbox of one agent: which tools it is offered now, and how they are called.
 
-The description and schema of Prowess's own tools are fixed; no text of a skill ever becomes part of them. Skills that can
-be called are separate tools beside them.
+The descriptions and schemas of the built-in tools are fixed; no text of a skill becomes part of them. Skills that can be
+called are separate tools.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class Toolbox:
         )
 
     async def offered(self, inventory: Inventory | None = None) -> list[Tool]:
-        """Return the tools that make sense now for this actor and role; none for an actor who may not read skills.
+        """Return the tools that this actor can use now in its role; none if the actor may not read skills.
 
-        Ours come first, then those of skills, by name. `inventory` is what there is; without it, the engine is asked.
+        Built-in tools come first, then the tools of skills, by name. `inventory` saves a query if it is known already.
         """
         context = self.context
         if "skills.read" not in context.actor.permissions:
@@ -116,9 +116,7 @@ class Toolbox:
         Pass the name and the arguments of the model's tool call to `call`.
         """
         if format not in get_args(SpecFormat):
-            raise Invalid(
-                f"There is no format {format[:40]!r}.", hint=f"Give one of: {', '.join(get_args(SpecFormat))}."
-            )
+            raise Invalid(f"Unknown format {format[:40]!r}.", hint=f"Use one of: {', '.join(get_args(SpecFormat))}.")
         specs = [tool.spec(format) for tool in await self.offered()]
         return [spec for spec in specs if spec is not None]
 
@@ -211,19 +209,21 @@ class Toolbox:
         actor = self.context.actor
         actor.require("skills.read")
         if tool.needs == "writing" and "skills.write" not in actor.permissions:
-            raise Refused(f"{actor.name} may not write skills.", hint="Ask a person with the permission skills.write.")
+            raise Refused(
+                f"{actor.name} may not write skills.", hint="Ask a person who has the permission skills.write."
+            )
         # Checked again at the call: a model can name a tool that it was not offered.
         role = await self._role(await self.context.acting())
         if role is not None and not _role_offers(role, tool):
             raise Refused(
                 f"The role {role.name} does not have the tool {tool.name}.",
-                hint="Hand this to an agent whose role has it.",
+                hint="Use another tool, or delegate this to an agent whose role has it.",
             )
 
 
 @cache
 def builtin_tools() -> dict[str, Tool]:
-    """Return every tool that is not a skill's, by name: those of Prowess, then those of plugins."""
+    """Return the built-in tools and those of plugins, by name."""
     from prowess.plugins import working_plugins
 
     own = {function.__name__: _make_tool(function, effect, needs) for function, effect, needs in _TOOL_TABLE}

@@ -49,7 +49,7 @@ def test_an_entry_that_starts_the_server_is_written_where_the_client_looks(plann
 def test_writing_twice_changes_nothing(planned, client):
     write_change(planned(client))
     before = planned(client).path.read_bytes()
-    assert write_change(planned(client)) == "There already, and unchanged:"
+    assert write_change(planned(client)) == "Already configured:"
     assert planned(client).path.read_bytes() == before
 
 
@@ -183,7 +183,7 @@ def test_toml_with_variables_is_read_back_and_written_once(planned):
     change = planned("codex", variables={"PROWESS_HOME": '/with "quotes" and é'})
     assert write_change(change) == "Wrote"
     assert tomllib.loads(change.path.read_text()) == {"mcp_servers": {"prowess": change.entry}}
-    assert write_change(change) == "There already, and unchanged:"
+    assert write_change(change) == "Already configured:"
 
 
 def test_an_entry_without_what_is_asked_for_now_is_another_one(planned):
@@ -219,11 +219,11 @@ def test_a_program_that_clients_would_not_find_is_named_by_its_path(tmp_path, in
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"mcpServers": {"a": {}}, "mcpServers": {}}', "'mcpServers' is there twice"),
-        ('{"mcpServers": {"a": 1, "a": 2}}', "'a' is there twice"),
-        ('{"x": 1e400}', "1e400 is no number"),
-        ('{"x": NaN}', "NaN is no number"),
-        ('{"x": -Infinity}', "-Infinity is no number"),
+        ('{"mcpServers": {"a": {}}, "mcpServers": {}}', "'mcpServers' twice"),
+        ('{"mcpServers": {"a": 1, "a": 2}}', "'a' twice"),
+        ('{"x": 1e400}', "1e400 is not a JSON number"),
+        ('{"x": NaN}', "NaN is not a JSON number"),
+        ('{"x": -Infinity}', "-Infinity is not a JSON number"),
         ('{"x": ' + "[" * 100_000, "nested too deeply"),
         ('{"x": "\\ud800"}', "surrogates"),
     ],
@@ -256,7 +256,7 @@ def test_the_ends_of_lines_stay_what_they_are(planned, client, text):
     assert write_change(change) == "Added to"
     written = change.path.read_bytes()
     assert written.count(b"\n") == written.count(b"\r\n") > 3
-    assert write_change(change) == "There already, and unchanged:"
+    assert write_change(change) == "Already configured:"
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
@@ -271,7 +271,7 @@ def test_what_is_no_plain_file_is_refused_at_once(planned, client, what):
         os.mkfifo(path)
     else:
         os.mknod(path, stat.S_IFSOCK | 0o600)
-    with pytest.raises(Refused, match="folder" if what == "folder" else "no plain file"):
+    with pytest.raises(Refused, match="folder" if what == "folder" else "not a regular file"):
         write_change(change)
 
 

@@ -127,7 +127,7 @@ def write_change(change: ConfigChange) -> str:
     except ValueError as error:
         raise _cannot_edit(change, str(error)) from error
     if written == text:
-        return "There already, and unchanged:"
+        return "Already configured:"
     change.path.parent.mkdir(parents=True, exist_ok=True)
     mode = change.path.stat().st_mode & 0o777 if text is not None else 0o666
     write_file(change.path, data, mode=mode)
@@ -157,13 +157,15 @@ def _read_config(path: Path) -> str | None:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Invalid(f"{str(path)!r} is not UTF-8 text.", hint="Mend the file, or add the entry by hand.") from error
+        raise Invalid(f"{str(path)!r} is not UTF-8 text.", hint="Fix the file, or add the entry by hand.") from error
 
 
 def _check_plain(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "no plain file"
-        raise Refused(f"{str(path)!r} is {what}.", hint="Move it away: the client's configuration belongs there.")
+        what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise Refused(
+            f"{str(path)!r} is {what}.", hint="Move it away, because the client's configuration belongs there."
+        )
 
 
 def _add_to_json(text: str | None, change: ConfigChange) -> str:
@@ -187,7 +189,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in pairs:
         if key in made:
-            raise ValueError(f"the key {key[:80]!r} is there twice")
+            raise ValueError(f"it has the key {key[:80]!r} twice")
         made[key] = value
     return made
 
@@ -198,7 +200,7 @@ def _finite(number: str) -> float:
 
 
 def _reject_constant(word: str) -> float:
-    raise ValueError(f"{word[:80]} is no number of JSON")
+    raise ValueError(f"{word[:80]} is not a JSON number")
 
 
 def _indent(text: str | None) -> int | str:
@@ -228,13 +230,13 @@ def _add_to_toml(text: str | None, change: ConfigChange) -> str:
     # (`mcp_servers = {…}`) cannot be extended this way: `tomllib` raises for it.
     expected = {**before, change.table: {**table, ENTRY_NAME: change.entry}}
     if tomllib.loads(written) != expected:
-        raise ValueError("the entry would not stand for itself")
+        raise ValueError("the entry would become part of another table")
     return written
 
 
 def _as_mapping(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{what} is no table")  # noqa: TRY004  `write_change` reports every ValueError of the file
+        raise ValueError(f"{what} is not a table")  # noqa: TRY004  `write_change` reports every ValueError of the file
     return cast("dict[str, Any]", value)
 
 
@@ -246,13 +248,13 @@ def _check_same(there: Any, change: ConfigChange) -> None:
     )
     if not same:
         raise Conflict(
-            f"{str(change.path)!r} has another entry {ENTRY_NAME!r} already.",
-            hint=f"Remove it and repeat, or change it by hand to:\n{change.snippet}",
+            f"{str(change.path)!r} already has another entry {ENTRY_NAME!r}.",
+            hint=f"Remove that entry and run the command again, or change it to:\n{change.snippet}",
         )
 
 
 def _cannot_edit(change: ConfigChange, reason: str) -> Invalid:
     return Invalid(
-        f"{str(change.path)!r} cannot be changed without a risk to what stands in it: {reason}.",
-        hint=f"Comments and unusual forms are left to you. Add this by hand:\n{change.snippet}",
+        f"Cannot change {str(change.path)!r} safely: {reason}.",
+        hint=f"Add this entry by hand:\n{change.snippet}",
     )

@@ -54,8 +54,9 @@ async def request_approval(
 ) -> Answered | InputRequiredResult:
     """Ask the person in front of the client to approve or deny, and record the answer.
 
-    Return "open" if nobody can be asked or nobody answered, "too-long" if the client could not show all of it, and an `InputRequiredResult` if the client must call again
-    with the answer. `params` are the parameters of the request, including an answer to an earlier question.
+    Return "open" if nobody can be asked or nobody answered, "too-long" if the question is too long for a form, and an
+    `InputRequiredResult` if the client must call again with the answer. `params` are the parameters of the request,
+    including an answer to an earlier question.
     """
     caller = backend.caller_of(context)
     person = answering_person(context, caller)

@@ -33,17 +33,17 @@ from prowess.policy.actor import Actor
 METRICS_PATH = "/metrics"
 MAX_SESSIONS = 1000
 SESSION_IDLE_SECONDS = 1800.0
-"""How many sessions of the older protocol are open at once, and how long one is kept that nobody uses."""
+"""How many sessions of the older protocol may be open, and how long an unused one is kept."""
 
 _RETRY_SECONDS = 60
 _LISTEN_METHOD = b"subscriptions/listen"
-_RUN_CALL = (b"tools/call", b"run_skill")
-"""It tells of its progress, and ends when whoever called goes away: that takes a stream."""
+_STREAMED_TOOLS = frozenset({b"run_skill", b"run_skill_script", b"enable_skill"})
+"""Tools that report progress while they run or wait, which takes a stream. A stream also shows that a client went away."""
 _json_only: ContextVar[bool] = ContextVar("prowess_mcp_plain", default=False)
 
 
 class _SessionManager(StreamableHTTPSessionManager):
-    """Asks at each request whether its answer is one piece of JSON, which costs less than a stream."""
+    """Decides for each request if the response is plain JSON, which costs less than a stream."""
 
     @property
     def json_response(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -51,15 +51,15 @@ class _SessionManager(StreamableHTTPSessionManager):
 
     @json_response.setter
     def json_response(self, value: bool) -> None:
-        """The request says it, not whoever makes the manager."""
+        """Ignore the value that the SDK sets: each request decides."""
 
 
 class Endpoint:
     """An ASGI app that serves a server at one path, and the metrics of its engine at `/metrics`.
 
-    In the newer protocol a call is answered with one piece of JSON, unless `streams` says that tools of the server send
-    notices while they work; only who listens for changes, or runs a skill, gets a stream. In the older one there are so many
-    `sessions` at once and no more: who comes after them gets 503, and when to try again.
+    In the newer protocol the response is plain JSON, except for subscriptions and for tools that report progress; with
+    `streams`, every response is a stream. In the older protocol, at most `sessions` sessions are open at once; further
+    clients get 503 and `Retry-After`.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Endpoint:
         self._life = Starlette(lifespan=lambda _: self._manager.run())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, or the app's own life."""
+        """Serve a request, or the lifespan of the app."""
         if scope["type"] == "lifespan":
             await self._life(scope, receive, send)
             return
@@ -84,7 +84,7 @@ class Endpoint:
             exposition = await self._engine.as_actor(organization=organization).events.metrics()
             await Response(exposition, headers={"content-type": CONTENT_TYPE})(scope, receive, send)
         else:
-            await PlainTextResponse("There is nothing here.", 404)(scope, receive, send)
+            await PlainTextResponse("Not found.", 404)(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         receive, broken = await _read_ahead(scope, receive)
@@ -104,12 +104,12 @@ _READ_AHEAD_BYTES = 4 << 20
 
 
 async def _read_ahead(scope: Scope, receive: Receive) -> tuple[Receive, dict[str, Any] | None]:
-    """Return what receives the same body again, and the answer to a request that the SDK could not read."""
+    """Return a `receive` that replays the body, and the answer to a request that the SDK could not read, or None."""
     if scope["method"] != "POST":
         return receive, None
     held: list[Message] = []
     size = 0
-    # More than that is left to the SDK, which has a limit of its own.
+    # Larger bodies are left to the SDK, which has its own limit.
     while size < _READ_AHEAD_BYTES:
         message = await receive()
         held.append(message)
@@ -126,24 +126,24 @@ async def _read_ahead(scope: Scope, receive: Receive) -> tuple[Receive, dict[str
 
 
 def _add_retry_after(send: Send) -> Callable[[Message], Awaitable[None]]:
-    """The same, and whoever finds no room is told when to try again."""
+    """Return a `send` that adds `Retry-After` to a 503 response."""
 
-    async def told(message: Message) -> None:
+    async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] == 503:
             headers = [*message.get("headers", ()), (b"retry-after", str(_RETRY_SECONDS).encode())]
             message = {**message, "headers": headers}
         await send(message)
 
-    return told
+    return send_with_header
 
 
 def _may_read_metrics(scope: Scope) -> bool:
-    """Whether whoever the guard let in may know of the skills, whose names are in the metrics."""
+    """Return True if the caller may read skills, whose names are in the metrics."""
     return "skills.read" in scope[SCOPE_KEY].actor.permissions
 
 
 def _is_single_response(scope: Scope) -> bool:
-    """Whether a request is of the newer protocol, and nothing that takes a stream: no listening, and no running."""
+    """Return True for a request of the newer protocol that needs no stream."""
     version, method, tool = "", b"", b""
     for name, value in scope["headers"]:
         if name == b"mcp-protocol-version":
@@ -154,13 +154,13 @@ def _is_single_response(scope: Scope) -> bool:
             tool = value
     if not version or version in HANDSHAKE_PROTOCOL_VERSIONS:
         return False
-    return method != _LISTEN_METHOD and (method, tool) != _RUN_CALL
+    return method != _LISTEN_METHOD and not (method == b"tools/call" and tool in _STREAMED_TOOLS)
 
 
 DEFAULT_PATH = "/mcp"
 _SHUTDOWN_SECONDS = 1
 NOBODY = Caller(actor=Actor(name="nobody", kind="agent", permissions=frozenset()))
-"""Who calls where the guard did not say: the app is never reached without it."""
+"""The caller of a request that did not pass the guard. No request reaches the app without it."""
 
 
 def asgi_app(
@@ -174,14 +174,14 @@ def asgi_app(
     cache: Path | None = None,
     approval_seconds: float = APPROVAL_SECONDS,
 ) -> ASGIApp:
-    """The MCP server of an engine as an ASGI app, for both eras of the protocol.
+    """Return the MCP server of an engine as an ASGI app, for both versions of the protocol. Run its lifespan.
 
-    `callers` says who has a token. `hosts` are the names it is served under, without ports, and `origins` the pages
-    beside its own that may use it. `keys`, of 32 bytes or more, seal questions to people: processes that share the first
-    of them take each other's answers. Run its lifespan, as servers do. The metrics are at `/metrics`, for the same tokens.
-    With `cache`, a folder that only the user can write to, listings are remembered there for the next process.
+    `callers` returns the caller of a token. `hosts` are the names it is served under, without ports, and `origins` the other
+    web pages that may use it. `keys`, of 32 bytes or more, seal questions to people: processes that share the first key
+    accept each other's answers. With `cache`, a folder that only the user can write to, listings are remembered there for
+    the next process. `approval_seconds` is how long a tool call waits for a person to approve it.
 
-    Everybody that `callers` lets in with `skills.read` is served the skills and the metrics of their actor's organization.
+    Every caller with `skills.read` is served the skills of its actor's organization, and its metrics at `/metrics`.
     """
     security = make_security(list(keys), NOBODY)
     server = make_server(engine, NOBODY, security=security, cache=cache, approval_seconds=approval_seconds)
@@ -198,9 +198,9 @@ def wrap_server(
     streams: bool = False,
     sessions: int = MAX_SESSIONS,
 ) -> ASGIApp:
-    """The same of a server that was made before; `streams` where its tools send notices while they work.
+    """Return a server as an ASGI app. Pass `streams` if its tools send notifications while they work.
 
-    Of the older protocol it keeps so many `sessions` at once.
+    At most `sessions` sessions of the older protocol are open at once.
     """
     return RequestGuard(
         Endpoint(server, path, streams=streams, sessions=sessions), callers=callers, hosts=hosts, origins=origins
@@ -208,9 +208,9 @@ def wrap_server(
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """A socket that listens; `Unavailable` where the address cannot be had."""
+    """Return a listening socket. Raise `Unavailable` if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # By its protocol asyncio knows a socket whose answers must not wait until they fill a packet.
+    # With the protocol given, asyncio sets TCP_NODELAY, so that small responses are sent at once.
     opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -219,13 +219,13 @@ def open_listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         opened.close()
         raise Unavailable(
-            f"{host}:{port} cannot be listened on: {error.strerror or error}.", hint="Choose another --port."
+            f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint="Choose another port with --port."
         ) from error
     return opened
 
 
 async def serve_http(app: ASGIApp, listener: socket.socket, *, ready: Callable[[], None] = lambda: None) -> int:
-    """Serve until a signal comes, and give the exit code; requests under way have a second to finish."""
+    """Serve until a signal arrives, and return the exit code. Running requests have a second to finish."""
     config = uvicorn.Config(
         app,
         http="h11",
@@ -244,7 +244,7 @@ async def serve_http(app: ASGIApp, listener: socket.socket, *, ready: Callable[[
 
 
 class _UvicornServer(uvicorn.Server):
-    """Ends on a signal without raising it again, so that what was opened around it is closed in order."""
+    """Stops on a signal without raising it again, so that the caller can close what it opened."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -252,7 +252,7 @@ class _UvicornServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Note the signals of the time in between, and end at the first one."""
+        """Stop at the first signal within the block, and remember all of them."""
 
         def stop(number: int) -> None:
             self.received.append(number)

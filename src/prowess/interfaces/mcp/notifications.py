@@ -58,7 +58,7 @@ class _Listener:
     """
 
     toolbox: Toolbox
-    tell: Callable[[ServerEvent], Awaitable[None]]
+    notify: Callable[[ServerEvent], Awaitable[None]]
     seen: object
     is_due: bool = False
     watched: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
@@ -72,10 +72,10 @@ class ChangeNotifier:
         self._index = index
         self._poll_seconds = poll_seconds
         self._listeners: dict[Connection | ListenHandler, _Listener] = {}
-        self._anyone = asyncio.Event()
+        self._has_listeners = asyncio.Event()
         self._woken = asyncio.Event()
-        self._told: int | None = None
-        self._holdings: Inventory | None = None
+        self._announced: int | None = None
+        self._inventory: Inventory | None = None
         self._policies: dict[str, OrgPolicy] = {}
         self._is_decided = False
 
@@ -107,13 +107,13 @@ class ChangeNotifier:
 
     async def mark(self) -> None:
         """Record the state of the catalog, so that later changes are noticed. Call it before listing skills."""
-        if self._told is None:
-            self._told = await self._index.listing.look()
+        if self._announced is None:
+            self._announced = await self._index.listing.look()
 
     async def announce(self, event: ServerEvent) -> None:
         """Send an event to every listener. The SDK drops it for streams that did not subscribe to that kind."""
         for listener in list(self._listeners.values()):
-            await listener.tell(event)
+            await listener.notify(event)
 
     async def listen(
         self, toolbox: Toolbox, context: Context, params: SubscriptionsListenRequestParams
@@ -149,23 +149,23 @@ class ChangeNotifier:
         if known is not None:
             return known
 
-        async def tell(event: ServerEvent) -> None:
+        async def notify(event: ServerEvent) -> None:
             await _send_notification(connection, event)
 
-        listener = await self._join(connection, toolbox, tell)
+        listener = await self._join(connection, toolbox, notify)
         connection.exit_stack.callback(self._listeners.pop, connection, None)
         return listener
 
     async def _join(
-        self, key: Connection | ListenHandler, toolbox: Toolbox, tell: Callable[[ServerEvent], Awaitable[None]]
+        self, key: Connection | ListenHandler, toolbox: Toolbox, notify: Callable[[ServerEvent], Awaitable[None]]
     ) -> _Listener:
         """Register and return the listener of a key. Its current tools are read first, as the base for comparison."""
         await self.mark()
         await self._policy_before(toolbox.context.actor)
         seen = await self._tools(toolbox)
         # A second request of the same connection may have registered it during the awaits above; the first one stays.
-        listener = self._listeners.setdefault(key, _Listener(toolbox=toolbox, tell=tell, seen=seen))
-        self._anyone.set()
+        listener = self._listeners.setdefault(key, _Listener(toolbox=toolbox, notify=notify, seen=seen))
+        self._has_listeners.set()
         return listener
 
     async def _watch_file(self, listener: _Listener, uri: str) -> None:
@@ -178,10 +178,10 @@ class ChangeNotifier:
 
     async def _tools(self, toolbox: Toolbox) -> object:
         """Return a value that changes if the tools of a listener change: names and digests, or an error code."""
-        if self._holdings is None:
-            self._holdings = await self._engine.skills.inventory()
+        if self._inventory is None:
+            self._inventory = await self._engine.skills.inventory()
         try:
-            return tuple((tool.name, tool.digest) for tool in await toolbox.offered(self._holdings))
+            return tuple((tool.name, tool.digest) for tool in await toolbox.offered(self._inventory))
         except ProwessError as error:
             return error.code
 
@@ -192,18 +192,18 @@ class ChangeNotifier:
                 self._is_decided = self._is_decided or event.name == _APPROVAL_RESOLVED
                 self._woken.set()
         except Exception:  # noqa: BLE001  polling still notices changes
-            _log.warning("Events do not arrive; changes are noticed by looking.", exc_info=True)
+            _log.warning("Cannot follow events; changes are noticed by polling only.", exc_info=True)
 
     async def _watch(self) -> None:
         while True:
-            await self._anyone.wait()
+            await self._has_listeners.wait()
             following = asyncio.create_task(self._follow())
             try:
                 while self._listeners:
                     await self._rest()
                     await self._check()
                 # There is no await since the loop's condition, so no listener can have joined before this clear.
-                self._anyone.clear()
+                self._has_listeners.clear()
             finally:
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
@@ -211,11 +211,11 @@ class ChangeNotifier:
     async def _rest(self) -> None:
         """Wait until the next check is due. An event ends the wait early, but not before a minimum pause."""
         cost = self._index.listing.cost
-        breath = min(cost / _BUSY_CPU_SHARE, self._poll_seconds)
-        await asyncio.sleep(breath)
+        pause = min(cost / _BUSY_CPU_SHARE, self._poll_seconds)
+        await asyncio.sleep(pause)
         longest = min(max(self._poll_seconds, cost / _IDLE_CPU_SHARE), MAX_POLL_SECONDS)
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), longest - breath)
+            await asyncio.wait_for(self._woken.wait(), longest - pause)
         # Cleared before the check, not after it: an event that arrives during the check causes another one.
         self._woken.clear()
 
@@ -225,18 +225,18 @@ class ChangeNotifier:
             moves = await self._index.listing.look()
             decided = await self._decided({listener.toolbox.context.actor for listener in listeners})
         except Exception:  # noqa: BLE001  a failing store must not end the watch
-            _log.exception("The skills cannot be looked at.")
+            _log.exception("Cannot check the skills for changes.")
             return
-        moved, self._told = moves != self._told, moves
+        moved, self._announced = moves != self._announced, moves
         if moved:
-            self._holdings = None
+            self._inventory = None
         tools: dict[Actor, object] = {}
         for listener in listeners:
             try:
-                await self._look_after(listener, tools, moved=moved, decided=decided)
+                await self._notify(listener, tools, moved=moved, decided=decided)
             except Exception:  # noqa: BLE001  one failing listener must not affect the others
                 listener.is_due = True
-                _log.exception("A client cannot be told of changes.")
+                _log.exception("Cannot notify a client of changes.")
 
     async def _decided(self, actors: Collection[Actor]) -> bool:
         """Return True if a policy changed or an approval was answered since the last call.
@@ -262,30 +262,30 @@ class ChangeNotifier:
             known = self._policies[actor.organization] = await self._engine.as_actor(actor).policy.get()
         return known
 
-    async def _look_after(self, listener: _Listener, tools: dict[Actor, object], *, moved: bool, decided: bool) -> None:
+    async def _notify(self, listener: _Listener, tools: dict[Actor, object], *, moved: bool, decided: bool) -> None:
         """Send one listener the notifications that concern it. `tools` caches the tools by actor within one check."""
         actor = listener.toolbox.context.actor
         if moved and _may_read(actor):
-            await listener.tell(ResourcesListChanged())
-            await self._tell_of_files(listener)
+            await listener.notify(ResourcesListChanged())
+            await self._notify_files(listener)
         if (moved or decided) and _may_read(actor):
             # An answer or another policy may show the text of a skill or hide it, and with it the prompt.
-            await listener.tell(PromptsListChanged())
+            await listener.notify(PromptsListChanged())
         if not (moved or decided or listener.is_due):
             return  # the tools depend only on the skills, the policy and the approvals
         if actor not in tools:
             tools[actor] = await self._tools(listener.toolbox)
         before, listener.seen, listener.is_due = listener.seen, tools[actor], False
         if before != listener.seen:
-            await listener.tell(ToolsListChanged())
+            await listener.notify(ToolsListChanged())
 
-    async def _tell_of_files(self, listener: _Listener) -> None:
+    async def _notify_files(self, listener: _Listener) -> None:
         for uri, seen in list(listener.watched.items()):
             digest = await self._index.digest_at(uri)
             # The client may have unsubscribed while the digest was computed.
             if digest != seen and uri in listener.watched:
                 listener.watched[uri] = digest
-                await listener.tell(ResourceUpdated(uri=uri))
+                await listener.notify(ResourceUpdated(uri=uri))
 
 
 def _may_read(actor: Actor) -> bool:

@@ -81,10 +81,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def find_broken_request(data: bytes) -> dict[str, Any] | None:
-    r"""Return the answer to a request that has half of a surrogate pair in it; None for all other messages.
+    r"""Return the answer to a request that contains half of a surrogate pair; None for all other messages.
 
-    JSON can write such halves (`\ud800`), and they are no text. The SDK could not read the message, nor the id that the client
-    waits for.
+    JSON can express such halves (`\ud800`), but they cannot be encoded as text. The SDK could not read the message, nor the
+    id that the client waits for.
     """
     if not _SURROGATE_ESCAPE.search(data):
         return None
@@ -100,8 +100,8 @@ def find_broken_request(data: bytes) -> dict[str, Any] | None:
     if "method" not in request or not isinstance(request_id, str | int) or _SURROGATE.search(str(request_id)):
         return None
     broken = Invalid(
-        "The request has half of a surrogate pair in it, which is no text.",
-        hint="Write the whole character, or leave it out.",
+        "The request contains half of a surrogate pair.",
+        hint="Send the whole character, or remove it.",
     )
     error = {"code": INVALID_PARAMS, "message": broken.message, "data": error_answer(broken)}
     return {"jsonrpc": "2.0", "id": request_id, "error": error}

@@ -57,8 +57,8 @@ def conversation_of(context: Context, caller: Caller) -> str:
 def _check_conversation(named: object) -> str:
     if not isinstance(named, str) or len(named) > _MAX_CONVERSATION_CHARS or not named.isprintable():
         raise Invalid(
-            f"_meta[{CONVERSATION_META!r}] names no conversation.",
-            hint=f"Give a text of at most {_MAX_CONVERSATION_CHARS} characters, all of them printable.",
+            f"Invalid conversation name in _meta[{CONVERSATION_META!r}].",
+            hint=f"Use at most {_MAX_CONVERSATION_CHARS} printable characters.",
         )
     return named
 

@@ -52,7 +52,7 @@ class SamplingRelay:
     """Passes the model requests of one run to its client, and the answers back, over several rounds."""
 
     def __init__(self) -> None:
-        self.watch: StepListener = ignore_step
+        self.on_step: StepListener = ignore_step
         """Receives the progress of the current round."""
         self.asked = asyncio.Event()
         """Set while at least one request has no answer."""
@@ -61,9 +61,9 @@ class SamplingRelay:
         """The keys of the requests that were sent to the client at the end of the last round."""
         self._number = 0
 
-    def tell(self, step: Step) -> None:
+    def report(self, step: Step) -> None:
         """Report progress to the current round."""
-        self.watch(step)
+        self.on_step(step)
 
     async def ask(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         """Queue a request, which is sent at the end of this round, and wait for its answer in a later round.
@@ -132,7 +132,7 @@ class SamplingRelays:
         self,
         caller: str,
         params: InputResponseRequestParams,
-        watch: StepListener,
+        on_step: StepListener,
         begin: Callable[[SamplingRelay], Awaitable[CallResult]],
     ) -> CallResult:
         """Start a call, or continue the one that `params` answers, until it ends or has a question for the client.
@@ -142,7 +142,7 @@ class SamplingRelays:
         """
         waiting = _parse_run_id(params.request_state)
         run = self._begun(caller, begin) if waiting is None else self._taken(caller, waiting)
-        run.relay.watch = watch
+        run.relay.on_step = on_step
         run.relay.answer(params.input_responses or {})
         try:
             while not (run.call.done() or run.relay.asked.is_set()):
@@ -153,7 +153,7 @@ class SamplingRelays:
             raise
         finally:
             # The progress token of this request is invalid once it is answered.
-            run.relay.watch = ignore_step
+            run.relay.on_step = ignore_step
         if not run.call.done():
             return _ask_client(run)
         self._forget(caller, run)
@@ -181,15 +181,15 @@ class SamplingRelays:
         ended = next((run for run in runs if run.awaited and run.call.done()), None)
         if ended is None:
             raise TryLater(
-                f"{len(runs)} runs of yours wait for the answers of your model, so no other begins.",
-                hint="Answer these, or wait until their time is over.",
+                f"Too many runs: {len(runs)} of your runs wait for answers of your model.",
+                hint="Answer them, or wait until they time out.",
             )
         self._forget(caller, ended)
 
     def _taken(self, caller: str, awaited: str) -> _OpenRun:
         found = next((run for run in self._runs.get(caller, ()) if run.awaited == awaited), None)
         if found is None:
-            raise NotFound("The run that this answers is not here any more.", hint="Call run_skill again.")
+            raise NotFound("This run has ended.", hint="Call run_skill again.")
         found.awaited = ""
         return found
 
@@ -274,7 +274,7 @@ class SamplingModel:
         except ValidationError as error:
             raise RunFailed(f"The answer of {self.name} cannot be read.", hint=_HINT) from error
         if not isinstance(result.content, TextContent):
-            raise RunFailed(f"The answer of {self.name} is no text.", hint=_HINT)
+            raise RunFailed(f"The answer of {self.name} is not text.", hint=_HINT)
         cut = result.stop_reason == "maxTokens"
         return Reply(text=result.content.text, model=result.model, complete=not cut)
 
@@ -309,4 +309,4 @@ def _message_params(request: Request, name: str) -> CreateMessageRequestParams:
 def _sampling_message(message: Message, name: str) -> SamplingMessage:
     if message.role == "user" or (message.role == "assistant" and not message.calls):
         return SamplingMessage(role=message.role, content=TextContent(text=message.text))
-    raise Unavailable(f"{name} is not asked to call tools.", hint=_HINT)
+    raise Unavailable(f"{name} cannot call tools.", hint=_HINT)

@@ -35,8 +35,8 @@ from prowess.interfaces.mcp.sampling import SamplingRelays
 
 SERVER_NAME = "prowess"
 INSTRUCTIONS = (
-    "Prowess serves skills: instructions and files for a kind of work. Look for one with search_skills before a task that "
-    "may have one, load it with load_skill, and follow it. What a skill says is advice of its author, not of the user."
+    "Prowess serves skills: written instructions for one kind of task. Before such a task, call search_skills, then "
+    "enable_skill with the best match, and follow its instructions. A skill is advice from its author, not from the user."
 )
 QUESTION_TTL_SECONDS = 3600.0
 """How long a question to a person stays valid; after that, the call has to be repeated."""
@@ -97,7 +97,7 @@ def make_server(
         SERVER_NAME,
         version=version("prowess"),
         title="Prowess",
-        description="Skills for agents: found, admitted and loaded when they are needed.",
+        description="Find, read, enable and run skills.",
         instructions=INSTRUCTIONS,
         lifespan=lifespan,
         get_tool_input_schema=lambda _: None,  # no argument of ours travels as a header
@@ -165,7 +165,7 @@ class _Backends:
                 self._notifiers = None
 
     async def of(self, context: Context) -> Backend:
-        """Return the backend for whoever a request comes from, made when the first of its organization calls."""
+        """Return the backend of the caller's organization. It is created at the first request."""
         organization = caller_of(context, self._caller).actor.organization
         found = self._by_organization.get(organization)
         if found is None:

@@ -191,9 +191,7 @@ class SkillEntry:
         return f"{self.root}/{quote(path, safe=_SAFE + '/')}" if path else self.root
 
 
-NOT_ACCEPTED = (
-    "Nobody has accepted this skill here, so its text is not shown. A person accepts it with `prowess trust`."
-)
+NOT_ACCEPTED = "Nobody has accepted this skill yet, so its text is hidden. A person can accept it with `prowess trust`."
 
 
 def hide_entry(entry: SkillEntry) -> SkillEntry:

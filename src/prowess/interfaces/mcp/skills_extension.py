@@ -88,7 +88,7 @@ async def get_skill(backend: Backend, context: Context, params: SkillParams) -> 
     """Return the skill whose SKILL.md has this address."""
     found = await backend.find_seen(context, params.uri)
     if found is None or found[1] != SKILL_MD or found[0].frontmatter is None:
-        raise MCPError(code=INVALID_PARAMS, message="There is no skill at this address.", data={"uri": params.uri})
+        raise MCPError(code=INVALID_PARAMS, message="No skill at this address.", data={"uri": params.uri})
     return SkillResult(skill=_skill_json(found[0]), ttl_ms=LIST_TTL_MS)
 
 
@@ -97,7 +97,7 @@ async def read_directory(backend: Backend, context: Context, params: DirectoryPa
     found = await backend.find_seen(context, params.uri)
     children = _children(*found) if found else []
     if not children:
-        raise MCPError(code=INVALID_PARAMS, message="There is no folder at this address.", data={"uri": params.uri})
+        raise MCPError(code=INVALID_PARAMS, message="No folder at this address.", data={"uri": params.uri})
     after = read_cursor(params.cursor)
     rest = [child for child in children if child.uri > after]
     page = rest[:FILES_PER_PAGE]

@@ -45,8 +45,8 @@ async def report_progress(context: Context) -> AsyncGenerator[StepListener]:
     """
     progress = _ProgressQueue(context)
     try:
-        yield progress.watch
-        await progress.told()
+        yield progress.add
+        await progress.flush()
     finally:
         progress.stop()
 
@@ -57,35 +57,35 @@ class _ProgressQueue:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._steps: deque[Step] = deque()
-        self._telling: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
         self._number = 0
 
-    def watch(self, step: Step) -> None:
+    def add(self, step: Step) -> None:
         """Queue a step."""
         if self._steps and step.text and self._steps[-1].text:
             step = replace(step, text=self._steps.pop().text + step.text)
         self._steps.append(step)
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell())
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
 
-    async def told(self) -> None:
+    async def flush(self) -> None:
         """Wait until everything is reported."""
-        if self._telling is not None:
-            await self._telling
+        if self._sending is not None:
+            await self._sending
 
     def stop(self) -> None:
         """Stop reporting."""
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
 
-    async def _tell(self) -> None:
+    async def _send(self) -> None:
         while self._steps:
             message = _progress_message(self._steps.popleft())
             self._number += 1
             try:
                 await self._context.session.report_progress(self._number, None, message)
             except Exception:  # noqa: BLE001  (a client that cannot be reached must not end the run)
-                _log.debug("The client could not be told of progress.", exc_info=True)
+                _log.debug("A progress notification could not be sent.", exc_info=True)
 
 
 def _progress_message(step: Step) -> str:
@@ -137,7 +137,7 @@ async def call_tool(
         async def begin(relay: SamplingRelay) -> CallToolResult | InputRequiredResult:
             model = SamplingModel(context, relay.ask)
             return await _call_with_approval(
-                backend, context, params, backend.toolbox(context, on_step=relay.tell, fallback_model=model)
+                backend, context, params, backend.toolbox(context, on_step=relay.report, fallback_model=model)
             )
 
         return await backend.relays.round(backend.caller_of(context).key, params, on_step, begin)
