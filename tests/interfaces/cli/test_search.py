@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def test_search_ranks_what_has_to_do_with_the_words(prowess, office):
     results = prowess("search", "invoice", "--json").json
@@ -45,3 +47,13 @@ def test_the_words_are_never_syntax(prowess, office):
 def test_explain_adds_the_figures(prowess, office):
     assert "signals" in prowess("search", "invoice", "--explain", "--json").json[0]
     assert "signals:" in prowess("search", "invoice", "--explain").out
+
+
+@pytest.mark.parametrize("command", [["list"], ["search", "commit"], ["match", "write a commit message"]])
+def test_a_tag_filter_that_leaves_nothing_says_so_and_names_the_tags_there_are(prowess, write_skill, command):
+    write_skill("one", "---\nname: one\ndescription: Writes a commit message.\ntags: [git, writing]\n---\n\nDo it.\n")
+    write_skill("two", "---\nname: two\ndescription: Writes notes.\ntags: [writing]\n---\n\nDo it.\n")
+    invented = prowess(*command, "--tag", "astronomy")
+    assert invented.code == 0
+    assert "No skill has the tag 'astronomy'. Tags here: writing, git." in invented.err
+    assert "Did you mean 'writing'?" in prowess(*command, "--tag", "writting").err

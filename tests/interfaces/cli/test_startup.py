@@ -52,11 +52,11 @@ def warm(sample: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "unneeded", "most"),
     [
-        ("list", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 79),
-        ("list --json", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 79),
-        ("show commit-messages", {"sqlalchemy", *CHECKS}, 104),
-        ("enable commit-messages", CHECKS, 149),
-        ("prompt", {*READERS, *CHECKS}, 118),
+        ("list", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 80),
+        ("list --json", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 80),
+        ("show commit-messages", {"sqlalchemy", *CHECKS}, 105),
+        ("enable commit-messages", CHECKS, 151),
+        ("prompt", {*READERS, *CHECKS}, 119),
     ],
 )
 def test_a_command_imports_nothing_that_it_does_not_need(warm: Path, line: str, unneeded: set[str], most: int) -> None:

@@ -227,15 +227,32 @@ def report_failures(failed: Sequence[Failure]) -> None:
         raise click.exceptions.Exit(exit_code(failed[0][1]))
 
 
+_NAMED_TAGS = 20
+
+
 def warn_unknown_tags(matcher: Matcher, tags: Sequence[str]) -> None:
     """Print a warning on stderr for each tag that no skill has, with similar tags that exist."""
     unknown = [tag for tag in dict.fromkeys(tags) if not matcher.search(limit=1, tags=(tag,))]
     if not unknown:
         return
+    known = [tag for result in matcher.search(limit=MAX_RESULTS) for tag in result.tags]
+    for tag in unknown:
+        print_unknown_tag(tag, known)
+
+
+def print_unknown_tag(tag: str, known: Sequence[str]) -> None:
+    """Print on stderr that no skill has a tag, with the tag that was probably meant, or else the most frequent ones.
+
+    `known` has the tags of all skills, each as often as a skill has it.
+    """
+    from collections import Counter
+
     from prowess.interfaces.cli.output import one_line
     from prowess.suggestions import did_you_mean
 
-    known = sorted({tag for result in matcher.search(limit=MAX_RESULTS) for tag in result.tags})
-    for tag in unknown:
-        hint = did_you_mean(tag, map(one_line, known))
-        click.echo(f"No skill has the tag {one_line(tag, 80)!r}. {hint}".strip(), err=True)
+    counted = Counter(map(one_line, known))
+    frequent = sorted(counted, key=lambda name: (-counted[name], name))
+    more = f" and {len(frequent) - _NAMED_TAGS} more" if len(frequent) > _NAMED_TAGS else ""
+    there = f"Tags here: {', '.join(frequent[:_NAMED_TAGS])}{more}." if frequent else "No skill here has tags."
+    hint = did_you_mean(tag, frequent) or there
+    click.echo(f"No skill has the tag {one_line(tag, 80)!r}. {hint}", err=True)

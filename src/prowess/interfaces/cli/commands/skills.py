@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
-from prowess.interfaces.cli.options import Period, command
+from prowess.interfaces.cli.options import Period, command, print_unknown_tag
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.view import to_json, usage_json
 
@@ -64,6 +64,10 @@ def list_command(
         _print_all(chosen, dangers, limit)
     else:
         _print_cards(chosen, dangers, limit)
+    known = [tag for card in cards for tag in card.tags]
+    for tag in dict.fromkeys(tags):
+        if tag not in known:
+            print_unknown_tag(tag, known)
     _warn_faults(faults)
 
 
