@@ -96,11 +96,8 @@ def test_every_method_of_the_engine_is_named_in_the_page_about_it(name):
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_every_method_of_a_part_is_named_in_its_row(name, tmp_path):
-    part = getattr(Prowess.open(settings=read_settings({"HOME": str(tmp_path)}, workspace=tmp_path)), name)
-    row = next(line for line in page("library").splitlines() if line.startswith(f"| `{name}` |"))
-    methods = {name for name in dir(part) if not name.startswith("_")}
-    assert methods == set(re.findall(r"`(\w+)`", row)) - ({name} - methods)
+def test_every_part_of_the_engine_leads_to_its_methods(name):
+    assert f"| [`{name}`](api.md#prowess{name}) |" in page("library")
 
 
 async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
