@@ -150,6 +150,17 @@ def test_a_changed_or_new_skill_is_the_only_one_that_is_read(
     assert reads(settings) == 0
 
 
+@pytest.mark.usefixtures("clock")
+def test_after_a_skill_was_removed_or_moved_no_other_is_read(settings: Settings, root: Path) -> None:
+    shutil.rmtree(root / "zebra")
+    matched(settings)
+    shutil.rmtree(root / "skill-1")
+    assert reads(settings) == 0
+    (root / "skill-2").rename(root / "skill-moved")
+    assert reads(settings) <= 2
+    assert matched(settings) == rebuilt(settings)
+
+
 def test_a_skill_that_may_still_be_changing_is_read_again(settings: Settings, root: Path) -> None:
     file = write(root, "skill-1", "First this.")
     before = os.stat(file)

@@ -70,6 +70,8 @@ class FolderUpdate:
     """The skills in folders that are new or have changed. `record` is b'' if they may still be changing."""
 
     documents: Sequence[SearchDocument]
+    removed: Collection[str]
+    """The slugs of skills that are gone."""
     record: bytes
 
 
@@ -325,7 +327,9 @@ class Matcher:
         update = self._changed_folders(saved)
         if update is None:
             return None
-        index = self._replaced(saved.index, update.documents, ()) if update.documents else saved.index
+        index = saved.index
+        if update.documents or update.removed:
+            index = self._replaced(index, update.documents, update.removed)
         found = replace(saved, index=index, record=update.record or saved.record)
         self._save(saved, found)
         return found

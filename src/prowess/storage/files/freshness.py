@@ -157,6 +157,8 @@ class TreeChanges:
     changed: frozenset[tuple[str, str]]
     """Files and folders that have changed or are gone."""
     added: frozenset[tuple[str, str]]
+    before: tuple[str, ...]
+    """Every path that the old fingerprint has."""
     fingerprint: bytes
     """The fingerprint now; b'' if a later change could go unnoticed, so that the old one must be kept."""
 
@@ -185,6 +187,7 @@ def fingerprint_changes(trace: bytes, start: int = 0) -> TreeChanges | None:
     return TreeChanges(
         changed=frozenset(map(_split_root, [places[place] for place in (*found.changed, *found.gone)])),
         added=frozenset(map(_split_root, new.places)),
+        before=tuple([place.replace(f"{_ROOT_MARK}/", "/", 1) for place in places]),
         fingerprint=b"%d:%b%b" % (len(text), text, figures.tobytes() + new.figures.tobytes()) if new.settled else b"",
     )
 
