@@ -28,18 +28,19 @@ from numpy.typing import NDArray
 from peers.by_prowess import ProwessPeer
 
 from prowess.match import score as shipped
-from prowess.match.query import build_query
 
 HERE = Path(__file__).resolve().parent
 OTHERS = {
     "sfskills": {"metatool": 200},
     "metatool": {"sfskills": 200},
-    "author-phrases": {"sfskills": 100},
     "coding": {"metatool": 150},
     "office": {"sfskills": 150},
     "research": {"sfskills": 100, "metatool": 100},
 }
-"""Whose messages, and how many of them, fit no skill of a set."""
+"""Whose messages, and how many of them, fit no skill of a set.
+
+A set whose subject another set covers is not paired with it. Messages about Salesforce are strangers to sets without a
+skill for it; author-phrases has 21 such skills, and 5,765 skills for nearly everything else, so it is paired with no set."""
 FITTED = ("coding", "office", "research", "metatool")
 """The sets to fit on. The messages of the others are made from the skills' own texts."""
 MOST_MESSAGES = 800
@@ -134,20 +135,19 @@ def ask(each: RetrievalSet, peer: ProwessPeer, sets: Sequence[RetrievalSet]) -> 
 def answer(each: RetrievalSet, peer: ProwessPeer, message: str, kind: str, relevant: frozenset[str]) -> Asked:
     """Ask one message."""
     found = peer.recommendations(message, CARDS)
-    known = build_query(peer.matcher.index(), message).known if found else 0.0
     return Asked(
         kind,
         [each.cards[number].id in relevant for number, _ in found],
-        [features(item.signals, known) for _, item in found],
+        [features(item.signals) for _, item in found],
         found[0][1].score if found else 0.0,
         found[0][1].decision if found else "no",
     )
 
 
-def features(signals: Mapping[str, float], known: float) -> list[float]:
+def features(signals: Mapping[str, float]) -> list[float]:
     """What the decision is made from, besides declared phrases and names in the message."""
     coverage = min(signals["coverage"], shipped.MAX_COVERAGE)
-    return [signals["cosine"], signals["part"], coverage, math.log1p(signals["lexical"]), known]
+    return [signals["cosine"], signals["part"], coverage, math.log1p(signals["lexical"]), signals["prior"]]
 
 
 def fit(sets: Sequence[Sequence[Asked]]) -> Weights:

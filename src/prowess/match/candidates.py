@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from prowess.match.arrays import Array
 from prowess.match.index import Index, LiveSegment
-from prowess.match.query import STRENGTH_UNIT, Query
+from prowess.match.query import RARE_PART, STRENGTH_UNIT, Query
 from prowess.match.segment import IMPACT_SCALE, Segment
 from prowess.match.vectors.embedder import SCALE
 from prowess.match.vectors.vector_table import sign_codes
@@ -160,6 +160,18 @@ class _FirstPass:
             guess = unit / 2 + (1 + PART_WEIGHT) * UNKNOWN_COSINE
             worth[unknown] = self._query.lexical_weight * self._lexical[unknown] + guess
         return worth
+
+
+def find_rare(query: Query, segment: Segment, places: Mapping[int, int]) -> set[int]:
+    """Return the documents that have a rare word of the message; none if such words are only a small part of it."""
+    if query.weight @ query.rare < RARE_PART * query.total:
+        return set()
+    found: set[int] = set()
+    for term, is_rare in zip(query.word_terms, query.rare.tolist(), strict=True):
+        if is_rare and term in places:
+            first, last = segment.posting_start[places[term] : places[term] + 2].tolist()
+            found.update(segment.postings[first:last].tolist())
+    return found
 
 
 def _dot_products(rows: NDArray[np.int8], vector: NDArray[np.int8]) -> NDArray[np.float32]:

@@ -22,6 +22,7 @@ from prowess.match.lexicon import (
 )
 from prowess.match.vectors.embedder import quantize
 from prowess.match.vectors.pieces import FULL_WEIGHT
+from prowess.match.vectors.prior import message_prior
 from prowess.match.words import extract_words
 
 MAX_MEANINGS = 3
@@ -110,6 +111,8 @@ SHORT_LEXICAL_WEIGHT, LONG_LEXICAL_WEIGHT = 0.044, 0.066
 """The weight of BM25F in short and long messages, where the cosine weighs 1."""
 WHOLE_WEIGHT = 0.5
 """What a skill gains that has all words of a message: a name that only one skill has finds it, whatever it means."""
+RARE_PART = 0.5
+"""Words that few skills have find these if they make up this share of a message."""
 STRENGTH_UNIT = 16
 """Term weights are integers, in this fraction of a unit of rarity."""
 
@@ -120,7 +123,7 @@ _REPAIR_WEIGHT = 0.7
 _CONTEXT_WEIGHT, _CONTEXT_MEANING = 0.3, 0.5
 _MAX_REPAIRS = 32
 _FEW_SKILLS = 100
-_RARE_COUNT, _RARE_SHARE, _RARE_WEIGHT = 2, 0.01, 850
+_RARE_COUNT, _MAX_RARE_COUNT, _RARE_SHARE, _RARE_WEIGHT = 2, 64, 0.01, 850
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +140,6 @@ class Query:
     """Whether the word is rare, in general and among the skills."""
     total: float
     """The sum of the weights of all words."""
-    known: float
-    """The share of `total` that falls to words which some skill has: little if message and skills differ in language."""
     terms: list[int]
     """The terms to search for, strongest first: from the message, its corrections, and the context."""
     strengths: list[int]
@@ -150,6 +151,8 @@ class Query:
     """The positions of the terms in each segment that has them."""
     embedded: NDArray[np.int8]
     """The vector of the message from the index's embedder, to compare with cards."""
+    prior: float
+    """What the message alone says about whether a skill fits; see `message_prior`."""
     has_vector: bool
     """False if the embedder is unavailable, or knows nothing in the message."""
 
@@ -176,13 +179,13 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
         weight=np.array([known.weight / FULL_WEIGHT for known in close]),
         rare=np.array([known.weight >= _RARE_WEIGHT and terms.is_rare(known.term) for known in close], np.bool_),
         total=sum(weights.values()) / FULL_WEIGHT,
-        known=sum(weight for term, weight in weights.items() if terms.is_used(term)) / max(sum(weights.values()), 1),
         terms=[term for term, _ in strongest],
         strengths=[strength for _, strength in strongest],
         lexical_weight=_lexical_weight(len(counts), sum(terms.rarity[term] for term in weights)),
         meant={term: terms.meant[term] for term, _ in strongest},
         places=terms.places,
         embedded=embedded,
+        prior=message_prior(index.embedder.name, embedded),
         has_vector=bool(np.count_nonzero(embedded)),
     )
 
@@ -239,13 +242,10 @@ class _TermCollector:
         self._add([meaning.term for meaning in meanings], _REPAIR_WEIGHT, word)
         return meanings[0] if meanings else known
 
-    def is_used(self, term: int) -> bool:
-        """Return True if some skill has this term."""
-        return self._counts.get(term, 0) > 0
-
     def is_rare(self, term: int) -> bool:
         """Return True if few skills have this term, and some do."""
-        return 0 < self._counts.get(term, 0) <= max(_RARE_COUNT, self._index.size * _RARE_SHARE)
+        few = max(_RARE_COUNT, min(self._index.size * _RARE_SHARE, _MAX_RARE_COUNT))
+        return 0 < self._counts.get(term, 0) <= few
 
     def around(self, words: Sequence[str]) -> list[Word]:
         """Add the words of the context."""

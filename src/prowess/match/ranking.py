@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from prowess.match.candidates import Candidates, find_candidates
+from prowess.match.candidates import Candidates, find_candidates, find_rare
 from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
 from prowess.match.query import Query, build_query
@@ -109,7 +110,10 @@ def rank(
         count=limit + _SPARE_CANDIDATES,
         by_words=by_words,
         tags=sorted({hash_tag(tag) for tag in tags}),
-        pinned=[some.every for some in named],
+        pinned=[
+            some.every | find_rare(query, part.segment, places)
+            for some, part, places in zip(named, index.parts, query.places, strict=True)
+        ],
     )
     looks = [_SegmentRanking(query, some, called, index.size) for some, called in zip(candidates, named, strict=True)]
     worths = sorted((worth for look in looks for worth in look.worths), reverse=True)
@@ -164,7 +168,7 @@ class _DirectHits:
         return cls(frozenset(find_mentioned(segment, message)), match_patterns(segment, message))
 
     @property
-    def every(self) -> Collection[int]:
+    def every(self) -> AbstractSet[int]:
         return self.mentioned | self.fitted.keys()
 
 
@@ -214,7 +218,7 @@ class _SegmentRanking:
         mentioned, fitted = document in named.mentioned, named.fitted.get(document, ())
         verbatim = any(contains_phrase(query.message, trigger) for trigger in hit.shown["triggers"])
         explicit = mentioned or document in named.fitted
-        score = compute_score(hit.signals, known=query.known, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
+        score = compute_score(hit.signals, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
         score = min(score, at_most)
         evidence = collect_evidence(self._segment, document, self._said, query.words, fitted)
         return _recommend(

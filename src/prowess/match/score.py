@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from prowess.match.arrays import Array
 from prowess.match.candidates import Candidates
-from prowess.match.query import Query
+from prowess.match.query import RARE_PART, Query
 from prowess.match.recommendation import FIELD_NAMES, Decision
 
 _TRIGGER_FIELD = FIELD_NAMES.index("triggers")
 _KEYWORD_FIELD = FIELD_NAMES.index("keywords")
 _KEYWORD_SHARE, _LEAST_TOTAL = 0.25, 0.1
-_RARE_PART, _RARE_WEIGHT = 0.5, 0.75
 _NOWHERE = 0xFFFF_FFFF
 """The position of a term that a segment lacks."""
 
@@ -36,10 +35,14 @@ class Signals(NamedTuple):
     """The words of the message that the skill has, by general weight, over the square root of the weight of all."""
     declared: float
     """1 if the message has a trigger phrase of the skill, ½ for one of a single informative word; for a keyword, the share of
-    the message that it makes up, at least ¼: a message that is a keyword gets 1. Words that few skills have count ¾ of a
-    keyword if they make up half of the message."""
+    the message that it makes up, at least ¼: a message that is a keyword gets 1."""
+    rare: float
+    """The share of the message that the skill has in words that few skills have; 0 for less than half."""
+    prior: float
+    """What the message alone adds: above 0 if such messages resemble even the right skill little, below 0 if they resemble
+    many skills that do not fit. It is the same for all skills."""
     compared: bool
-    """False if meaning could not be compared: `cosine` and `part` are assumed."""
+    """False if meaning could not be compared: `cosine` and `part` are assumed, and `prior` does not count."""
 
     def rounded(self) -> dict[str, float]:
         """Return the rounded signals by name, for display."""
@@ -56,7 +59,9 @@ def compute_signals(query: Query, candidates: Candidates) -> list[Signals]:
         candidates.cosine,
         candidates.part,
         look.coverage(),
-        np.maximum(look.declared(), look.rare()),
+        look.declared(),
+        look.rare(),
+        np.full(len(candidates.documents), query.prior),
         candidates.compared,
     )
     return list(map(Signals, *(column.tolist() for column in columns)))
@@ -89,9 +94,9 @@ class _Comparison:
         return self._query.weight @ self._has / math.sqrt(max(self._query.total, 1.0))
 
     def rare(self) -> Figures:
-        """Return the share of the message that rare words make up which each candidate has, ¾ of it; 0 for a smaller part."""
+        """Return the share of the message in rare words that each candidate has; 0 for less than `RARE_PART`."""
         share = (self._query.weight * self._query.rare) @ self._has / max(self._query.total, _LEAST_TOTAL)
-        return np.where(share >= _RARE_PART, _RARE_WEIGHT * share, 0.0)
+        return np.where(share >= RARE_PART, share, 0.0)
 
     def declared(self) -> Figures:
         """Return how much of what each candidate declares the message has."""
@@ -113,8 +118,8 @@ def _concat_slices(values: Array, stretches: list[slice]) -> Array:
     return np.concatenate([values[stretch] for stretch in stretches])
 
 
-DECLARED_WEIGHT = 0.2
-"""The weight of what a skill declares in the ranking, where the cosine weighs 1."""
+DECLARED_WEIGHT, RARE_WEIGHT = 0.2, 0.5
+"""The weights of what a skill declares and of rare words in the ranking, where the cosine weighs 1."""
 # More than all other weights together.
 _FIRST = 100.0
 
@@ -125,7 +130,8 @@ _DIGITS = 4
 
 def compute_rank(base: float, signals: Signals, *, explicit: bool) -> float:
     """Return the value to rank by, rounded so that it is the same on every machine."""
-    return round(base + DECLARED_WEIGHT * signals.declared + (_FIRST if explicit else 0.0), 6)
+    rank = base + DECLARED_WEIGHT * signals.declared + RARE_WEIGHT * signals.rare
+    return round(rank + (_FIRST if explicit else 0.0), 6)
 
 
 class Weights(NamedTuple):
@@ -136,27 +142,24 @@ class Weights(NamedTuple):
     part: float
     coverage: float
     lexical: float
-    known: float
+    prior: float
 
 
-BY_MEANING = Weights(bias=-5.25, cosine=6.7, part=3.1, coverage=1.2, lexical=1.1, known=-1.9)
-BY_WORDS = Weights(bias=-4.15, cosine=0.0, part=0.0, coverage=2.6, lexical=1.6, known=0.0)
-"""Fitted with whole sets of messages left out; `benchmarks/calibration.py` prints the fit.
-
-`known` is negative: in a language that the skills do not use, a skill that fits shares no words with the message."""
-CROWD_WEIGHT, USUAL_CROWD, SMALLEST_CROWD = 0.2, 170, 50
+BY_MEANING = Weights(bias=-5.95, cosine=6.7, part=3.3, coverage=0.7, lexical=0.8, prior=1.0)
+BY_WORDS = Weights(bias=-4.15, cosine=0.0, part=0.0, coverage=2.6, lexical=1.6, prior=0.0)
+"""Fitted with whole sets of messages left out; `benchmarks/calibration.py` prints the fit."""
+CROWD_WEIGHT, USUAL_CROWD, SMALLEST_CROWD = 0.35, 170, 80
 """What a catalog with e times as many skills takes from the score: among many, one resembles any message by chance."""
 MAX_COVERAGE = 1.5
-DECLARED_SCORE, EXPLICIT_SCORE = 4.0, 8.0
-"""What a declared word or phrase, and a slug or a pattern in the message, add to the score."""
+DECLARED_SCORE, RARE_SCORE, EXPLICIT_SCORE = 4.0, 3.0, 8.0
+"""What a declared word or phrase, a rare word, and a slug or a pattern in the message add to the score."""
 
 
-def compute_score(signals: Signals, *, known: float, crowd: int, explicit: bool, verbatim: bool) -> float:
+def compute_score(signals: Signals, *, crowd: int, explicit: bool, verbatim: bool) -> float:
     """Return how likely the skill fits, from 0 to 1.
 
-    `known` is the share of the message whose words some skill has, `crowd` the number of skills. `verbatim`: the message contains a trigger phrase literally. This is a
-    logistic regression. Ordering skills and deciding whether any of them fits are two questions: it is not the value to
-    rank by.
+    `crowd` is the number of skills. `verbatim`: the message contains a trigger phrase literally. This is a logistic
+    regression. Ordering skills and deciding whether any of them fits are two questions: it is not the value to rank by.
     """
     weights = BY_MEANING if signals.compared else BY_WORDS
     evidence = (
@@ -165,9 +168,9 @@ def compute_score(signals: Signals, *, known: float, crowd: int, explicit: bool,
         + weights.part * signals.part
         + weights.coverage * min(signals.coverage, MAX_COVERAGE)
         + weights.lexical * math.log1p(signals.lexical)
-        + weights.known * known
+        + weights.prior * signals.prior
         - CROWD_WEIGHT * math.log(max(crowd, SMALLEST_CROWD) / USUAL_CROWD)
-        + DECLARED_SCORE * (1.0 if verbatim else signals.declared)
+        + max(DECLARED_SCORE * (1.0 if verbatim else signals.declared), RARE_SCORE * signals.rare)
         + (EXPLICIT_SCORE if explicit else 0.0)
     )
     return round(1 / (1 + math.exp(-evidence)), _DIGITS)

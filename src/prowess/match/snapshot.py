@@ -38,7 +38,7 @@ def read_segment(path: Path) -> Segment:
         raise FileDamaged(path.name) from error
 
 
-SNAPSHOT_FORMAT = 7
+SNAPSHOT_FORMAT = 8
 """Raise it with every change to segments or to how words are read, so that older snapshots are rebuilt."""
 
 _CURRENT = "current"
