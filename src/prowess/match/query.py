@@ -171,6 +171,7 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
     strongest = terms.strongest()
     close = sorted(said, key=lambda known: -terms.rarity[known.term])[:MAX_COMPARED_WORDS]
     weights = {known.term: known.weight for known in said}
+    total = sum(weights.values()) / FULL_WEIGHT
     embedded = _embed(index, message, context)
     return Query(
         message=message,
@@ -178,14 +179,14 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
         word_terms=[known.term for known in close],
         weight=np.array([known.weight / FULL_WEIGHT for known in close]),
         rare=np.array([known.weight >= _RARE_WEIGHT and terms.is_rare(known.term) for known in close], np.bool_),
-        total=sum(weights.values()) / FULL_WEIGHT,
+        total=total,
         terms=[term for term, _ in strongest],
         strengths=[strength for _, strength in strongest],
         lexical_weight=_lexical_weight(len(counts), sum(terms.rarity[term] for term in weights)),
         meant={term: terms.meant[term] for term, _ in strongest},
         places=terms.places,
         embedded=embedded,
-        prior=message_prior(index.embedder.name, embedded),
+        prior=message_prior(index.embedder.name, embedded, total),
         has_vector=bool(np.count_nonzero(embedded)),
     )
 

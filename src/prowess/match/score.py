@@ -148,7 +148,7 @@ class Weights(NamedTuple):
 BY_MEANING = Weights(bias=-5.95, cosine=6.7, part=3.3, coverage=0.7, lexical=0.8, prior=1.0)
 BY_WORDS = Weights(bias=-4.15, cosine=0.0, part=0.0, coverage=2.6, lexical=1.6, prior=0.0)
 """Fitted with whole sets of messages left out; `benchmarks/calibration.py` prints the fit."""
-CROWD_WEIGHT, USUAL_CROWD, SMALLEST_CROWD = 0.35, 170, 80
+CROWD_WEIGHT, USUAL_CROWD, SMALLEST_CROWD = 0.35, 170, 25
 """What a catalog with e times as many skills takes from the score: among many, one resembles any message by chance."""
 MAX_COVERAGE = 1.5
 DECLARED_SCORE, RARE_SCORE, EXPLICIT_SCORE = 4.0, 3.0, 8.0

@@ -16,16 +16,23 @@ from prowess.match.array_file import FileDamaged, read_arrays
 from prowess.match.vectors.embedder import SCALE
 
 PRIOR_FILE = Path(__file__).with_name("prior.bin")
-LARGEST_PRIOR = 1.0
+LEAST_PRIOR, LARGEST_PRIOR = -0.5, 0.7
+FEW_WORDS, ENOUGH_WORDS = 1.0, 3.0
+"""A message with this weight of informative words, or less, is not raised; with the second weight, it is raised fully."""
 
 
-def message_prior(embedder: str, vector: NDArray[np.int8]) -> float:
-    """Return what the vector of a message adds to the log odds of every skill; 0 for other embedders than the default."""
+def message_prior(embedder: str, vector: NDArray[np.int8], words: float) -> float:
+    """Return what the vector of a message adds to the log odds of every skill; 0 for other embedders than the default.
+
+    `words` is the weight of the message's words: a greeting does not become a request because it resembles no skill.
+    """
     encoder, weights, middle = _read_prior()
     if embedder != encoder or len(vector) != len(weights):
         return 0.0
     found = float(weights @ vector.astype(np.float32)) / SCALE - middle
-    return round(min(max(found, -LARGEST_PRIOR), LARGEST_PRIOR), 4)
+    if found > 0:
+        found *= min(max((words - FEW_WORDS) / (ENOUGH_WORDS - FEW_WORDS), 0.0), 1.0)
+    return round(min(max(found, LEAST_PRIOR), LARGEST_PRIOR), 4)
 
 
 @cache
