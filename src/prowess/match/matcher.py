@@ -67,11 +67,10 @@ class CatalogReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderUpdate:
-    """The skills in folders that are new or have changed. `record` is b'' if they may still be changing."""
+    """The skills in folders that are new or changed, and the slugs of removed ones. `record` is b'' if they may still change."""
 
     documents: Sequence[SearchDocument]
     removed: Collection[str]
-    """The slugs of skills that are gone."""
     record: bytes
 
 
@@ -327,9 +326,7 @@ class Matcher:
         update = self._changed_folders(saved)
         if update is None:
             return None
-        index = saved.index
-        if update.documents or update.removed:
-            index = self._replaced(index, update.documents, update.removed)
+        index = self._replaced(saved.index, update.documents, update.removed)
         found = replace(saved, index=index, record=update.record or saved.record)
         self._save(saved, found)
         return found
@@ -352,12 +349,12 @@ class Matcher:
         if slugs is None:
             known, served = index.known(), catalog.served()
             slugs = [slug for slug in {*known, *served} if known.get(slug) != served.get(slug)]
-        if not slugs:
-            return index
-        documents = list(catalog.documents(slugs, away=away))
+        documents = list(catalog.documents(slugs, away=away)) if slugs else []
         return self._replaced(index, documents, set(slugs) - {document.slug for document in documents})
 
     def _replaced(self, index: Index, documents: Sequence[SearchDocument], gone: Collection[str]) -> Index:
+        if not documents and not gone:
+            return index
         try:
             return index.updated(documents, gone)
         except Unavailable as error:
