@@ -192,4 +192,4 @@ def test_without_the_driver_the_follower_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(Unavailable) as told:
         PostgresWakeups("postgresql://host/name").watch("acme", lambda: None)
-    assert told.value.hint == "pip install 'prowess[postgres]'"
+    assert told.value.hint == "Run `pip install 'prowess[postgres]'`."

@@ -319,7 +319,7 @@ def test_an_input_called_env_stands_for_no_secret(server, run):
 
 
 def test_a_host_that_the_skill_does_not_declare_is_refused_and_on_the_receipt(server, run):
-    with pytest.raises(Refused, match=r"api\.example\.com is not among the hosts"):
+    with pytest.raises(Refused, match=r"api\.example\.com is not one of the skill's hosts"):
         run("GET https://api.example.com/", hosts=())
     assert run.calls[0].notes.receipt.as_json()["refused"] == {"hosts": {HOST: 1}}
     assert server.heard == []
@@ -427,7 +427,7 @@ def test_a_host_that_does_not_answer_ends_with_the_time_of_the_request(server, r
 
 def test_an_answer_that_is_too_large_is_told(server, run):
     server.answer(b"x" * 5000)
-    with pytest.raises(RunFailed, match="more than the 4,999 bytes"):
+    with pytest.raises(RunFailed, match="limit of 4,999 bytes"):
         run("GET https://api.example.com/", max_bytes=4999)
 
 

@@ -43,7 +43,7 @@ async def test_the_schema_is_sent_and_said(ask):
 
     assert inner.requests[0].schema == SCHEMA
     assert inner.requests[0].messages[0].text == "Be brief."
-    assert inner.requests[0].messages[1].text.startswith("Where?\n\nAnswer with nothing but JSON")
+    assert inner.requests[0].messages[1].text.startswith("Where?\n\nAnswer only with JSON")
     assert '"city"' in inner.requests[0].messages[1].text
 
 

@@ -72,7 +72,7 @@ def test_a_name_says_who_serves_the_model_and_whose_prompts_suit_it(given, name,
      "openai:gpt\n5", "scripted:", "local:", "https://example.com/v1", "openai:gpt 5"],
 )  # fmt: skip
 def test_what_is_no_name_of_a_model_is_refused_with_the_forms_that_there_are(name):
-    with pytest.raises(Invalid, match="no name of a model") as caught:
+    with pytest.raises(Invalid, match="Invalid model name") as caught:
         models().open(name)
 
     assert all(row.form in caught.value.hint for row in PROVIDERS.values())
@@ -84,7 +84,7 @@ def test_without_a_model_the_three_ways_to_choose_one_are_named():
 
     assert all(
         way in caught.value.hint
-        for way in ("--model provider:name", "PROWESS_MODEL", "model fetch smollm2", "local:smollm2")
+        for way in ("--model PROVIDER:NAME", "PROWESS_MODEL", "model fetch smollm2", "local:smollm2")
     )
 
 
@@ -108,7 +108,7 @@ def test_a_compatible_server_needs_an_address():
     with pytest.raises(Unavailable, match="PROWESS_MODEL_URL is not set"):
         models(base_url="").open("compatible:x")
     for address in ("localhost:8000", "file:///etc/passwd", "http://", "http://[", "http://x:99999"):
-        with pytest.raises(Invalid, match="PROWESS_MODEL_URL is no address"):
+        with pytest.raises(Invalid, match="PROWESS_MODEL_URL is not a valid URL"):
             models(base_url=address).open("compatible:x")
 
 
@@ -148,7 +148,7 @@ def test_a_skill_may_name_a_model_of_a_provider(name):
     "name", ["local:/models/x.gguf", "local:../x.gguf", "local:x.gguf", "scripted:x.json", "scripted:/etc/passwd"]
 )
 def test_a_skill_may_not_name_a_file(name):
-    with pytest.raises(Refused, match="may not name the model"):
+    with pytest.raises(Refused, match="may not choose the model"):
         models().check_named_by_skill(name)
 
 
@@ -198,11 +198,11 @@ def test_a_provider_whose_part_is_not_installed_says_how_to_install_it():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout.split("\n")[:-1] == [
-        "pip install 'prowess[openai]'",
-        "pip install 'prowess[anthropic]'",
-        "pip install 'prowess[google]'",
-        "pip install 'prowess[openai]'",
-        "pip install 'prowess[openai]'",
+        "Run `pip install 'prowess[openai]'`.",
+        "Run `pip install 'prowess[anthropic]'`.",
+        "Run `pip install 'prowess[google]'`.",
+        "Run `pip install 'prowess[openai]'`.",
+        "Run `pip install 'prowess[openai]'`.",
         "None",
     ]
 

@@ -67,7 +67,7 @@ async def test_what_an_answer_of_no_use_cost_is_in_the_trace(served):
     provider.queue.append(decline)
 
     async with place.open() as prowess:
-        with pytest.raises(RunFailed, match="refuses to answer"):
+        with pytest.raises(RunFailed, match="refused to answer"):
             await prowess.run("greeter", {"name": "Ada"}, artifacts="greet")
         (trace,) = await prowess.traces.list()
 

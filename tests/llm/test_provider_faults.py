@@ -127,7 +127,7 @@ async def test_no_redirect_takes_the_key_elsewhere(provided, serve, ask):
     elsewhere = serve(provided.provider.dialect)
     for code in (301, 302, 303, 307, 308):
         provided.will(status(code, Location=f"{elsewhere.url}/v1/chat/completions"))
-        with pytest.raises(Unavailable, match=f"elsewhere: status {code}"):
+        with pytest.raises(Unavailable, match=f"status {code}"):
             await ask(provided.model)
 
     assert elsewhere.asked == []
@@ -229,7 +229,7 @@ async def test_a_stream_that_breaks_off_is_no_whole_answer(provided):
 
     provided.will(half, Reply(text="after", model="m"))
 
-    with pytest.raises(AnswerUnusable, match="broke off"):
+    with pytest.raises(AnswerUnusable, match="ended early"):
         _ = [piece async for piece in provided.model.stream(ASKING)]
 
     assert (await provided.model.complete(ASKING)).text == "after"
@@ -238,7 +238,7 @@ async def test_a_stream_that_breaks_off_is_no_whole_answer(provided):
 async def test_a_server_that_hangs_up_is_unavailable(provided, ask):
     provided.will(lambda handler: handler.connection.shutdown(socket.SHUT_RDWR))
 
-    with pytest.raises(TryLater, match="cannot be reached"):
+    with pytest.raises(TryLater, match="is not reachable"):
         await ask(provided.model)
 
 
@@ -251,7 +251,7 @@ async def test_a_server_that_is_not_there_is_unavailable(bench, ask):
 
     model = open_compatible("x", name="compatible:x", base_url=f"http://127.0.0.1:{free}/v1", key="", family="x")
 
-    with pytest.raises(TryLater, match="compatible:x cannot be reached"):
+    with pytest.raises(TryLater, match="compatible:x is not reachable"):
         await ask(model)
     await model.close()
     await made.close()
@@ -261,7 +261,7 @@ async def test_an_answer_that_takes_too_long_is_timed_out(bench, ask):
     made = bench("openai", timeout_seconds=0.05)
     made.will(lambda handler: handler.provider.stopped.wait(20))
 
-    with pytest.raises(TimedOut, match=r"within 0\.05 seconds"):
+    with pytest.raises(TimedOut, match=r"timed out after 0\.05 seconds"):
         await ask(made.model)
     await made.close()
 
@@ -285,7 +285,7 @@ async def test_an_answer_without_end_is_cut_off(bench):
     made = bench("openai", attempts=3)
     made.will(endless)
 
-    with pytest.raises(RunFailed, match="longer than 33,554,432 bytes"):
+    with pytest.raises(RunFailed, match="limit of 33,554,432 bytes"):
         await made.model.complete(ASKING)
     await made.close()
 
@@ -301,7 +301,7 @@ async def test_a_call_with_what_is_no_object_is_an_error_of_ours(bench):
         if arguments in ("", "{}"):
             assert (await made.model.complete(asking)).calls[0].arguments == {}
         else:
-            with pytest.raises(RunFailed, match="calls 'find' with what is no JSON object"):
+            with pytest.raises(RunFailed, match="called 'find' with arguments that are not a JSON object"):
                 await made.model.complete(asking)
     await made.close()
 
@@ -311,7 +311,7 @@ async def test_a_refusal_is_no_answer(bench, ask):
     choice = {"index": 0, "finish_reason": "content_filter", "message": {"role": "assistant", "content": None}}
     made.will(content(json.dumps({**HEAD, "choices": [choice]}).encode()))
 
-    with pytest.raises(RunFailed, match="refuses to answer"):
+    with pytest.raises(RunFailed, match="refused to answer"):
         await made.model.complete(ASKING)
     await made.close()
 
@@ -355,7 +355,7 @@ async def test_a_call_that_was_cut_at_the_limit_is_told_as_such(bench):
     calls = [{"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"slug": "an'}}]
     made.will(content(chosen("length", prompt_tokens=10, completion_tokens=10, tool_calls=calls)))
 
-    with pytest.raises(AnswerUnusable, match="was cut") as caught:
+    with pytest.raises(AnswerUnusable, match="was truncated") as caught:
         await made.model.complete(replace(ASKING, tools=(TOOL,)))
     assert "max_tokens" in caught.value.hint
     await made.close()

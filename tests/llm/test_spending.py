@@ -154,7 +154,7 @@ async def test_over_the_cap_of_a_session_it_says_what_is_gone_and_who_allows_mor
         pass
 
     with pytest.raises(
-        SpendExceeded, match=r"may cost \$0\.7500, and \$4\.5000 of the \$5 .* in this session"
+        SpendExceeded, match=r"\$4\.5000 of \$5 is used in this session, and this request may cost \$0\.7500"
     ) as caught:
         await using(spending.reserved(call(), 0.75), AssertionError())
 

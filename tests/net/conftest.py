@@ -59,7 +59,7 @@ class Internet:
     async def addresses(self, host: str, port: int):  # noqa: ARG002
         self.looked_up.append(host)
         if host not in self.names:
-            raise RunFailed(f"There is no host called {host}.")
+            raise RunFailed(f"Host {host} not found.")
         answers = self.names[host]
         return tuple(map(ip_address, answers.pop(0) if len(answers) > 1 else answers[0]))
 

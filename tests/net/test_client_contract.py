@@ -92,7 +92,7 @@ def test_a_script_answers_in_order_and_knows_what_it_was_asked():
         with pytest.raises(TryLater, match="Busy"):
             asyncio.run(ask(outbound))
     assert outbound.requests == [request] * 4
-    with pytest.raises(RunFailed, match="does not expect"):
+    with pytest.raises(RunFailed, match="Unexpected request"):
         asyncio.run(ask(outbound))
 
 

@@ -79,7 +79,7 @@ def test_an_address_that_is_not_public_is_not_connected_to_by_itself_either(addr
 @pytest.mark.parametrize("address", ARE_PUBLIC)
 def test_a_public_address_is_connected_to(address):
     world = Counted(address)
-    with pytest.raises(ProwessError, match="cannot be reached"):
+    with pytest.raises(ProwessError, match=r"connection to .* failed"):
         world.send("https://api.example.com/", "api.example.com")
     assert world.connected == [str(ip_address(address))]
 

@@ -138,7 +138,7 @@ def test_a_trace_is_found_by_the_beginning_of_its_id_if_no_other_begins_so(each_
     assert ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.get("efgh")).id == "efgh-2"
     assert ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.get("abcd-2")).id == "abcd-2"
     for start in ("abcd", "efgh"):
-        with pytest.raises(Invalid, match="More than one"):
+        with pytest.raises(Invalid, match="Several traces"):
             ask(each_place, lambda prowess, start=start: prowess.as_actor(ADMIN).traces.get(start))
     with pytest.raises(NotFound):
         ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.get("abc"))

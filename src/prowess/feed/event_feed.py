@@ -82,7 +82,7 @@ class EventFeed:
                 try:
                     page = await self._next(tail, position, wanted)
                 except Unavailable as error:
-                    log.debug("Subscribers of %s wait: %s", self._log.location, error)
+                    log.debug("Subscribers of %s are waiting: %s", self._log.location, error)
                     await bell.wait(delay)
                     delay = min(delay * 2, FALLBACK_POLL_SECONDS)
                     continue
@@ -127,7 +127,7 @@ class EventFeed:
     def _join(self, bell: CrossThreadEvent) -> EventTail:
         with self._lock:
             if self._closed:
-                raise Unavailable("This feed of events is closed.", hint="Open another one.")
+                raise Unavailable("This event feed is closed.", hint="Open a new feed.")
             tail = self._tail
             if tail is None:
                 tail = EventTail(self._log)

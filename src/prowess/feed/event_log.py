@@ -214,7 +214,7 @@ class EventTail:
         known = isinstance(error, ProwessError)
         # One warning per outage; retries are logged for debugging only.
         level = logging.WARNING if self._delay == _FIRST_DELAY else logging.DEBUG
-        log.log(level, "Events of %s cannot be read now: %s", self._log.location, error, exc_info=not known)
+        log.log(level, "Failed to read events from %s: %s", self._log.location, error, exc_info=not known)
         self._delay = min(self._delay * 2, FALLBACK_POLL_SECONDS)
         return self._delay
 

@@ -144,7 +144,7 @@ class EventRecorder:
         writer = self._writer
         with writer.lock:
             if writer.closed or len(self._backlog) >= self._queue_size:
-                self._drop(1, "the recorder is closed" if writer.closed else "too many at once")
+                self._drop(1, "the recorder is closed" if writer.closed else "the queue is full")
                 return
             self._backlog.add(event)
             # The first event waits for others to share its transaction; a full batch is written at once.
@@ -197,4 +197,4 @@ class EventRecorder:
         self._dropped += count
         if not self._warned:
             self._warned = True
-            log.warning("Some loads and runs are not announced: %s", reason)
+            log.warning("Some events of loads and runs were dropped: %s", reason)

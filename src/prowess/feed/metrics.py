@@ -166,13 +166,15 @@ def _load_families(tally: LogTotals) -> Iterator[Metric]:
         failures[_skill_label(slug, names), scope or UNKNOWN] += many
     for slug, found in tally.loads.items():
         times.setdefault(_skill_label(slug, names), LoadHistogram()).join(found)
-    yield _counter("skill_load", "Loads of skills that gave a text.", ("name", "source"), loads)
-    yield _counter("skill_load_errors", "Loads of skills that gave nothing.", ("name", "source"), failures)
+    yield _counter("skill_load", "Successful skill loads.", ("name", "source"), loads)
+    yield _counter("skill_load_errors", "Failed skill loads.", ("name", "source"), failures)
     yield _counter("skill_file_load", "Loads of references and scripts.", ("name", "file"), _most_loaded(tally.files))
     yield GaugeMetricFamily(
-        "skill_core_set", "Skills that together have 80 % of all loads.", value=len(_core_set(tally.loads))
+        "skill_core_set", "Number of skills that account for 80 % of all loads.", value=len(_core_set(tally.loads))
     )
-    histogram = HistogramMetricFamily("skill_load_duration_seconds", "How long loads took.", labels=("name",))
+    histogram = HistogramMetricFamily(
+        "skill_load_duration_seconds", "Duration of skill loads in seconds.", labels=("name",)
+    )
     for name, found in sorted(times.items()):
         # Rounded, because float sums differ in the last digits, and every process must report the same.
         histogram.add_metric((name,), _cumulative(found), round(found.seconds, 6))
@@ -182,13 +184,13 @@ def _load_families(tally: LogTotals) -> Iterator[Metric]:
 def _other_families(tally: LogTotals, approvals: Mapping[str, int], sessions: int) -> Iterator[Metric]:
     # Also names without events, so that their series exist from the start.
     events = {(name,): many for name, many in {**dict.fromkeys(EVENT_NAMES, 0), **tally.events}.items()}
-    yield _counter("skill_gate", "Decisions about skills on record.", ("action", "outcome"), tally.decisions)
-    yield _counter("skill_events", "Events on record.", ("name",), events)
-    asked = GaugeMetricFamily("skill_approvals", "Approvals by the state that they are in.", labels=("state",))
+    yield _counter("skill_gate", "Recorded decisions about skills.", ("action", "outcome"), tally.decisions)
+    yield _counter("skill_events", "Recorded events.", ("name",), events)
+    asked = GaugeMetricFamily("skill_approvals", "Approvals by state.", labels=("state",))
     for state in get_args(ApprovalState):
         asked.add_metric((state,), approvals.get(state, 0))
     yield asked
-    yield GaugeMetricFamily("skill_sessions_open", "Sessions that are open.", value=sessions)
+    yield GaugeMetricFamily("skill_sessions_open", "Open sessions.", value=sessions)
 
 
 def _counter(name: str, words: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], int]) -> Metric:

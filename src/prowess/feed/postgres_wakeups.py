@@ -68,7 +68,8 @@ class PostgresWakeups:
         """Call back from now on, as soon as the connection is open."""
         if importlib.util.find_spec("psycopg") is None:
             raise Unavailable(
-                "PostgreSQL needs the psycopg driver, which is not installed.", hint="pip install 'prowess[postgres]'"
+                "PostgreSQL needs the psycopg driver, which is not installed.",
+                hint="Run `pip install 'prowess[postgres]'`.",
             )
         with self._lock:
             self._watchers.add(organization_id, ring)
@@ -105,7 +106,7 @@ class PostgresWakeups:
             self._thread = threading.Thread(target=self._work, args=(nudged,), name="prowess-wakeups", daemon=True)
             self._thread.start()
         except (OSError, RuntimeError) as error:  # out of files or threads; subscribers still poll by themselves
-            log.warning("Nobody can be told of new events for now: %s", error)
+            log.warning("Cannot notify subscribers of new events: %s", error)
 
     def _wake(self) -> None:
         if self._nudge:
@@ -128,7 +129,7 @@ class PostgresWakeups:
     def _pause(self, error: Exception) -> None:
         level = logging.WARNING if self._delay == _FIRST_DELAY else logging.DEBUG
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        log.log(level, "No connection for events to %s, another will be made: %s", display_url(self._url), reason)
+        log.log(level, "Lost the event connection to %s, reconnecting: %s", display_url(self._url), reason)
         # Closed while the server cannot be reached: drop what is pending, so that the thread can end.
         if self._closed.wait(self._delay):
             self._pending.clear()

@@ -81,7 +81,7 @@ def _supports_temperature(profile: Mapping[str, Any]) -> bool:
 def convert_reply(response: theirs.ModelResponse, *, model: str, text: str | None = None) -> Reply:
     """Return the reply, or raise `RunFailed` if the model refused or called a tool with something other than an object."""
     if response.finish_reason == "content_filter":
-        raise RunFailed(f"{model} refuses to answer.", hint="Change the request, or use another model.")
+        raise RunFailed(f"{model} refused to answer.", hint="Change the request, or use another model.")
     written = [part.content for part in response.parts if isinstance(part, theirs.TextPart)]
     calls = [_convert_call(part, model) for part in response.parts if isinstance(part, theirs.ToolCallPart)]
     usage = Usage(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens, requests=1)
@@ -100,6 +100,6 @@ def _convert_call(part: theirs.ToolCallPart, model: str) -> ToolCall:
         arguments = part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError):
         raise RunFailed(
-            f"{model} calls {part.tool_name[:80]!r} with what is no JSON object.", hint="Ask again."
+            f"{model} called {part.tool_name[:80]!r} with arguments that are not a JSON object.", hint="Try again."
         ) from None
     return ToolCall(id=part.tool_call_id, name=part.tool_name, arguments=arguments)

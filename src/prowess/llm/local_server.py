@@ -91,17 +91,18 @@ def check_model_file(file: Path, sha256: str) -> None:
     try:
         with file.open("rb") as content:
             if content.read(4) != b"GGUF":
-                raise Unavailable(f"{file.name} is not a model.", hint="Give the path of a file in the GGUF format.")
+                raise Unavailable(f"{file.name} is not a GGUF model.", hint="Pass the path of a GGUF file.")
             content.seek(0)
             found = hashlib.file_digest(content, "sha256").hexdigest() if sha256 else ""
     except OSError as error:
         raise Unavailable(
             f"The model {str(file)!r} cannot be read: {error.strerror or error}.",
-            hint="Give the path of a GGUF file, or fetch the small one: prowess model fetch smollm2",
+            hint="Pass the path of a GGUF file, or run `prowess model fetch smollm2` for a small model.",
         ) from error
     if found != sha256:
         raise Unavailable(
-            f"{file.name} is not the file that was fetched.", hint="Fetch it again: prowess model fetch smollm2"
+            f"{file.name} changed since it was downloaded.",
+            hint="Run `prowess model fetch smollm2` to download it again.",
         )
 
 
@@ -147,10 +148,10 @@ def _read_address(child: ChildProcess, order: dict[str, Any]) -> str:
     except OSError:  # it has closed its end
         line = ""
     # A line without its end means that the process died while it wrote.
-    answer = json.loads(line) if line.endswith("\n") else {"problem": f"its process ended with {child.wait()}"}
+    answer = json.loads(line) if line.endswith("\n") else {"problem": f"its process exited with {child.wait()}"}
     if "url" not in answer:
         raise Unavailable(
-            f"The model {order['alias']!r} cannot be served: {answer['problem']}",
-            hint="Is it a whole GGUF file, and is there memory for it?",
+            f"The model {order['alias']!r} failed to start: {answer['problem']}",
+            hint="Check that it is a complete GGUF file and that there is enough memory.",
         )
     return answer["url"]

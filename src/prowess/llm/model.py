@@ -191,7 +191,7 @@ def fit_schema(request: Request, *, structured: bool) -> Request:
 
 def add_schema_text(request: Request) -> Request:
     """Return the request with its schema appended to the last user message."""
-    text = f"Answer with nothing but JSON that satisfies this JSON Schema:\n{json.dumps(request.schema, ensure_ascii=False)}"
+    text = f"Answer only with JSON that matches this JSON Schema:\n{json.dumps(request.schema, ensure_ascii=False)}"
     messages = list(request.messages)
     last = next((index for index in reversed(range(len(messages))) if messages[index].role == "user"), None)
     if last is None:

@@ -42,7 +42,7 @@ class RateLimit:
             await self._sleep(start - now)
 
 
-UNKNOWN_MODEL = "a model that is still to be chosen"
+UNKNOWN_MODEL = "(no model chosen)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class UnopenedModel:
 
     async def complete(self, request: Request) -> Reply:  # noqa: ARG002
         """Raise `Unavailable`."""
-        raise Unavailable(f"{self.name} is known by its name alone.", hint="Open the model to ask it.")
+        raise Unavailable(f"{self.name} is a placeholder and cannot answer.", hint="Open the model first.")
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
         """Raise `Unavailable`."""
@@ -65,9 +65,8 @@ class UnopenedModel:
 NAME_FORMS = ", ".join(row.form for row in PROVIDERS.values())
 
 NO_MODEL_HINT = (
-    "Choose one of three ways: name it for this run with --model provider:name (model= in Python); set PROWESS_MODEL to "
-    "provider:name, with the provider's key in its own variable; or run one on this machine with "
-    "pip install 'prowess[local]', prowess model fetch smollm2 and the model local:smollm2."
+    "Pass `--model PROVIDER:NAME` (model= in Python), or set PROWESS_MODEL and the key of the provider. To use a model on "
+    "this machine, run `pip install 'prowess[local]'` and `prowess model fetch smollm2`, and pass `--model local:smollm2`."
 )
 
 _PREFIXES = (
@@ -142,8 +141,8 @@ class Models:
         provider, model = _parse_name(name)
         if not provider.plain and not (provider.name == "local" and re.fullmatch(r"[a-z0-9][a-z0-9-]*", model)):
             raise Refused(
-                f"A skill may not name the model {name[:80]!r}: it is a file.",
-                hint="Name it yourself, with --model or PROWESS_MODEL.",
+                f"A skill may not choose the model {name[:80]!r}: it is a file on this machine.",
+                hint="Choose it yourself with `--model` or PROWESS_MODEL.",
             )
 
     async def close(self) -> None:
@@ -186,8 +185,8 @@ def _open_model(provider: Provider, model: str, config: ModelConfig) -> Model:
     except ImportError as error:
         missing = error.name or str(error)
         raise Unavailable(
-            f"Models of {provider.name} need a part that is not installed: {missing}.",
-            hint=f"pip install 'prowess[{provider.extra}]'",
+            f"Models of {provider.name} need a package that is not installed: {missing}.",
+            hint=f"Run `pip install 'prowess[{provider.extra}]'`.",
         ) from error
 
 
@@ -200,7 +199,7 @@ def _parse_name(name: str) -> tuple[Provider, str]:
         # A name without a provider may have a colon of its own, so the whole of it is the name.
         provider, after = PROVIDERS.get(_infer_provider(name)), name
     if provider is None or not _check_name(provider, after):
-        raise Invalid(f"{name[:80]!r} is no name of a model.", hint=f"The forms are {NAME_FORMS}.")
+        raise Invalid(f"Invalid model name {name[:80]!r}.", hint=f"Use one of: {NAME_FORMS}.")
     return provider, after
 
 

@@ -45,8 +45,8 @@ class Provider:
         found = next((value for name in self.keys if (value := config.environment.get(name, "").strip())), "")
         if self.keys and not found:
             raise Unavailable(
-                f"There is no key for {self.name}: {self.keys[0]} is not set.",
-                hint=f"Set {' or '.join(self.keys)} to your key.",
+                f"No API key for {self.name}: {self.keys[0]} is not set.",
+                hint=f"Set {' or '.join(self.keys)} to your API key.",
             )
         return found
 
@@ -91,8 +91,8 @@ def _open_ollama(provider: Provider, model: str, config: ModelConfig) -> Model:
 def _open_compatible(provider: Provider, model: str, config: ModelConfig) -> Model:
     if not config.base_url:
         raise Unavailable(
-            "There is no address of an OpenAI-compatible server: PROWESS_MODEL_URL is not set.",
-            hint="Set PROWESS_MODEL_URL, such as http://localhost:8000/v1, and PROWESS_MODEL_KEY where it needs a key.",
+            "No server URL: PROWESS_MODEL_URL is not set.",
+            hint="Set PROWESS_MODEL_URL to an OpenAI-compatible server, for example http://localhost:8000/v1, and PROWESS_MODEL_KEY if it needs a key.",
         )
     return _open_cautious(provider, model, _check_url("PROWESS_MODEL_URL", config.base_url), config.key)
 
@@ -125,7 +125,7 @@ def _open_remote(
         family=family_of(provider.name, model),
         connect=lambda: connect(model, url, key),
         secrets=(key,),
-        key_hint=f"Check {' or '.join(provider.keys)}, and what the key may be used for.",
+        key_hint=f"Check {' or '.join(provider.keys)} and the permissions of the key.",
     )
 
 
@@ -140,7 +140,7 @@ def _check_url(variable: str, url: str) -> str:
     except ValueError:
         valid = False
     if not valid:
-        raise Invalid(f"{variable} is no address of a server.", hint="Give one such as https://models.example.com/v1.")
+        raise Invalid(f"{variable} is not a valid URL.", hint="Use a URL such as https://models.example.com/v1.")
     return url
 
 

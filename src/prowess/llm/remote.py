@@ -51,7 +51,7 @@ class RemoteModel:
         self.family = family
         self._connect = connect
         self._secrets = secrets
-        self._key_hint = key_hint or "Check the key, and what it may be used for."
+        self._key_hint = key_hint or "Check the key and its permissions."
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, ProviderClient] = WeakKeyDictionary()
         self._lock = threading.Lock()
         # Connect now, so that a missing library or a wrong setting fails when the model is opened.
@@ -113,7 +113,7 @@ class RemoteModel:
         whole = response.get()
         # A stream that ends early without an error must not pass as a whole answer.
         if whole.state != "complete":
-            raise self._unusable(whole, f"The answer of {self.name} broke off.", hint="Ask again.")
+            raise self._unusable(whole, f"The answer of {self.name} ended early.", hint="Try again.")
         yield self._read(whole, text="".join(written))
 
     async def close(self) -> None:
@@ -143,8 +143,8 @@ class RemoteModel:
         except RunFailed as error:
             message, hint = error.message, error.hint
         if response.finish_reason == "length":
-            message = f"{message} The answer was cut at the limit of its length."
-            hint = "Allow a longer answer, with max_tokens."
+            message = f"{message} The answer was truncated at its length limit."
+            hint = "Raise `max_tokens`."
         raise self._unusable(response, message, hint=hint)
 
     def _unusable(self, response: ModelResponse, message: str, *, hint: str) -> AnswerUnusable:

@@ -20,7 +20,7 @@ CHUNK_CHARACTERS = 24
 """The length of a streamed chunk."""
 
 _MAX_SHOWN = 400
-_STEPS_HINT = "Give a list whose steps are texts, mappings that are JSON, replies, exceptions or answers for requests."
+_STEPS_HINT = "Pass a list whose steps are strings, JSON mappings, replies, exceptions or `Answer`s."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +80,8 @@ class ScriptedModel:
         """Raise `RunFailed` if steps are left."""
         if self._steps:
             raise RunFailed(
-                f"{self.left} steps of the script {self.name} were never asked for. The next is {_describe_step(self._steps[0])}.",
-                hint="Ask for them, or take them out of the script.",
+                f"{self.left} steps of the script {self.name} were not used. The next is {_describe_step(self._steps[0])}.",
+                hint="Make the requests, or remove the steps from the script.",
             )
 
     async def close(self) -> None:
@@ -110,11 +110,11 @@ class ScriptedModel:
             if _matches(step, request):
                 del self._steps[place]
                 return _make_reply(step.reply if isinstance(step, Answer) else step, request, self.name)
-        expected = " or ".join(_describe_step(step) for step in candidates[:3]) or "nothing more"
+        expected = " or ".join(_describe_step(step) for step in candidates[:3]) or "no more requests"
         raise RunFailed(
-            f"The script {self.name} does not expect this request, its number {len(self.requests)}: {_describe_request(request)}. "
+            f"Unexpected request number {len(self.requests)} for the script {self.name}: {_describe_request(request)}. "
             f"It expects {expected}.",
-            hint="Add a step for it, or ask for what the script expects.",
+            hint="Add a step for it, or change the request.",
         )
 
 
@@ -122,13 +122,13 @@ def _check_steps(steps: object) -> list[Step]:
     """Return the steps as a list, or raise `Invalid`; a string is a sequence, too, but not a list of steps."""
     if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
         shown = _shorten(repr(cast("object", steps)))
-        raise Invalid(f"A script is a list of steps, and {shown} is none.", hint=_STEPS_HINT)
+        raise Invalid(f"A script is a list of steps, not {shown}.", hint=_STEPS_HINT)
     listed = list(cast("Iterable[Any]", steps))
     for number, step in enumerate(listed, 1):
         answered: object = step.reply if isinstance(step, Answer) else step
         if not _is_reply(answered) or (isinstance(step, Answer) and not _is_condition(step.when)):
             raise Invalid(
-                f"The step {number} of the script is {_shorten(repr(step))}, which answers nothing.", hint=_STEPS_HINT
+                f"Step {number} of the script is not a valid answer: {_shorten(repr(step))}.", hint=_STEPS_HINT
             )
     return listed
 
@@ -215,7 +215,7 @@ class _Usage(_Part):
 
 class _Error(_Part):
     code: Literal["unavailable", "run-failed", "timed-out"]
-    message: str = "The script says so."
+    message: str = "The script raised this error."
 
 
 class _Step(_Part):
@@ -230,7 +230,7 @@ class _Step(_Part):
     def _one_answer(self) -> Self:
         # By presence, not by value: `"json": null` and `"text": ""` are answers.
         if len(self.model_fields_set & {"text", "data", "calls", "error"}) != 1:
-            raise ValueError("a step has one answer")
+            raise ValueError("a step must have exactly one answer")
         return self
 
 
@@ -265,7 +265,7 @@ def _describe_problem(error: ValidationError) -> str:
     place = ".".join(str(part) for part in first["loc"][:2])
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return f'is an object without "{place}"'
-    return f"cannot be read, at {place or 'its top'}"
+    return f"is not valid at {place or 'the top level'}"
 
 
 def _parse_script(path: Path) -> object:
@@ -274,14 +274,14 @@ def _parse_script(path: Path) -> object:
             content = file.read(_MAX_SCRIPT_BYTES + 1)
     except OSError as error:
         raise NotFound(
-            f"The script {path} cannot be read: {error.strerror}.", hint="Give the path of a JSON file."
+            f"The script {path} cannot be read: {error.strerror}.", hint="Pass the path of a JSON file."
         ) from error
     if len(content) > _MAX_SCRIPT_BYTES:
         raise Invalid(f"The script {path} is larger than {_MAX_SCRIPT_BYTES:,} bytes.", hint=SCRIPT_HINT)
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"The script {path} is no JSON.", hint=SCRIPT_HINT) from error
+        raise Invalid(f"The script {path} is not valid JSON.", hint=SCRIPT_HINT) from error
 
 
 def _build_step(step: _Step) -> Step:
@@ -291,7 +291,7 @@ def _build_step(step: _Step) -> Step:
 
 def _build_reply(step: _Step) -> ScriptedReply:
     if step.error is not None:
-        return _ERRORS[step.error.code](step.error.message, hint="It is an error of a script.")
+        return _ERRORS[step.error.code](step.error.message, hint="The script of the model contains this error.")
     text = json.dumps(step.data, ensure_ascii=False) if "data" in step.model_fields_set else step.text
     calls = tuple(
         ToolCall(id=call.id or f"call-{place}", name=call.name, arguments=call.arguments)

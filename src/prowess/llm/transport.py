@@ -53,12 +53,15 @@ def http_client(url: str, *, limit: int = MAX_ANSWER_BYTES) -> httpx2.AsyncClien
             exchange.answered = True
         if 300 <= response.status_code < 400:
             raise Unavailable(
-                f"The server sends elsewhere: status {response.status_code}.",
-                hint="Give the address that it moved to; none is followed, since the key would go there.",
+                f"The server redirects (status {response.status_code}), and redirects are not followed.",
+                hint="Use the new URL directly. Following the redirect would send the API key to another server.",
             )
         # The limit counts bytes as they arrive: a small compressed answer could expand to gigabytes after it.
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise AnswerUnusable("The answer is compressed, which was not asked for.", hint="Check the server.")
+            raise AnswerUnusable(
+                "The server sent a compressed answer, which is not supported.",
+                hint="Turn off compression on the server.",
+            )
         response.stream = _LimitedStream(response.stream, limit)
 
     return httpx2.AsyncClient(
@@ -108,7 +111,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
             size += len(piece)
             if size > self._limit:
                 raise AnswerUnusable(
-                    f"The answer is longer than {self._limit:,} bytes.", hint="Ask for less, with max_tokens."
+                    f"The answer exceeds the limit of {self._limit:,} bytes.", hint="Lower `max_tokens`."
                 )
             yield piece
 
@@ -148,24 +151,24 @@ def translate_error(
         return _translate_status(error, model, said, key_hint, answered=answered)
     if isinstance(error, _TRANSIENT_ERRORS) or _is_transport(error):
         return TryLater(
-            f"{model} cannot be reached{said}.",
-            hint="Check the network and the address of the server, or try again later.",
+            f"{model} is not reachable{said}.",
+            hint="Check the network and the server URL, or try again later.",
             retry_after=getattr(error, "retry_after", None),
         )
     if isinstance(error, theirs.ContentFilterError):
-        return AnswerUnusable(f"{model} refuses to answer{said}.", hint="Change the request, or use another model.")
+        return AnswerUnusable(f"{model} refused to answer{said}.", hint="Change the request, or use another model.")
     if answered or isinstance(error, theirs.UnexpectedModelBehavior):
         return AnswerUnusable(
-            f"The answer of {model} cannot be read{said}.", hint="Check that the server speaks the API."
+            f"The answer of {model} cannot be parsed{said}.", hint="Check that the server implements the API."
         )
-    return RunFailed(f"{model} did not take the request{said}.", hint="Change the request, or use another model.")
+    return RunFailed(f"{model} rejected the request{said}.", hint="Change the request, or use another model.")
 
 
 def interrupted(error: ProwessError, *, model: str) -> ProwessError:
     """Return the error for a stream that failed halfway: one that is not retried, because text was delivered already."""
     if isinstance(error, RunFailed):
         return error
-    return AnswerUnusable(f"The answer of {model} broke off: {error.message}", hint=error.hint)
+    return AnswerUnusable(f"The answer of {model} ended early: {error.message}", hint=error.hint)
 
 
 def _translate_status(
@@ -173,17 +176,17 @@ def _translate_status(
 ) -> ProwessError:
     status = error.status_code
     if isinstance(error, theirs.ModelQuotaExceededError) or status in _DENIED_STATUS:
-        hint = "Check the name of the model, and that the key may use it." if status == 404 else key_hint
-        return Unavailable(f"{model} is not to be had: status {status}{said}.", hint=hint)
+        hint = "Check the name of the model, and that the key has access to it." if status == 404 else key_hint
+        return Unavailable(f"{model} is not available: status {status}{said}.", hint=hint)
     if status in _RETRY_STATUS or status >= 500:
         return TryLater(
-            f"{model} is overloaded or out of order: status {status}{said}.",
+            f"{model} is overloaded or failing: status {status}{said}.",
             hint="Try again later, or use another model.",
             retry_after=error.retry_after,
         )
     kind = AnswerUnusable if answered else RunFailed
     return kind(
-        f"{model} refuses the request: status {status}{said}.", hint="Change the request, or use another model."
+        f"{model} rejected the request: status {status}{said}.", hint="Change the request, or use another model."
     )
 
 
@@ -210,7 +213,7 @@ def _provider_text(error: Exception, secrets: Sequence[str]) -> str:
     # A message can hold escape sequences for the terminal, so only printable characters are kept.
     plain = " ".join("".join(letter if letter.isprintable() else " " for letter in message[:4_000]).split())
     if any(_contains_key(secret, plain) for secret in secrets):
-        return " (what it says is left out, since it repeats the key)"
+        return " (message withheld because it contains the key)"
     cut = plain if len(plain) <= _MAX_SHOWN else f"{plain[:_MAX_SHOWN]}…"
     return f" ({cut.rstrip('.')})" if cut else ""
 

@@ -119,7 +119,7 @@ class GuardedModel(_WrapperModel):
             await pieces.aclose()
             raise
         if first is None:
-            raise AnswerUnusable(f"{self.name} answered nothing at all.", hint="Ask again, or use another model.")
+            raise AnswerUnusable(f"{self.name} returned an empty answer.", hint="Try again, or use another model.")
         return _OpenedStream(pieces=pieces, first=first)
 
     async def _turn(self) -> None:
@@ -134,8 +134,8 @@ class GuardedModel(_WrapperModel):
                 return await answer
         except TimeoutError:
             raise TimedOut(
-                f"{self.name} did not answer within {seconds:g} seconds.",
-                hint="Ask for less, use a faster model, or try again later.",
+                f"{self.name} timed out after {seconds:g} seconds.",
+                hint="Ask for a shorter answer, use a faster model, or try again later.",
             ) from None
 
     async def _retried(self, ask: Callable[[Request], Awaitable[_T]], request: Request) -> _T:

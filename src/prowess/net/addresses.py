@@ -23,9 +23,9 @@ Address = IPv4Address | IPv6Address
 _IPV4_RANGES: dict[str, str] = {
     "0.0.0.0/8": "this network",
     "10.0.0.0/8": "private",
-    "100.64.0.0/10": "behind a provider's translation",
+    "100.64.0.0/10": "carrier-grade NAT",
     "127.0.0.0/8": "this machine",
-    "168.63.129.16/32": "the host of a virtual machine",
+    "168.63.129.16/32": "a virtual machine host",
     "169.254.0.0/16": "link-local",
     "172.16.0.0/12": "private",
     "192.0.0.0/24": "for protocols",
@@ -35,7 +35,7 @@ _IPV4_RANGES: dict[str, str] = {
     "192.88.99.0/24": "for tunnels",
     "192.168.0.0/16": "private",
     "192.175.48.0/24": "for reverse lookups",
-    "198.18.0.0/15": "for measurements",
+    "198.18.0.0/15": "for benchmarks",
     "198.51.100.0/24": "for documentation",
     "203.0.113.0/24": "for documentation",
     "224.0.0.0/4": "multicast",
@@ -45,14 +45,14 @@ _IPV6_ALLOCATED = IPv6Network("2000::/3")
 _IPV6_RANGES: dict[str, str] = {
     "::/128": "this network",
     "::1/128": "this machine",
-    "::ffff:0:0/96": "IPv4 in disguise",
+    "::ffff:0:0/96": "IPv4-mapped",
     "64:ff9b::/96": "translated to IPv4",
     "64:ff9b:1::/48": "translated to IPv4",
     "2001::/23": "for protocols and tunnels",
     "2001:db8::/32": "for documentation",
     "2002::/16": "tunnelled to IPv4",
     "2620:4f:8000::/48": "for reverse lookups",
-    "3ffe::/16": "given back",
+    "3ffe::/16": "returned",
     "3fff::/20": "for documentation",
     "fc00::/7": "private",
     "fe80::/10": "link-local",
@@ -68,7 +68,7 @@ def non_public_reason(address: Address) -> str:
         return next((why for network, why in _NON_PUBLIC_IPV4 if address in network), "")
     # A zone names a network card of this machine: such an address is never on the internet.
     if address.scope_id is not None:
-        return "of one network card"
+        return "limited to one network interface"
     found = next((why for network, why in _NON_PUBLIC_IPV6 if address in network), "")
     return found or ("" if address in _IPV6_ALLOCATED else "reserved")
 
@@ -103,11 +103,11 @@ class SystemResolver:
         except socket.gaierror as error:
             raise _lookup_error(host, error) from error
         except (OSError, UnicodeError) as error:
-            raise TryLater(f"The host {host} cannot be looked up ({type(error).__name__}).") from error
+            raise TryLater(f"DNS lookup of {host} failed ({type(error).__name__}).") from error
         known = tuple(address for address in found if address is not None)
         # Fail closed: if one address cannot be judged, the host is not used at all.
         if not known or len(known) < len(found):
-            raise RunFailed(f"The host {host} has an address that cannot be read.", hint="Use another host.")
+            raise RunFailed(f"The host {host} has an invalid address.", hint="Use another host.")
         return known
 
     def lookup(self, host: str, port: int, seconds: float) -> tuple[Address, ...]:
@@ -131,5 +131,5 @@ def _lookup(host: str, port: int) -> list[Address | None]:
 def _lookup_error(host: str, error: socket.gaierror) -> RunFailed | TryLater:
     # EAI_NODATA (the name exists but has no address) is missing on some systems.
     if error.errno in {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}:
-        return RunFailed(f"There is no host called {host}.", hint="Check its name.")
-    return TryLater(f"The host {host} cannot be looked up just now.", hint="Try again, or check the network.")
+        return RunFailed(f"Host {host} not found.", hint="Check the host name.")
+    return TryLater(f"DNS lookup of {host} failed temporarily.", hint="Try again, or check the network.")

@@ -98,7 +98,7 @@ class _Hop:
     def shown(self) -> str:
         """The host, and which other host redirected to it."""
         name = f"The host {self.target.shown}"
-        return f"{name}, to which {self.sent_by} redirects," if self.sent_by else name
+        return f"{name} (redirected from {self.sent_by})" if self.sent_by else name
 
 
 class GuardedHttpClient:
@@ -146,14 +146,14 @@ class GuardedHttpClient:
                         return _to_response(hop, response, hops)
                     if len(hops) > request.redirects:
                         raise RunFailed(
-                            f"{hops[0]} redirects more than {request.redirects} times.",
-                            hint="Ask the last host itself.",
+                            f"{hops[0]} exceeded the limit of {request.redirects} redirects.",
+                            hint="Use the URL of the last host directly.",
                         )
                     hop = next_hop
         except TimeoutError:
             raise TryLater(
-                f"{hop.target.shown} does not answer within {seconds:g} seconds.",
-                hint="Try again, or allow it more time.",
+                f"{hop.target.shown} timed out after {seconds:g} seconds.",
+                hint="Try again, or raise the timeout.",
             ) from None
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ class GuardedHttpClient:
             if why:
                 raise Refused(
                     f"{hop.shown} has an address that is not public ({why}).",
-                    hint="An administrator can allow it with the setting `host_routes`.",
+                    hint="An administrator can allow it with `prowess policy set host_routes`.",
                 )
 
 
@@ -226,7 +226,8 @@ def check_body(request: HttpRequest) -> bytes:
     """Return the body of a request; raise `Invalid` if it is too large."""
     if len(request.body) > MAX_BODY_BYTES:
         raise Invalid(
-            f"The body has {len(request.body):,} bytes; {MAX_BODY_BYTES:,} are sent.", hint="Send less at once."
+            f"The body has {len(request.body):,} bytes, more than the limit of {MAX_BODY_BYTES:,}.",
+            hint="Send less data.",
         )
     return request.body
 
@@ -249,7 +250,7 @@ def _next_hop(hop: _Hop, response: WireResponse) -> _Hop | None:
     try:
         target = redirect_target(hop.target, location)
     except Invalid as error:
-        raise RunFailed(f"{hop.target.shown} redirects to what is no URL.", hint=error.message) from None
+        raise RunFailed(f"{hop.target.shown} redirects to an invalid URL.", hint=error.message) from None
     next_hop = replace(hop, target=target, sent_by=hop.target.shown)
     if hop.method in _BECOMES_GET.get(response.status, ()):
         next_hop = replace(next_hop, method="GET", fields=bodyless_headers(hop.fields), body=b"")
@@ -269,21 +270,21 @@ def _to_error(request: WireRequest, failure: ExchangeFailed) -> ProwessError:
     host, detail, later = request.asked.shown, failure.detail, "Try again later."
     match failure.kind:
         case "timeout":
-            return TryLater(f"{host} does not answer in time.", hint=later)
+            return TryLater(f"{host} timed out.", hint=later)
         case "certificate":
-            return RunFailed(f"{host} cannot prove that it is {host}: {detail}.", hint="Check its name.")
+            return RunFailed(f"The certificate of {host} is not valid: {detail}.", hint="Check the host name.")
         case "tls":
-            return TryLater(f"{host} cannot be spoken to over TLS ({detail}).", hint=later)
+            return TryLater(f"The TLS connection to {host} failed ({detail}).", hint=later)
         case "protocol":
             return TryLater(f"{host} {detail}.", hint=later)
         case "network":
-            return TryLater(f"{host} cannot be reached, or breaks off ({detail}).", hint=later)
+            return TryLater(f"The connection to {host} failed ({detail}).", hint=later)
         case "encoding":
-            return RunFailed(f"{host} answers in an encoding that was not asked for.", hint="Ask another host.")
+            return RunFailed(f"{host} sent an unsupported content encoding.", hint="Use another host.")
         case "size":
             return RunFailed(
-                f"The answer of {host} has more than the {request.answer_bytes:,} bytes that are read.",
-                hint="Ask for less of it.",
+                f"The response of {host} exceeds the limit of {request.answer_bytes:,} bytes.",
+                hint="Request less data.",
             )
 
 

@@ -223,7 +223,7 @@ def _connect(
 def _read_response(response: HTTPResponse, request: WireRequest) -> WireResponse:
     # `http.client` skips 100 only. Any other interim response would be taken for the answer.
     if response.status < 200:
-        raise HTTPException("answers with what is no answer")
+        raise HTTPException("sent an invalid response")
     fields: dict[str, str] = {}
     for name, value in response.getheaders():
         lower = name.lower()
@@ -246,9 +246,9 @@ def _check_length(fields: Mapping[str, str]) -> None:
     # `http.client` ignores a length that it cannot read, such as -5, and would take whatever comes for the body.
     lengths = {one.strip() for one in fields["content-length"].split(",")} if "content-length" in fields else set[str]()
     if len(lengths) > 1 or not all(_LENGTH.fullmatch(one) for one in lengths):
-        raise HTTPException("states a length of its answer that is none")
+        raise HTTPException("sent an invalid content length")
     if lengths and "transfer-encoding" in fields:
-        raise HTTPException("states the length of its answer in two ways")
+        raise HTTPException("sent both a content length and a transfer encoding")
 
 
 def _read_body(response: HTTPResponse, max_bytes: int, encoding: str) -> bytes:
@@ -263,7 +263,7 @@ def _read_body(response: HTTPResponse, max_bytes: int, encoding: str) -> bytes:
             raise ExchangeFailed("size")
     # `read1` reports an early end like a regular one; `length` is what the header promised and did not arrive.
     if response.length:
-        raise HTTPException("breaks off in the middle of its answer")
+        raise HTTPException("closed the connection in the middle of its response")
     return bytes(body)
 
 
@@ -284,10 +284,10 @@ def _decompressed_chunks(chunks: Iterator[bytes]) -> Iterator[bytes]:
             try:
                 yield decompressor.decompress(left, _CHUNK)
             except zlib.error as error:
-                raise HTTPException("answers with what cannot be unpacked") from error
+                raise HTTPException("sent a response that cannot be decompressed") from error
             left = decompressor.unconsumed_tail
     if has_begun and not decompressor.eof:
-        raise HTTPException("breaks off in the middle of its answer")
+        raise HTTPException("closed the connection in the middle of its response")
 
 
 def _to_failure(error: Exception, *, is_cut: bool) -> ExchangeFailed:

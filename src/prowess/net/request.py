@@ -32,7 +32,7 @@ def normalize_method(text: str) -> str:
     """Return the method in capital letters; raise `Invalid` if it is not supported."""
     method = text.upper()
     if method not in METHODS:
-        raise Invalid("The method is none that is sent.", hint=f"Use one of {', '.join(sorted(METHODS))}.")
+        raise Invalid("Unsupported HTTP method.", hint=f"Use one of {', '.join(sorted(METHODS))}.")
     return method
 
 
@@ -40,8 +40,8 @@ def normalize_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers by name in lower case; raise `Invalid` for one that may not be sent, without showing its value."""
     if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers.items()) > MAX_HEADER_CHARS:
         raise Invalid(
-            f"The header has more than {MAX_HEADERS} fields, or more than {MAX_HEADER_CHARS:,} characters.",
-            hint="Send less, or send it in the body.",
+            f"The headers exceed the limit of {MAX_HEADERS} fields or {MAX_HEADER_CHARS:,} characters.",
+            hint="Send fewer headers, or use the body.",
         )
     fields: dict[str, str] = {}
     for given, value in headers.items():
@@ -49,7 +49,7 @@ def normalize_headers(headers: Mapping[str, str]) -> dict[str, str]:
         _check_header(name, value)
         # Given in two spellings, such as `X-Key` and `x-key`. Servers differ in which one they use.
         if name in fields:
-            raise Invalid(f"The header field {name!r} is given twice.", hint="Give it once.")
+            raise Invalid(f"The header {name!r} is set twice.", hint="Set it once.")
         if name not in _SET_BY_CLIENT:
             fields[name] = value.strip(" \t")
     return fields
@@ -67,13 +67,13 @@ def bodyless_headers(fields: Mapping[str, str]) -> dict[str, str]:
 
 def _check_header(name: str, value: str) -> None:
     if not _HEADER_NAME.fullmatch(name):
-        raise Invalid("A header field has a name that none can have.", hint="Use letters, digits and hyphens.")
+        raise Invalid("Invalid header name.", hint="Use letters, digits and hyphens.")
     if name in _FORBIDDEN_HEADERS or name.startswith("proxy-"):
-        raise Invalid(f"The header field {name!r} is not for a request to set.", hint="Leave it out.")
+        raise Invalid(f"The header {name!r} cannot be set.", hint="Remove it.")
     if _FORBIDDEN_CHARS.search(value):
         raise Invalid(
-            f"The value of the header field {name!r} has a line break or a sign that no header has.",
-            hint="Send it in the body, or encode it.",
+            f"The value of the header {name!r} contains a line break or an invalid character.",
+            hint="Encode the value, or send it in the body.",
         )
 
 

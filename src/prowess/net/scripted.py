@@ -41,8 +41,8 @@ class ScriptedHttpClient:
         """Raise `RunFailed` if a step was not used."""
         if self._steps:
             raise RunFailed(
-                f"{len(self._steps)} steps of the script were never asked for.",
-                hint="Ask for them, or take them out of the script.",
+                f"{len(self._steps)} steps of the script were not used.",
+                hint="Make the requests, or remove the steps from the script.",
             )
 
     async def send(self, request: HttpRequest) -> HttpResponse:
@@ -56,8 +56,8 @@ class ScriptedHttpClient:
         self.requests.append(request)
         if not self._steps:
             raise RunFailed(
-                f"The script does not expect this request, its number {len(self.requests)}, to {target.shown}.",
-                hint="Add a step for it.",
+                f"Unexpected request number {len(self.requests)} to {target.shown}.",
+                hint="Add a step for it to the script.",
             )
         step = self._steps.pop(0)
         if isinstance(step, Exception):

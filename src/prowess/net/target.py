@@ -23,7 +23,7 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 _FORBIDDEN_CHARS = re.compile(r"[\x00-\x1f\x7f\\]")
 _SAFE_CHARS = "/%:@!$&'()*+,;=~-._"
-_EXAMPLE = "A URL looks like https://api.example.com/v1/items."
+_EXAMPLE = "Use a URL such as https://api.example.com/v1/items."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +62,16 @@ class Target:
 def parse_target(url: str) -> Target:
     """Parse a URL; raise `Invalid` unless every program would read it the same way."""
     if len(url) > MAX_URL_CHARS:
-        raise Invalid(f"The URL has {len(url):,} characters; {MAX_URL_CHARS:,} are the most.")
+        raise Invalid(f"The URL has {len(url):,} characters, more than the limit of {MAX_URL_CHARS:,}.")
     # `urlsplit` drops tabs and line breaks, and browsers read a backslash as a slash: another host could come out.
     if _FORBIDDEN_CHARS.search(url):
-        raise Invalid("The URL has characters that no URL has.", hint=_EXAMPLE)
+        raise Invalid("The URL contains invalid characters.", hint=_EXAMPLE)
     parts, port = _split_url(url.strip(" "))
     if parts.scheme not in ("https", "http"):
-        raise Invalid("The URL does not begin with https://.", hint=_EXAMPLE)
+        raise Invalid("The URL does not start with https://.", hint=_EXAMPLE)
     # `https://allowed.example@evil.example` looks like the first host and goes to the second.
     if "@" in parts.netloc:
-        raise Invalid("The URL has a user name in it.", hint="Send credentials in a header.")
+        raise Invalid("The URL contains a user name.", hint="Send credentials in a header.")
     host = _parse_host(parts.netloc)
     scheme: Literal["https", "http"] = "https" if parts.scheme == "https" else "http"
     return Target(scheme=scheme, host=host, port=port or DEFAULT_PORTS[scheme], path=_encode_path(parts))
@@ -83,7 +83,7 @@ def redirect_target(target: Target, location: str) -> Target:
         # `http.client` decodes headers as Latin-1; servers send UTF-8.
         joined = urljoin(target.url, location.encode("latin-1").decode(errors="replace").strip())
     except ValueError as error:
-        raise Invalid(f"{target.shown} redirects to what is no URL.") from error
+        raise Invalid(f"{target.shown} redirects to an invalid URL.") from error
     return parse_target(joined)
 
 
@@ -105,7 +105,7 @@ def parse_route(place: str) -> Target:
     target = parse_target(place)
     if target.path != "/":
         raise Invalid(
-            "A route is a scheme, a host and a port, without a path.", hint="Write it like http://127.0.0.1:8080."
+            "A route must be a scheme, a host and a port, without a path.", hint="For example http://127.0.0.1:8080."
         )
     return target
 
@@ -136,9 +136,9 @@ def _split_url(url: str) -> tuple[SplitResult, int | None]:
         # Parsed only when it is read, so this can raise, too.
         port = parts.port
     except ValueError as error:
-        raise Invalid("The URL cannot be read.", hint=_EXAMPLE) from error
+        raise Invalid("The URL is not valid.", hint=_EXAMPLE) from error
     if port == 0:
-        raise Invalid("The URL names port 0.", hint=_EXAMPLE)
+        raise Invalid("The URL uses port 0.", hint=_EXAMPLE)
     return parts, port
 
 
@@ -149,7 +149,7 @@ def _encode_path(parts: SplitResult) -> str:
         query = f"?{quote(parts.query, safe=_SAFE_CHARS + '?')}" if parts.query else ""
         return quote(parts.path or "/", safe=_SAFE_CHARS) + query
     except UnicodeEncodeError as error:
-        raise Invalid("The URL has half a character in it.", hint=_EXAMPLE) from error
+        raise Invalid("The URL contains a lone surrogate.", hint=_EXAMPLE) from error
 
 
 def _parse_host(netloc: str) -> str:
@@ -158,14 +158,14 @@ def _parse_host(netloc: str) -> str:
         inside, _, rest = netloc[1:].partition("]")
         address = parse_address(inside)
         if address is None or ":" not in inside or (rest and not rest.startswith(":")):
-            raise Invalid("The URL has no readable address in its brackets.", hint=_EXAMPLE)
+            raise Invalid("The URL has an invalid address in brackets.", hint=_EXAMPLE)
         return str(address)
     host = netloc.partition(":")[0].lower()
     labels = host.split(".")
     if not netloc.isascii():
-        raise Invalid("The host of the URL has letters that host names do not have.", hint="Write it in its xn-- form.")
+        raise Invalid("The host of the URL contains invalid letters.", hint="Write it in its xn-- form.")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise Invalid("The URL has no readable host.", hint=_EXAMPLE)
+        raise Invalid("The URL has no valid host.", hint=_EXAMPLE)
     # `127.1`, `0x7f000001` and `017700000001` are addresses for the system's resolver, and names for a list of hosts.
     if _NUMBER.fullmatch(labels[-1]) and parse_address(host) is None:
         raise Invalid(
@@ -177,8 +177,13 @@ def _parse_host(netloc: str) -> str:
 def allowed_route(target: Target, shown: str, hosts: tuple[str, ...], routes: Mapping[str, str]) -> Target | None:
     """Return the route of a host, None for the host itself; raise `Refused` if it is not listed, or not reached over https."""
     if not is_host_listed(target, hosts):
-        raise Refused(f"{shown} is not among the hosts of the skill.", hint=f"Add {target.shown!r} to its `hosts`.")
+        raise Refused(
+            f"{shown} is not one of the skill's hosts.", hint=f"Add {target.shown!r} to `hosts` in the manifest."
+        )
     route = find_route(target, routes)
     if route is None and target.scheme != "https":
-        raise Refused(f"{shown} is asked over https only.", hint="Use https, or have an administrator route it.")
+        raise Refused(
+            f"{shown} may only be reached over https.",
+            hint="Use https, or ask an administrator to add it to `host_routes`.",
+        )
     return route

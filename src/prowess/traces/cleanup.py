@@ -16,7 +16,7 @@ from prowess.storage.database import Connections
 DEADLINE_GRACE_SECONDS = 60
 """How long after its deadline a run counts as gone, even if its process is on another host."""
 
-INTERRUPTED_ERROR = "The process that ran it ended before the run did."
+INTERRUPTED_ERROR = "The process exited before the run ended."
 INTERRUPTED_CODE = "interrupted"
 
 _identities: dict[int, str] = {}
@@ -150,4 +150,4 @@ def clean_up_traces(records: Connections, days: int = RETENTION_DAYS, ended: Eve
             prune_traces(records, days, stopped)
     except ProwessError as error:
         if not stopped.is_set():
-            log.warning("Traces were not tidied: %s", error.message)
+            log.warning("Failed to clean up traces: %s", error.message)

@@ -35,7 +35,7 @@ def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:
         if row is None and len(id) >= MIN_ID_CHARS:
             found = find_ids(connection, which, id.lower(), limit=2)
             if len(found) > 1:
-                raise Invalid(f"More than one trace begins with {id[:40]!r}.", hint="Give more of the id.")
+                raise Invalid(f"Several traces start with {id[:40]!r}.", hint="Use more characters of the id.")
             row = get_row(connection, which, found[0]) if found else None
     if row is None:
         raise unknown_trace(id)
@@ -44,7 +44,7 @@ def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:
 
 def unknown_trace(id: str) -> NotFound:
     """Return the error for an id that does not exist or is not visible; the two must not differ."""
-    return NotFound(f"There is no trace {id[:80]!r}.", hint="`prowess traces list` shows those that there are.")
+    return NotFound(f"Trace {id[:80]!r} not found.", hint="Run `prowess traces list` to see the traces.")
 
 
 def iterate_pages(records: Connections, which: TraceFilter) -> Iterator[list[Trace]]:

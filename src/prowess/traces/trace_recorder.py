@@ -158,7 +158,7 @@ class TraceRecorder:
             if queued and self._backlog.finishes == 1:
                 self._writer.wake()
         if not queued:
-            self._drop([stored], "the recorder is closed" if self._writer.closed else "too many runs end at once")
+            self._drop([stored], "the recorder is closed" if self._writer.closed else "the queue is full")
         return stored
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
@@ -251,7 +251,7 @@ class TraceRecorder:
             self._dropped += len(lost)
             warned, self._warned = self._warned, self._warned or bool(lost)
         if lost and not warned:
-            log.warning("Some runs leave no trace: %s", reason)
+            log.warning("Some traces were not recorded: %s", reason)
         # Without the lock, because this runs the callbacks of the futures.
         for stored in lost:
             stored.set_result(False)

@@ -49,10 +49,10 @@ def test_a_part_that_all_providers_need_is_missed_before_their_keys(prowess, wor
 
 def test_a_setting_that_names_no_model_is_told_here_and_by_the_doctor(prowess, workspace, monkeypatch):
     monkeypatch.setenv("PROWESS_MODEL", "blub")
-    assert "PROWESS_MODEL: 'blub' is no name of a model" in prowess("model").err
+    assert "PROWESS_MODEL: Invalid model name 'blub'" in prowess("model").err
     assert prowess("model", "--json").json["faults"]
     ran = prowess("doctor")
-    assert (ran.code, "'blub' is no name of a model" in ran.out) == (1, True)
+    assert (ran.code, "Invalid model name 'blub'" in ran.out) == (1, True)
     monkeypatch.setenv("PROWESS_MODEL", "openai:gpt-5-mini")
     assert prowess("model").err == ""
     assert "model: openai:gpt-5-mini" in prowess("doctor").out

@@ -17,13 +17,13 @@ HELLO = Request(messages=(Message(role="user", text="Hello."),), max_tokens=8)
 
 
 def test_a_model_that_is_not_fetched_names_the_command_that_fetches_it(tmp_path):
-    with pytest.raises(Unavailable, match="not fetched") as caught:
+    with pytest.raises(Unavailable, match="not downloaded") as caught:
         open_local("smollm2", ModelConfig(home=tmp_path))
-    assert caught.value.hint.endswith("prowess model fetch smollm2")
+    assert "`prowess model fetch smollm2`" in caught.value.hint
 
 
 def test_a_path_without_a_file_is_said_so(tmp_path):
-    with pytest.raises(Unavailable, match=r"no model .*nothing\.gguf") as caught:
+    with pytest.raises(Unavailable, match=r"Model file .*nothing\.gguf' not found") as caught:
         open_local(str(tmp_path / "nothing.gguf"), ModelConfig(home=tmp_path))
     assert "GGUF" in caught.value.hint
 
@@ -38,7 +38,11 @@ def test_a_missing_library_is_said_with_the_line_that_installs_it(tmp_path, monk
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "is not a model"), (b"PK\x03\x04", "is not a model"), (b"GGUF and then nothing", "cannot be served")],
+    [
+        (b"", "is not a GGUF model"),
+        (b"PK\x03\x04", "is not a GGUF model"),
+        (b"GGUF and then nothing", "failed to start"),
+    ],
 )
 def test_a_file_that_is_no_model_is_said_so_when_it_is_asked(tmp_path, content, words):
     file = tmp_path / "strange.gguf"
@@ -53,7 +57,7 @@ def test_a_fetched_file_that_was_changed_is_not_served(home):
     file.parent.mkdir(parents=True)
     file.write_bytes(b"GGUF of somebody else")
     model = open_local("smollm2", ModelConfig(home=home / ".prowess"))
-    with pytest.raises(Unavailable, match="not the file that was fetched"):
+    with pytest.raises(Unavailable, match="changed since it was downloaded"):
         asyncio.run(model.complete(HELLO))
 
 
