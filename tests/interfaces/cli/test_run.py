@@ -282,7 +282,7 @@ def test_what_is_logged_meanwhile_stands_after_the_answer(capfd):
         screen.watch(Step(artifact="greet", text="morning"))
         assert capfd.readouterr().err == ""
     captured = capfd.readouterr()
-    assert (captured.out, captured.err) == ("\n", "Some runs leave no trace: alock\n")
+    assert (captured.out, captured.err) == ("\n", "Some traces were not recorded: alock\n")
 
 
 def test_a_second_try_and_an_answer_that_was_cut_off_are_told(capfd):
