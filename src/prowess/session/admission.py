@@ -73,12 +73,15 @@ class Gate:
         written but the load or the trace itself.
         """
         recent = policy or self.read_policy(actor)
+        is_denied = False
         if action in _UNAUDITED_ACTIONS:
             [resolved] = self.resolve(actor, [subject])
             ruling = judge(actor, action, resolved, recent)
             if ruling.answer == "allow":
                 return Admission(ruling=ruling, subject=resolved)
-        subject = describe() if describe else subject
+            is_denied = ruling.answer == "deny"
+        # Nobody is asked about what is denied, so nothing of it is read.
+        subject = describe() if describe and not is_denied else subject
         with self.records.write() as connection:
             policy = read_policy(connection, actor.organization)
             [subject] = resolve(connection, actor.owner, [subject], self.folders)
