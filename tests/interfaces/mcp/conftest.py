@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import re
@@ -18,14 +19,18 @@ import pytest
 pytest.importorskip("mcp")
 
 import httpx2
+import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from prowess.interfaces.auth.caller import Caller
+from prowess.interfaces.auth.guard import known_tokens
+from prowess.interfaces.mcp.http import asgi_app, open_listener
 from prowess.interfaces.mcp.server import make_security, make_server
 from prowess.open import Prowess
 from prowess.policy.actor import agent_of, local_person
 
+TOKEN = "t" * 43
 NODE = Path(__file__).parent / "node"
 PICTURE = bytes(range(256))
 
@@ -202,16 +207,38 @@ def listening(process: subprocess.Popen[str]) -> str:
     raise AssertionError("".join(told))
 
 
+class _QuietServer(uvicorn.Server):
+    """Runs inside a test and leaves the signals to pytest."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
 @pytest.fixture
-def over_http(http_server: Address) -> Connect:
-    """Connect the SDK's client to the HTTP server, with the token."""
+def over_http(engine: Prowess) -> Connect:
+    """Connect the SDK's client over HTTP to a server in this process, whose agents are named by their clients.
+
+    A server process of its own would take seconds to start; `http_server` is one, for what a process does.
+    """
+    caller = Caller(actor=agent_of(engine.actor), named_by_client=True)
 
     @asynccontextmanager
-    async def connect(mode: str, **options: Any) -> AsyncGenerator[Client]:
-        web = httpx2.AsyncClient(headers=http_server.headers)
-        transport = streamable_http_client(http_server.url, http_client=web)
-        async with web, Client(transport, mode=mode, **options) as client:
-            yield client
+    async def connect(mode: str, *, approval_seconds: float = 0, **options: Any) -> AsyncGenerator[Client]:
+        callers = known_tokens({TOKEN: caller})
+        app = asgi_app(engine, callers=callers, keys=[b"k" * 32], approval_seconds=approval_seconds)
+        listener = open_listener("127.0.0.1", 0)
+        server = _QuietServer(uvicorn.Config(app, http="h11", lifespan="on", log_level="warning"))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        web = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+        try:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+            transport = streamable_http_client(url, http_client=web)
+            async with web, Client(transport, mode=mode, **options) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            await serving
 
     return connect
 

@@ -66,7 +66,7 @@ async def test_a_skill_with_a_function_is_a_tool_with_schema_and_hints(in_memory
     assert tool.input_schema["required"] == ["a"]
     assert tool.output_schema["required"] == ["success"]
     hints = tool.annotations
-    assert (hints.read_only_hint, hints.destructive_hint, hints.open_world_hint) == (False, False, False)
+    assert (hints.read_only_hint, hints.destructive_hint, hints.open_world_hint) == (None, False, False)
     assert (other.annotations.destructive_hint, other.annotations.open_world_hint) == (True, True)
 
 

@@ -45,11 +45,9 @@ async def test_a_new_skill_is_announced_to_who_listens(in_memory, write_skill):
         assert await asyncio.wait_for(anext(aiter(events)), PATIENCE) == ResourcesListChanged()
 
 
-async def test_a_change_by_another_process_is_announced_over_http(over_http, http_server):
+async def test_a_change_is_announced_over_http(over_http, write_skill):
     async with over_http("auto") as client, client.listen(resources_list_changed=True) as events:
-        folder = http_server.workspace / ".agents/skills/from-outside"
-        folder.mkdir()
-        (folder / "SKILL.md").write_text("---\nname: from-outside\ndescription: Outside.\n---\n\nText.\n")
+        write_skill("from-outside")
         assert await asyncio.wait_for(anext(aiter(events)), PATIENCE) == ResourcesListChanged()
 
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 
-import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CreateMessageResult, ElicitResult, ErrorData, TextContent
 
@@ -79,13 +75,6 @@ async def cancelled_while_it_waits(client, asked):
         await call
 
 
-@asynccontextmanager
-async def at(url, token, mode, **options):
-    web = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE)
-    async with web, Client(streamable_http_client(url, http_client=web), mode=mode, **options) as client:
-        yield client
-
-
 class Follower:
     """Collects progress notifications."""
 
@@ -118,21 +107,19 @@ async def test_a_client_that_does_not_ask_gets_the_answer_alone(scripted, in_mem
     assert (answer.is_error, answer.structured_content["output"]) == (False, ANSWER)
 
 
-@MODES
-async def test_progress_comes_over_stdin_and_stdout(scripted, over_stdio, environment, mode):
+async def test_progress_comes_over_stdin_and_stdout(scripted, over_stdio, environment):
     environment["PROWESS_MODEL"] = scripted
     follower = Follower()
-    async with over_stdio(mode) as client:
+    async with over_stdio("auto") as client:
         answer = await client.call_tool(*CALL, progress_callback=follower)
         assert answer.structured_content["output"] == ANSWER
     assert follower.sound
 
 
 @MODES
-async def test_progress_comes_over_http(scripted, workspace, home, start_server, mode):
-    url, token = served(start_server, workspace, home, PROWESS_MODEL=scripted)
+async def test_progress_comes_over_http(scripted, over_http, mode):
     follower = Follower()
-    async with at(url, token, mode) as client:
+    async with over_http(mode) as client:
         answer = await client.call_tool(*CALL, progress_callback=follower)
         assert answer.structured_content["output"] == ANSWER
     assert follower.sound
@@ -149,27 +136,17 @@ async def test_a_cancelled_call_ends_the_run_and_its_trace_says_so(silence, in_m
 
 
 @MODES
-async def test_a_cancelled_call_over_http_ends_the_run(silence, workspace, home, start_server, mode):
-    model = {name: os.environ[name] for name in ("PROWESS_MODEL", "PROWESS_MODEL_URL")}
-    url, token = served(start_server, workspace, home, **model)
-    async with at(url, token, mode) as client, Prowess.open(workspace) as engine:
+async def test_a_cancelled_call_over_http_ends_the_run(silence, over_http, engine, mode):
+    async with over_http(mode) as client:
         await cancelled_while_it_waits(client, silence)
         assert (await finished(engine)).data["status"] == "cancelled"
 
 
-@MODES
-async def test_a_cancelled_call_over_stdin_and_stdout_ends_the_run(silence, over_stdio, environment, workspace, mode):
+async def test_a_cancelled_call_over_stdin_and_stdout_ends_the_run(silence, over_stdio, environment, workspace):
     environment |= {name: os.environ[name] for name in ("PROWESS_MODEL", "PROWESS_MODEL_URL")}
-    async with over_stdio(mode) as client, Prowess.open(workspace) as engine:
+    async with over_stdio("legacy") as client, Prowess.open(workspace) as engine:
         await cancelled_while_it_waits(client, silence)
         assert (await finished(engine)).data["status"] == "cancelled"
-
-
-def served(start_server, workspace, home, **environment):
-    """Start an HTTP server with these variables. Return its address and its token."""
-    command = [sys.executable, "-m", "prowess", "mcp", "--http", "--port", "0", "--workspace", str(workspace)]
-    url = start_server(["env", *(f"{name}={value}" for name, value in environment.items()), *command], home)
-    return url, (home / ".prowess/token").read_text().strip()
 
 
 class Sampling:
@@ -201,9 +178,8 @@ async def test_where_no_model_is_configured_the_clients_own_is_asked(greeter, in
 
 
 @MODES
-async def test_the_clients_model_is_asked_over_http_too(greeter, workspace, home, start_server, mode):
-    url, token = served(start_server, workspace, home)
-    async with at(url, token, mode, sampling_callback=Sampling()) as client:
+async def test_the_clients_model_is_asked_over_http_too(greeter, over_http, mode):
+    async with over_http(mode, sampling_callback=Sampling()) as client:
         answer = await client.call_tool(*CALL)
     assert answer.structured_content["output"] == ANSWER
 

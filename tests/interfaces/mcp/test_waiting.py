@@ -37,9 +37,9 @@ class Progress:
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_the_call_goes_on_once_a_person_answers(asking, in_memory, mode, approved):
+async def test_the_call_goes_on_once_a_person_answers(asking, connect, mode, approved):
     progress = Progress()
-    async with in_memory(mode, approval_seconds=LONG) as client:
+    async with connect(mode, approval_seconds=LONG) as client:
         call = asyncio.create_task(client.call_tool(*ENABLE, progress_callback=progress))
         await asyncio.wait_for(progress.arrived.wait(), LONG)
         [row] = await asking.approvals.list()
@@ -105,8 +105,8 @@ async def test_reading_the_skill_as_a_resource_joins_the_question(asking, in_mem
         assert row.detail["chars"] == enabled["content_length"] == len(enabled["content"])
 
 
-async def test_calls_of_one_client_run_side_by_side(asking, over_stdio, mode):
-    async with over_stdio(mode, "--wait", str(LONG)) as client:
+async def test_calls_of_one_client_run_side_by_side(asking, connect, mode):
+    async with connect(mode, approval_seconds=LONG) as client:
         calls = {}
         for skill in ("invoice-reader", "release-notes"):
             progress = Progress()
