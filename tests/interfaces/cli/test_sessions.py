@@ -151,7 +151,7 @@ def test_the_default_conversation_of_a_folder_shows_in_no_other_folder(prowess, 
     other.mkdir()
     monkeypatch.chdir(other)
     empty = prowess("prompt")
-    assert (empty.out, "Nothing is enabled in 'default'" in empty.err) == ("", True)
+    assert (empty.out, "No skills are enabled in 'default'" in empty.err) == ("", True)
     assert prowess("sessions", "show", "default").code == 4
     assert "Commit messages" in prowess("prompt", "-w", sample).out
     (other / "link").symlink_to(sample)
