@@ -1,4 +1,4 @@
-"""Say which skills are too long for a prompt, and what to do instead."""
+"""Show which skills are too long for a prompt, and the alternatives."""
 
 from __future__ import annotations
 

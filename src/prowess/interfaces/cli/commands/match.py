@@ -229,7 +229,7 @@ def _print_results(
 
 
 def _print_missing_vectors(matcher: Matcher) -> None:
-    """Say on stderr how many skills are compared by words only."""
+    """Print on stderr how many skills are compared by words only."""
     index = matcher.index()
     if index.missing:
         skills = f"{index.missing:,} of {index.size:,} skill{'s' * (index.size != 1)}"

@@ -117,8 +117,8 @@ def _print_cards(cards: list[SkillCard], dangers: dict[str, int], limit: int) ->
         )
         for card in cards
     ]
-    print_table(("slug", "description", "version", "scope"), rows, flexible=1)
-    click.echo(f"\n{len(cards)} skill{'s' if len(cards) != 1 else ''}. `prowess show SLUG` shows one.")
+    print_table(("slug", "description", "version", "scope"), rows, flexible=1, optional=("version", "scope"))
+    click.echo(f"\n{len(cards):,} skill{'s' if len(cards) != 1 else ''}. `prowess show SLUG` shows one.")
     found = sum(card.trust == "found" for card in cards)
     if found:
         click.echo(f"{found} not accepted yet (found). `prowess trust` shows what they can do and asks once.")
@@ -132,7 +132,7 @@ def _note_dangers(cards: list[SkillCard], dangers: dict[str, int]) -> None:
     if grave:
         click.echo(f"{grave} with dangerous findings. `prowess show SLUG` lists them.")
     if unknown:
-        click.echo(f"{unknown} not scanned yet. Each `prowess list` scans {SCANNED_AT_ONCE} more.")
+        click.echo(f"{unknown:,} not scanned yet. Each `prowess list` scans {SCANNED_AT_ONCE} more.")
 
 
 def _format_scope(card: SkillCard) -> str:
@@ -343,7 +343,8 @@ def _print_usage(found: list[tuple[SkillCard, SkillUsage]], *, only_unused: bool
         )
         for card, use in found
     ]
-    print_table(("slug", "description", "scope", "loads", "last load", "last enabled"), rows, flexible=1)
+    head = ("slug", "description", "scope", "loads", "last load", "last enabled")
+    print_table(head, rows, flexible=1, optional=("description", "scope"))
     count = f"{len(found)} skill{'s' * (len(found) != 1)}"
     click.echo(f"\n{count} not used in this period." if only_unused else f"\n{count}.")
 

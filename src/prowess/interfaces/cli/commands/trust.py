@@ -138,7 +138,7 @@ def _add_folder(target: str, token_file: Path | None, workspace: str | None, *, 
     proof = require_person("trust a folder", token_file)
     if proof is TYPED:
         place = escape_path(Path(target).expanduser().resolve())
-        click.echo(f"This trusts every skill in {place}, now and after every change, whoever makes it.")
+        click.echo(f"This trusts every skill in {place}, including future changes by anyone.")
         if not click.confirm("Are you the only one who edits this folder, and do you want this?", default=False):
             click.echo("Nothing accepted.")
             raise click.exceptions.Exit(1)
