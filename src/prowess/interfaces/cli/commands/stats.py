@@ -88,7 +88,7 @@ def _print_table(report: Report) -> None:
     rows = [cells(row, draw_bar(row.runs / most, _BAR_CELLS)) for row in report.rows]
     if len(rows) > 1:
         rows.append(cells(report.total, ""))
-    print_table(head, rows, flexible=0)
+    print_table(head, rows, flexible=0, optional=("p99", "tokens in / out", "p50"))
 
 
 def _print_chart(report: Report, figure: str) -> None:

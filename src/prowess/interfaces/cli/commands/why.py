@@ -123,7 +123,7 @@ def _print_account(account: Explanation, *, explain: bool) -> None:
     from prowess.interfaces.cli.output import clean, print_wrapped
 
     skills = "1 skill" if account.skills == 1 else f"{account.skills:,} skills"
-    click.echo(
+    print_wrapped(
         f"{skills} available. Prompt budget: {account.budget_used:,} of {account.budget_max:,} characters used. "
         f"Index: {account.index_budget:,} characters, {account.index_omitted} skills left out."
     )
