@@ -11,7 +11,8 @@ _SHORTEST_PREFIX = 3
 def near_names(name: str, known: Iterable[str], *, count: int = 3) -> list[str]:
     """Return the known names that differ from `name` by few typing errors, or begin with it; nearest first.
 
-    Case does not matter. A name with a namespace, such as `postgres.triage`, is also found by what follows the dot.
+    Case does not matter. A name with a namespace, such as `postgres.triage`, is also found by what follows the dot, and a
+    path by its last part.
     """
     typed = name.strip().lower()[:_LONGEST]
     ranked = sorted((rank, other) for other in set(known) if (rank := _rank(typed, other.lower())) is not None)
@@ -26,7 +27,8 @@ def did_you_mean(name: str, known: Iterable[str], *, count: int = 3) -> str:
 
 def _rank(typed: str, other: str) -> tuple[int, int] | None:
     """Return how far two names are apart, the smaller the nearer; None if nobody would take one for the other."""
-    ranks = [rank for part in {other, other.rpartition(".")[2]} if (rank := _rank_part(typed, part)) is not None]
+    parts = {other, other.rpartition(".")[2], other.rpartition("/")[2]}
+    ranks = [rank for part in parts if (rank := _rank_part(typed, part)) is not None]
     return min(ranks, default=None)
 
 

@@ -59,7 +59,12 @@ class Visibility:
             return ()
         path = sqlite_path(resources.records_url)
         read = read_disabled(path, organization) if path else None
-        return self._context.read_policy().disabled_skills if read is None else read
+        if read is not None:
+            return read
+        try:
+            return self._context.read_policy().disabled_skills
+        except ProwessError:  # a database that does not answer hides no folder from a person's list
+            return None
 
     def recommendations(self, found: Sequence[Recommendation]) -> list[Recommendation]:
         """Return recommendations in the same way."""

@@ -64,7 +64,7 @@ def test_the_account_of_a_skill_says_who_let_it_in_through_which_channel_and_wha
     told = prowess("audit", "release-notes")
     assert told.code == 0
     assert "through terminal (typed at a terminal): in force" in told.out
-    assert "in prompt   default, enabled by " in told.out
+    assert f"in prompt   default in {sample}, enabled by " in told.out
     assert "| " in told.out.partition("shown       the text below")[2]
     account = prowess("audit", "release-notes", "--json").json
     (content,) = account["contents"]

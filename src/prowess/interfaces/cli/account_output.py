@@ -35,9 +35,9 @@ def _print_content(content: SkillBytes) -> None:
     for answer in content.answers:
         _print_answer(answer)
     for use in content.prompts[:_SHOWN_USES]:
-        click.echo(
-            f"  in prompt   {one_line(use.conversation, 60)}, enabled by {one_line(use.by)}, {format_time(use.at)}"
-        )
+        # Every folder has its own default conversation, which the records tell apart by its path.
+        name = use.conversation.replace("default:", "default in ", 1)
+        click.echo(f"  in prompt   {one_line(name, 200)}, enabled by {one_line(use.by)}, {format_time(use.at)}")
     for run in content.runs[:_SHOWN_USES]:
         click.echo(
             f"  run         {run.trace_id[:8]}, {one_line(run.artifact, 40)} by {one_line(run.by)}, "
