@@ -100,9 +100,9 @@ class Prowess(Engine):
         channel: str = "library",
         trusted_folders: Sequence[str | Path] = (),
     ) -> Self:
-        """Open with the settings of the environment. Nothing is written until something is kept.
+        """Open Prowess with the settings of the environment. Opening writes nothing.
 
-        `actor` is who acts; the default is the person at this machine, coming in through `channel`, which is recorded.
+        `actor` defaults to the person at this machine. `channel` is recorded with everything that this person does.
         Skills in `trusted_folders` count as accepted. Pass only folders that ship with the application, never one that
         others can write to.
         """

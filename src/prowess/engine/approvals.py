@@ -43,7 +43,7 @@ class Approvals:
         return await offload(lambda: context.resources.approvals.get(context.actor, approval_id))
 
     async def wait(self, approval_id: str, *, seconds: float) -> ApprovalRow:
-        """Return an approval once it is no longer pending, or as it is after so many seconds.
+        """Wait until an approval is answered, or until the timeout, and return it.
 
         The answer may come from another process.
         """
@@ -61,9 +61,9 @@ class Approvals:
     async def resolve(
         self, approval_id: str, *, approved: bool, note: str = "", proof: str = "", shown: str = ""
     ) -> ApprovalRow:
-        """Approve or deny, once and for all. Raise `Refused` for an agent: only a person can answer.
+        """Approve or deny a request. An answer is final. Raise `Refused` for an agent: only a person can answer.
 
-        `proof` says how it is known that a person answers, and `shown` is the text they saw; the audit names both.
+        `proof` says how the application knows that a person answers, and `shown` is the text they saw; the audit has both.
         """
         from prowess.policy.approvals import APPLICATION_PROOF
 
@@ -80,7 +80,7 @@ class Approvals:
         return await offload(resolve)
 
     async def revoke(self, approval_id: str, *, note: str = "") -> ApprovalRow:
-        """Withdraw a pending or approved request. A skill that it let into a prompt leaves it at the next turn."""
+        """Revoke a pending or approved request. A skill that it admitted leaves the prompt at the next turn."""
         context = self._context
         return await offload(lambda: context.resources.approvals.revoke(context.actor, approval_id, note=note))
 
@@ -179,7 +179,7 @@ class Environment:
         self._context = context
 
     async def allow(self, slug: str, name: str) -> EnvGrant:
-        """Let a skill, as it is now, read a variable that it declares. Only an administrator can."""
+        """Let the current version of a skill read a variable that it declares. Only an administrator can."""
         from prowess.policy.grants import EnvGrant
         from prowess.skill.needs import read_needs
 
@@ -196,14 +196,14 @@ class Environment:
         return await offload(allow)
 
     async def forbid(self, slug: str, name: str) -> None:
-        """Take the permission back, whatever the skill's bytes are by now. Only an administrator can."""
+        """Revoke the permission for every version of the skill. Only an administrator can."""
         context = self._context
         await offload(
             lambda: context.resources.env_grants.forbid(context.actor, slug=slug.rpartition(":")[2], name=name)
         )
 
     async def list(self, slug: str = "") -> list[EnvGrant]:
-        """Return what a skill declares and is allowed; without a slug, that of every skill that was allowed something."""
+        """Return the variables that a skill declares and may read; without a slug, those of every skill with a permission."""
 
         def read() -> list[EnvGrant]:
             self._context.actor.require("skills.read")
@@ -235,7 +235,7 @@ class AuditLog:
         self._context = context
 
     async def rows(self, *, after: int = 0, limit: int = 100) -> list[AuditRow]:
-        """Return what was decided, by whom and about which bytes; oldest first."""
+        """Return the recorded decisions with actor and digest, oldest first."""
         context = self._context
         return await offload(lambda: context.resources.audit.rows(context.actor, after=after, limit=limit))
 
@@ -295,6 +295,6 @@ class AuditLog:
         return {"trust": subject.trust, "standing": ""}
 
     async def verify(self, *, head: str = "") -> AuditVerdict:
-        """Check that no row was altered, removed or moved. With `head`, also that none is missing at the end."""
+        """Check that no row was altered, removed or moved. With `head`, also check that none is missing at the end."""
         context = self._context
         return await offload(lambda: context.resources.audit.verify(context.actor, head=head))

@@ -48,7 +48,7 @@ class Engine:
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog of skills in reach, for code that reads it directly. Blocking."""
+        """The catalog of available skills, for code that reads it directly. Blocking."""
         return self._context.catalog
 
     def as_actor(
@@ -60,7 +60,7 @@ class Engine:
         role: str | None = None,
         channel: str | None = None,
     ) -> Self:
-        """Return this engine for another actor, or for the same one in another organization, user, role or channel.
+        """Return this engine for another actor, organization, user, role or channel.
 
         Both engines share everything that is open. Closing one closes both.
         """
@@ -169,9 +169,9 @@ class Engine:
     async def match(
         self, message: str, *, limit: int = 5, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
-        """Return the skills worth offering for a message, best first, with reasons. No model is asked.
+        """Return the skills that match a message, best first, with reasons. Uses no model.
 
-        `context` is what was said before; it counts less than the message. With `tags`, only skills that have all of
+        `context` is the earlier conversation; it counts less than the message. With `tags`, only skills that have all of
         them are considered. Each result says how far the skill is trusted; an agent gets no text of skills that it could
         not enable at once.
         """
@@ -185,7 +185,7 @@ class Engine:
     async def enable(self, slug: str, *, session: Session | str, reason: str = "") -> Session:
         """Put a skill's text into the prompt of a session and return the changed session.
 
-        Raise `BudgetExceeded` (which says what would make room), `ApprovalRequired` (a person has been asked) or another
+        Raise `BudgetExceeded` (with the skills to disable), `ApprovalRequired` (an approval is pending) or another
         `Refused`. Enabling a skill twice changes nothing.
         """
         context = self._context
@@ -196,7 +196,7 @@ class Engine:
         )
 
     async def disable(self, slug: str, *, session: Session | str) -> Session:
-        """Take a skill's text out of the prompt of a session; its budget is free again."""
+        """Remove a skill's text from the prompt of a session, and free its budget."""
         context = self._context
         return await offload(
             lambda: context.resources.activation.disable(context.actor, context.session_key(session), slug)
@@ -222,7 +222,7 @@ class Engine:
     ) -> dict[str, Any]:
         """Return one text of a skill: its instructions, a reference or a script. An error is returned in `error`.
 
-        Every load is recorded and announced as `skill_loaded`.
+        Every load is recorded and published as the event `skill_loaded`.
         """
         from prowess.engine.sessions import load_text
 
@@ -244,7 +244,7 @@ class Engine:
         dry_run: bool = False,
         on_step: StepListener | None = None,
     ) -> RunResult:
-        """Run a skill, or some of its artifacts, and return the result; raise the reason if it gave nothing good.
+        """Run a skill, or some of its artifacts, and return the result; raise the error of a run that failed.
 
         Artifacts run in ordinal order; each gets the outputs of those before it among its inputs. `on_step` receives
         states and text as a model writes it. With `dry_run` nothing is sent: the parts of the result say what would be.
@@ -299,7 +299,7 @@ class Engine:
     async def close(self) -> None:
         """Close models, workers, databases and files.
 
-        Raise `RunFailed`, after everything is closed, if a scripted model was not asked for all of its steps.
+        Raise `RunFailed`, after everything is closed, if a scripted model has unused steps.
         """
         try:
             await self._context.resources.aclose()

@@ -23,7 +23,7 @@ class Registry:
         self._context = context
 
     async def list(self, kind: EntryKind) -> list[RegistryEntry]:
-        """Return every prompt or rubric in reach, nearest first, including those with problems."""
+        """Return every available prompt or rubric, nearest first, including those with problems."""
         actor = self._context.actor
         actor.require("skills.read")
 

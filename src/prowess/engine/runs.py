@@ -32,7 +32,7 @@ class Runs:
     async def attempt(self, request: RunRequest) -> RunResult:
         """Run a skill like `Prowess.run`, but return a failed run as a result whose `error` says why.
 
-        Raise what keeps the run from starting: an unknown skill or artifact, the gate, inputs that are not JSON.
+        Raise only errors that prevent the run from starting: an unknown skill or artifact, a denial, inputs that are not JSON.
         """
         run = await offload(self._resolve, request)
         resources = self._context.resources
@@ -44,7 +44,7 @@ class Runs:
     async def run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
         """Run another skill for the script of a call, in the same session and through the gate; return its output.
 
-        Spending and questions count for both runs.
+        Spending and model requests count for both runs.
         """
         from prowess.run.request import RunRequest
 
@@ -79,7 +79,7 @@ class Runs:
         return True
 
     async def preview(self, skills: Sequence[CallableSkill]) -> tuple[tuple[Subject, Ruling], ...]:
-        """Return how far each skill is trusted now, and what the gate would decide about calling it, in their order.
+        """Return the current trust of each skill, and what the gate would decide about calling it, in the same order.
 
         Ask and write nothing.
         """

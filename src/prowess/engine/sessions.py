@@ -30,7 +30,7 @@ _RECORDED_CHARS = 200
 
 
 class Sessions:
-    """The actor's sessions. A session is given as itself, by its id or by its conversation.
+    """The actor's sessions. Methods take a `Session`, its id or its conversation.
 
     The conversation `default` is that of the workspace: each folder has its own. Every other name means the same session
     in all folders.
@@ -66,7 +66,7 @@ class Sessions:
     async def create(
         self, *, role: str = "", model: str = "", window: int | None = None, budget: int | None = None
     ) -> Session:
-        """Create a session that belongs to no named conversation."""
+        """Create a session without a named conversation."""
         return await self.open(role=role, model=model, window=window, budget=budget)
 
     async def list(self) -> list[Session]:
@@ -140,7 +140,7 @@ class Sessions:
     async def enable_fetched(
         self, package: Package, *, session: Session | str, origin: str, reason: str = ""
     ) -> Session:
-        """Enable a skill that was fetched for this session. No store keeps it."""
+        """Enable a skill that was fetched for this session. It is not stored."""
         context = self._context
         return await offload(
             lambda: context.resources.activation.enable_fetched(

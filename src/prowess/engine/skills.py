@@ -56,7 +56,7 @@ class VersionDiff:
 
 
 class Skills:
-    """The skills in reach. A skill is named by its slug, or by `scope:slug` if a nearer scope hides it."""
+    """The available skills. A skill is named by its slug, or by `scope:slug` if a nearer scope overrides it."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -64,18 +64,18 @@ class Skills:
     # Read
 
     async def cards(self) -> list[SkillCard]:
-        """Return the card of every skill in reach, by slug; of each slug the nearest, with what it hides.
+        """Return the card of every available skill, by slug. If several have the same slug, the nearest one overrides the others.
 
-        Each card says how far the skill is trusted. An agent gets no text of skills that it could not enable at once.
+        Each card has the trust of the skill. An agent gets no text of skills that it may not enable without approval.
         """
         return (await self.look())[0]
 
     async def faults(self) -> list[Fault]:
-        """Return what is there but cannot be served, and why. An agent gets no text that nobody has accepted."""
+        """Return the skills that cannot be read, and why. An agent gets no text that nobody has accepted."""
         return (await self.look())[1]
 
     async def look(self) -> tuple[list[SkillCard], list[Fault]]:
-        """Return cards and faults, from one look at everything."""
+        """Return cards and faults from a single scan."""
 
         def look() -> tuple[list[SkillCard], list[Fault]]:
             cards, faults = self._context.catalog.look()
@@ -85,12 +85,12 @@ class Skills:
         return await offload(look)
 
     async def reload(self) -> tuple[list[SkillCard], list[Fault]]:
-        """Look at everything again, for matching too."""
+        """Scan all skills again, for matching too."""
         self._context.resources.mark_changed()
         return await self.look()
 
     async def marked(self, found: Sequence[Recommendation]) -> list[Recommendation]:
-        """Return results of a match with how far each skill is trusted now, without those that are switched off."""
+        """Return results of a match with the current trust of each skill, without those that are switched off."""
         return await offload(lambda: self._context.visibility.usable(lambda _: found, len(found)))
 
     async def shown(self, cards: Sequence[SkillCard]) -> set[str]:
@@ -106,7 +106,7 @@ class Skills:
         return await offload(self._context.catalog.get, slug)
 
     async def outline(self, slug: str) -> SkillOutline | None:
-        """Return what is known of a skill without its texts, or None. This is cheap."""
+        """Return the outline of a skill without its texts, or None. This is cheap."""
         return await offload(self._context.catalog.outline, slug)
 
     async def findings(self, slug: str) -> tuple[FindingRow, ...]:
@@ -155,13 +155,13 @@ class Skills:
         return await offload(lambda: self._context.catalog.history(slug)[1])
 
     async def diff(self, slug: str, before: int | None = None, after: int | None = None) -> VersionDiff:
-        """Return what changed between two versions; without numbers, what the last change did."""
+        """Return what changed between two versions; without numbers, the last change."""
         return await offload(self._diff, slug, before, after)
 
     # Search
 
     async def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
-        """Return the skills that contain anything of the query, best first; without one, all with the tags by slug."""
+        """Return the skills that match a search query, best first; without a query, all with the tags, by slug."""
         context = self._context
         return await offload(
             lambda: context.visibility.usable(
@@ -227,7 +227,7 @@ class Skills:
         return tuple(part.name for kind in ("reference", "script") for part in outline.of_kind(kind))
 
     async def inventory(self) -> Inventory:
-        """Return what agents can work with, callable skills above all. Only changes are read again."""
+        """Return what agents can use, such as callable skills. Only changes are read again."""
         return await offload(self._context.resources.callables.look)
 
     @property
@@ -240,7 +240,7 @@ class Skills:
     async def check(
         self, *paths: Path, profile: ProfileName = "prowess", watch: ProgressCallback = ignore_progress
     ) -> list[CheckResult]:
-        """Validate every skill at or below these paths. A missing path is a result of its own if there are several.
+        """Validate every skill at or below these paths. With several paths, a missing one is a result of its own.
 
         The profile `prowess` also looks up the prompts and rubrics that a skill refers to.
         """
@@ -275,7 +275,7 @@ class Skills:
     # Write. See `SkillWriter` for what every write leaves behind.
 
     async def create(self, skill: Skill, *, scope: Scope = "workspace", note: str = "") -> Skill:
-        """Keep a new skill. Raise `DuplicateSkill` if the slug is taken."""
+        """Store a new skill. Raise `DuplicateSkill` if the slug is taken."""
         return await offload(lambda: self._writer.create(skill, scope, note))
 
     async def update(self, skill: Skill, *, note: str = "") -> Skill:

@@ -27,7 +27,7 @@ async def _wait_one_second() -> None:
 class Traces:
     """Traces of runs: those of the actor's own user, or all of the organization for an administrator.
 
-    Traces of others do not exist for the actor. An empty filter matches everything; `days` counts back from now.
+    Traces of others are not found. An empty filter matches everything; `days` counts back from now.
     """
 
     def __init__(self, context: Context) -> None:
@@ -117,7 +117,7 @@ class Traces:
     ) -> AsyncGenerator[Trace]:
         """Yield each run that begins from now on, once it has ended, in this process or another.
 
-        `pause` is awaited between two looks at the database.
+        `pause` is awaited between two database queries.
         """
         from prowess.traces.history import TraceFollower
 

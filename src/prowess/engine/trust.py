@@ -1,4 +1,4 @@
-"""Trust: show which skills nobody has accepted, accept them by their exact bytes, and take that back."""
+"""Trust: show which skills nobody has accepted, accept them by their exact bytes, and revoke that."""
 
 from __future__ import annotations
 
@@ -93,15 +93,15 @@ class TrustList:
 
 
 class Trust:
-    """Which skills are trusted. Only a person with `skills.approve` changes that."""
+    """Trusted skills. Only a person with `skills.approve` can change them."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def preview(self, target: str | Path = "") -> TrustPreview:
-        """Return the skills that nobody has accepted: all in reach, those in a folder, or one by its slug.
+        """Return the skills that nobody has accepted: all of them, those in a folder, or one by its slug.
 
-        A single skill is returned whatever it is, unless nothing about it is left to accept. Raise `NotFound` for an
+        A single skill is always returned, unless there is nothing left to accept. Raise `NotFound` for an
         unknown slug and for a folder without skills in reach.
         """
         return await offload(self._preview, str(target))
@@ -111,7 +111,7 @@ class Trust:
     ) -> TrustOutcome:
         """Accept exactly the bytes that a preview showed. Skills that have changed since are left out and reported.
 
-        `proof` says how it is known that a person decided this, and `shown` is the text that the person saw about each
+        `proof` says how the application knows that a person decided, and `shown` is the text that the person saw about each
         skill, by slug. The files that were accepted are kept, so that a later question can show what changed.
         """
         return await offload(self._accept, preview, proof, shown or {})
@@ -125,15 +125,15 @@ class Trust:
         return await offload(lambda: diff_files(self._context, skill.slug, skill.digest, scope=skill.scope))
 
     async def add_folder(self, folder: str | Path, *, proof: str = DEFAULT_PROOF) -> TrustedFolder:
-        """Let every skill in a folder count as accepted, whatever its bytes: for a folder that a person edits themselves."""
+        """Accept every skill in a folder, now and after changes: for a folder that the person edits themselves."""
         return await offload(self._add_folder, Path(folder), proof)
 
     async def list(self) -> TrustList:
-        """Return what counts as accepted."""
+        """Return everything that is accepted."""
         return await offload(self._list)
 
     async def revoke(self, target: str | Path) -> int:
-        """Take back what was accepted of a slug, a digest or a folder, and return how much that was.
+        """Revoke the acceptances of a slug, a digest or a folder, and return how many there were.
 
         A skill that is enabled somewhere leaves the prompt at the next turn. Raise `NotFound` if nothing was accepted.
         """

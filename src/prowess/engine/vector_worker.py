@@ -1,4 +1,4 @@
-"""Compute missing card vectors in the background: one process per home, detached from whoever started it.
+"""Compute missing card vectors in the background: one process per home, detached from the process that started it.
 
 Run as `python -m prowess.engine.vector_worker`. It takes its work from the saved indexes, keeps what it has computed after
 every batch, and ends when nothing is missing. It can be killed at any moment.

@@ -23,8 +23,8 @@ _NAME_LIMIT = 200
 class Actor:
     """One person or agent, acting for one user of one organization ('' and '' for the embedded single user).
 
-    An agent never has `skills.approve` or `skills.admin`, whatever it is given; everything that is not a person is an
-    agent. Names are checked so that no `label` can be mistaken for another one. `channel` is the way the actor came in
+    An agent never has `skills.approve` or `skills.admin`, even if they are passed; every actor that is not a person is an
+    agent. Names are checked so that no `label` can be mistaken for another one. `channel` is how the actor connected
     (`library`, `cli`, `terminal`, `mcp:CLIENT`, `http`); it gives no rights and is recorded with everything the actor does.
     """
 
@@ -50,7 +50,7 @@ class Actor:
 
     @property
     def is_person(self) -> bool:
-        """True if a person acts."""
+        """True if the actor is a person."""
         return self.kind == "person"
 
     @property

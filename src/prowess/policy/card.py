@@ -134,7 +134,7 @@ _OUTCOME_NAMES: Mapping[str, str] = {"denied": "refused"}
 def make_end_entries(row: ApprovalRow, *, by: str, channel: str = "", why: str = "") -> tuple[AuditEntry, EventEntry]:
     """Return the audit entry and the event for an approval that was answered or revoked, or has expired.
 
-    `channel` is the way in which whoever ended it came in.
+    `channel` is that of the actor who ended it.
     """
     outcome = _OUTCOME_NAMES.get(row.state, row.state)
     detail: dict[str, Any] = {"approval_id": row.id, "for": row.action, "requester": row.requester}

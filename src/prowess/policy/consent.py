@@ -1,4 +1,4 @@
-"""The text that a person reads before answering an approval: everything on the card, gravest first, never cut.
+"""The text that a person reads before answering an approval: everything on the card, most severe first, never truncated.
 
 Padding once hid a host from the person who approved it. So nothing is left out: an interface that cannot show all of it
 does not ask.
@@ -19,7 +19,7 @@ FORM_LIMIT = 8_000
 
 
 def list_consent(approval: ApprovalRow) -> list[tuple[str, str]]:
-    """Return the facts of a request as (label, text), gravest first: what the skill reaches, findings, what it hides.
+    """Return the facts of a request as (label, text), most severe first: what the skill reaches, findings, what it replaces.
 
     The texts come from strangers. Each one is a single line, so that none can fake another fact, and hidden characters are
     shown as escapes.
@@ -57,7 +57,7 @@ def _list_card(approval: ApprovalRow) -> Iterator[tuple[str, str]]:
 
 
 def list_findings(card: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the static look found in the files, gravest first, without what is only for information."""
+    """Return the findings of the security scan, most severe first, without those that are only informative."""
     found = cast("Sequence[object]", card.get("findings") or ())
     findings = [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
     findings = [one for one in findings if one.get("severity") != "info"]

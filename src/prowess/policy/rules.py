@@ -207,7 +207,7 @@ def _rule_by_origin(actor: Actor, action: str, subject: Subject, policy: OrgPoli
 
 
 def _rule_found(actor: Actor, action: str, policy: OrgPolicy) -> Ruling:
-    """Ask about a skill that nobody has accepted, whoever uses it; under `admin-only`, only administrators are asked."""
+    """Ask about a skill that nobody has accepted, for every actor; under `admin-only`, only administrators are asked."""
     ruling = _rule_by_settings(actor, policy, "skills", "skill_enablement_policy")
     if ruling.answer == "deny":
         return ruling

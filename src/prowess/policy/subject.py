@@ -110,7 +110,7 @@ class Subject:
 
     @property
     def dangers(self) -> int:
-        """The number of findings of the gravest severity."""
+        """The number of findings with the severity `danger`."""
         return sum(finding.get("severity") == "danger" for finding in self.findings)
 
     @property

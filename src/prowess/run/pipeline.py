@@ -79,7 +79,7 @@ def _no_handler(artifact: Artifact, known: list[Kind]) -> NoHandler:
     if artifact.kind == "dspy_module":
         return NoHandler(
             f"{artifact.name!r} runs in the DSPy sidecar, which this version of Prowess does not include yet.",
-            hint="Give it a `fallback` that names a prompt_template of the same skill: that one runs instead.",
+            hint="Add a `fallback` that names a prompt_template of the same skill, which then runs instead.",
         )
     return NoHandler(
         f"No handler runs artifacts of the kind {artifact.kind}.",
