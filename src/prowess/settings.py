@@ -6,7 +6,7 @@ Every setting is an environment variable `PROWESS_<NAME>`, listed in docs/settin
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,11 @@ class Settings:
     )
     system_skills: bool = _setting(
         "Include the [skills that come with Prowess](roles.md): `on` or `off`.", default=True, shown="`on`"
+    )
+    new_skills: str = _setting(
+        "Where new skills of a workspace are written: `database`, or `folder` for `skills/SLUG/` in the workspace.",
+        default="database",
+        shown="`database`",
     )
     strict: bool = _setting(
         "Refuse skills with unknown or misspelt fields, and sources that have different skills of the same name "
@@ -141,6 +146,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         database_url=env.get("PROWESS_DATABASE_URL", ""),
         trusted_folders=_folders(env.get("PROWESS_TRUSTED_FOLDERS", "")),
         strict=_switch(env, "PROWESS_STRICT", default=(folder / FOLDER / STRICT_FILE).is_file()),
+        new_skills=_choice(env, "PROWESS_NEW_SKILLS", ("database", "folder")),
         system_skills=_switch(env, "PROWESS_SYSTEM_SKILLS", default=True),
         embedder=env.get("PROWESS_EMBEDDER") or "default",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
@@ -171,6 +177,14 @@ def _number(env: Mapping[str, str], name: str) -> int:
         f"Invalid value {text[:40]!r} for {variable}: not a positive number.",
         hint="Set it to a whole number above 0, or unset it.",
     )
+
+
+def _choice(env: Mapping[str, str], name: str, values: Sequence[str]) -> str:
+    """Return the value of a variable; the first of the allowed ones if it is not set. Raise `Invalid` for any other."""
+    given = env.get(name, "").strip().lower() or values[0]
+    if given not in values:
+        raise Invalid(f"Invalid value {given[:40]!r} for {name}.", hint=f"Use one of: {', '.join(values)}.")
+    return given
 
 
 def _switch(env: Mapping[str, str], variable: str, *, default: bool) -> bool:

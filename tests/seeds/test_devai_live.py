@@ -106,3 +106,37 @@ async def test_an_undeclared_host_is_refused_with_the_line_to_add(sandboxed) -> 
     async with sandboxed.open(ANN) as engine:
         answer = await box_of(engine, "devo").call("skill_shout", {})
     assert answer.data["hint"] == 'Add this line to skill.json: "hosts": ["api.example.com"]'
+
+
+@pytest.mark.parametrize(("code", "path"), [(PYTHON, "execute.py"), (TYPESCRIPT, "execute.ts")])
+async def test_a_new_skill_can_be_written_as_a_folder_with_its_manifest_and_code(sandboxed, code, path) -> None:
+    if path.endswith(".ts"):
+        find_deno()
+    sandboxed.environment.update({"PROWESS_NEW_SKILLS": "folder", "PROWESS_TRUSTED_FOLDERS": ""})
+    async with sandboxed.open(ANN) as engine:
+        await create(engine, code)
+        answer = await box_of(engine, "devo").call("skill_shout", {"text": "hello"})
+        other = await box_of(engine, "chapo", "coordinator").call("skill_shout", {"text": "hello"})
+        changed = await box_of(engine, "devo").call("skill_update", {"id": "shout", "description": "Shouts a text."})
+        folder = sandboxed.workspace / "skills/shout"
+        manifest = json.loads((folder / "skill.json").read_text())
+        files = sorted(file.name for file in folder.iterdir())
+        history = await engine.skills.history("shout")
+    assert answer.data["result"] == "HELLO"
+    assert (other.ok, changed.ok) == (False, True)
+    assert files == [path, "skill.json"]
+    assert (manifest["id"], manifest["description"]) == ("shout", "Shouts a text.")
+    assert manifest["parameters"]["text"]["required"] is True
+    assert len(history) == 2
+
+
+async def test_new_skills_are_not_written_through_a_link(place, tmp_path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (place.workspace / "skills").symlink_to(tmp_path / "elsewhere")
+    place.environment["PROWESS_NEW_SKILLS"] = "folder"
+    async with place.open(ANN) as engine:
+        answer = await box_of(engine, "devo").call(
+            "skill_create", {"id": "x", "name": "X", "description": "X.", "code": PYTHON}
+        )
+    assert answer.ok is False
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -94,6 +94,8 @@ class Stores:
                 f"Skills cannot be imported into the {scope} scope.",
                 hint="Use `--scope workspace` or `--scope account`.",
             )
+        if scope == "workspace" and self.settings.new_skills == "folder":
+            return self._new_skills_folder()
         # A workspace may come from anyone: a link in it could make us write into a database elsewhere.
         if self.places.leads_elsewhere(scope):
             raise Refused(
@@ -106,6 +108,12 @@ class Stores:
             location=display_url(url),
             cache=self._listing_cache(scope, url),
         )
+
+    def _new_skills_folder(self) -> Store:
+        root = self.settings.workspace / "skills"
+        if root.is_symlink():
+            raise Refused(f"{str(root)!r} is a link, which could lead outside the workspace.", hint="Remove the link.")
+        return self._folder(Place(scope="workspace", kind="folder", address=str(root)))
 
     def records(self) -> Connections:
         """Return the database of sessions, approvals, events and the audit log: the account's, created on first use."""

@@ -66,7 +66,7 @@ def _text_lines(file: File | None) -> list[str] | None:
 
 
 def rewrite_package(skill: Skill, package: Package | None = None, limits: Limits = DEFAULT_LIMITS) -> Package:
-    """Return the skill as a native folder, with as few changes as possible.
+    """Return the skill as a native folder, with as few changes as possible; a Devai folder stays one if it can hold everything.
 
     `package` has the files that the skill was read from, in whatever form. Files that are not artifacts stay. The file of an
     unchanged artifact keeps its bytes, and the file of a removed artifact is removed. SKILL.md stays byte for byte the same if
@@ -74,11 +74,16 @@ def rewrite_package(skill: Skill, package: Package | None = None, limits: Limits
     without changes keeps all its files.
     """
     # The writers of all forms; comparing packages, which reading commands do, needs none of them.
-    from prowess.skill.forms.conversion import is_unchanged, read_original, with_file_id
+    from prowess.skill.forms.conversion import is_unchanged, read_original, with_file_id, write_package
     from prowess.skill.forms.native import render_folder
 
     original = read_original(package, skill, limits)
     if package is not None and is_unchanged(skill, original):
         return package
+    # Agents that write skills, and people who read them, expect skill.json and one file of code.
+    if skill.form == "devai":
+        written = write_package(skill, package or Package(name="", files=()), "devai", limits)
+        if not written.left_out:
+            return written.package
     skill = with_file_id(skill, original)
     return Package.written(skill.name, render_folder(skill, original, standard_only=False))

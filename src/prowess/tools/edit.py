@@ -86,6 +86,7 @@ async def skill_create(
         tags=tuple(tags or ()),
         parameters=_make_schema(parameters),
         author=context.actor.label,
+        form="native" if instructions else "devai",
         artifacts=tuple(artifacts),
         extra=_merge_needs({}, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements),
     )
