@@ -211,7 +211,7 @@ class Matcher:
                 if not self._from_disk:
                     return False
                 self._from_disk = False
-                _log.warning("The index on disk is damaged; it is built anew.")
+                _log.warning("The index on disk is damaged. Rebuilding it.")
                 self._saved = self._with_vectors(self._followed(None))
             return True
 
@@ -371,20 +371,20 @@ class Matcher:
 
     def _without_embedder(self, error: Unavailable) -> None:
         if self._retry == float("inf"):
-            _log.warning("Matching without the embedder that was asked for: %s", error.message)
+            _log.warning("The embedder is unavailable, so skills are matched by words only: %s", error.message)
         self._retry = self._clock() + _RETRY_SECONDS
 
 
 def _check_arguments(message: str, limit: int, tags: Collection[str]) -> None:
     """Raise `TypeError` for a caller's mistake, which would otherwise look like a damaged index."""
     if not isinstance(message, str) or not isinstance(limit, int) or isinstance(tags, str):
-        raise TypeError("a message is text, a limit a whole number, and tags are a collection of texts")
+        raise TypeError("message must be a string, limit an integer, and tags a collection of strings")
     if not all(isinstance(tag, str) for tag in tags):
-        raise TypeError("tags are texts")
+        raise TypeError("tags must be strings")
 
 
 def _no_catalog() -> CatalogReader:
-    raise AssertionError("an index that stays as it is has no catalog")
+    raise AssertionError("a fixed index has no catalog")
 
 
 class _NothingChanges:

@@ -42,14 +42,16 @@ class ServerAddress:
         parts, port = _split_url(url)
         host = parts.hostname or ""
         if parts.scheme not in ("http", "https") or not host:
-            raise Invalid("the address of an embedding server is a URL with http or https", hint=_URL_HINT)
+            raise Invalid("the URL of an embedding server must start with http:// or https://", hint=_URL_HINT)
         if parts.username is not None or parts.query or parts.fragment:
-            raise Invalid("the address of an embedding server has no user, query or fragment", hint=_URL_HINT)
+            raise Invalid("the URL of an embedding server must not have a user, query or fragment", hint=_URL_HINT)
         # A line break in the key would begin another header.
         if not (key.isascii() and key.isprintable()) or key != key.strip():
-            raise Invalid("the API key has characters that no key has", hint="Was a line feed copied with it?")
+            raise Invalid("the API key has invalid characters", hint="Check for a line break that was copied with it.")
         if key and parts.scheme == "http" and not _is_loopback(host):
-            raise Invalid("an API key is not sent over http, where others can read it", hint="Use https, or no key.")
+            raise Invalid(
+                "the API key would be sent over http, where others can read it", hint="Use https, or remove the key."
+            )
         scheme: Literal["https", "http"] = "https" if parts.scheme == "https" else "http"
         target = Target(scheme=scheme, host=host, port=port or DEFAULT_PORTS[scheme], path=f"{parts.path}/embeddings")
         return cls(url=url, target=target, key=key)
@@ -106,9 +108,9 @@ def _split_url(url: str) -> tuple[SplitResult, int | None]:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Invalid("the address of an embedding server is not a URL", hint=_URL_HINT) from error
+        raise Invalid("the URL of the embedding server is invalid", hint=_URL_HINT) from error
     if not (url.isascii() and url.isprintable()) or " " in url:
-        raise Invalid("the address of an embedding server has characters that no URL has", hint=_URL_HINT)
+        raise Invalid("the URL of the embedding server has invalid characters", hint=_URL_HINT)
     return parts, port
 
 

@@ -41,7 +41,7 @@ class ModelFiles:
         folders = [folder for folder in (path, model.parent, model.parent.parent) if folder.is_dir()]
         tokenizer = _first_file(folder / "tokenizer.json" for folder in folders)
         if tokenizer is None:
-            raise Unavailable(f"there is no tokenizer.json beside {model.name}", hint=_FILES_HINT)
+            raise Unavailable(f"tokenizer.json is missing next to {model.name}", hint=_FILES_HINT)
         _check_size(model, LARGEST_MODEL)
         _check_size(tokenizer, LARGEST_TOKENIZER)
         # A model of more than 2 GB, the limit of its file format, keeps its weights in a file beside it.
@@ -58,7 +58,7 @@ def _find_model(path: Path) -> Path:
         return path
     found = _first_file([path / "model.onnx", path / "onnx" / "model.onnx", *sorted(path.glob("onnx/model*.onnx"))])
     if found is None:
-        raise Unavailable(f"there is no sentence model at {path}", hint=_FILES_HINT)
+        raise Unavailable(f"no sentence model found at {path}", hint=_FILES_HINT)
     return found
 
 
@@ -69,7 +69,9 @@ def _first_file(paths: Iterable[Path]) -> Path | None:
 def _check_size(file: Path, largest: int) -> None:
     size = file.stat().st_size
     if not 0 < size <= largest:
-        raise Unavailable(f"{file.name} has {size:,} bytes; 1 to {largest:,} are read", hint="Is it the right file?")
+        raise Unavailable(
+            f"{file.name} has {size:,} bytes; the limit is {largest:,}", hint="Check that it is the right file."
+        )
 
 
 def _read_pooling(folder: Path) -> Pooling:
@@ -110,7 +112,7 @@ class OnnxEmbedder:
         self._vector = vector
         self._dimensions = len(self._checked("A text to see how long a vector is."))
         if not self._dimensions:
-            raise Unavailable("the sentence model finds no word in a sentence", hint=_OUTPUT_HINT)
+            raise Unavailable("the sentence model returns nothing for a sentence", hint=_OUTPUT_HINT)
         self._name = f"{identity}-{self._dimensions}"
 
     @classmethod
@@ -132,8 +134,8 @@ class OnnxEmbedder:
             embedding = fastembed.TextEmbedding(model, cache_dir=None if cache is None else str(cache))
         except Exception as error:
             raise Unavailable(
-                f"the model {model!r} cannot be had from fastembed: {error}",
-                hint="Choose one that fastembed lists, check the network, or give the path of a folder with the model.",
+                f"fastembed cannot load the model {model!r}: {error}",
+                hint="Choose a model that fastembed lists, check the network, or use the path of a folder with the model.",
             ) from error
         return cls(f"fastembed:{fastembed.__version__}:{model}", lambda text: next(iter(embedding.embed([text]))))
 
@@ -154,7 +156,8 @@ class OnnxEmbedder:
             vector = self._checked(text) if text.strip() else np.zeros(0)
             if len(vector) not in (0, self._dimensions):
                 raise Unavailable(
-                    f"the sentence model gives {len(vector)} numbers, not {self._dimensions}", hint=_OUTPUT_HINT
+                    f"the sentence model returned {len(vector)} numbers instead of {self._dimensions}",
+                    hint=_OUTPUT_HINT,
                 )
             row[: len(vector)] = vector
         return quantize(rows)
@@ -165,11 +168,11 @@ class OnnxEmbedder:
             vector = np.asarray(self._vector(remove_surrogates(text[:LONGEST_CHARACTERS])), dtype=np.float64)
         except Exception as error:
             raise Unavailable(
-                f"the sentence model fails: {error}", hint="Is it a model that turns sentences into vectors?"
+                f"the sentence model failed: {error}", hint="Use a model that turns sentences into vectors."
             ) from error
         if vector.ndim != 1 or not np.isfinite(vector).all():
             raise Unavailable(
-                f"the sentence model gives values of the shape {vector.shape} for a text, or some that are not numbers",
+                f"the sentence model returned values of shape {vector.shape} for a text, or values that are not numbers",
                 hint=_OUTPUT_HINT,
             )
         return vector
@@ -187,7 +190,7 @@ class _LocalModel:
         except Exception as error:
             raise Unavailable(
                 f"{files.model.parent.name}/{files.model.name} or its tokenizer.json cannot be loaded: {error}",
-                hint="Are the files whole, and of one model?",
+                hint="Check that the files are complete and belong to the same model.",
             ) from error
         self._tokenizer.enable_truncation(LONGEST_TOKENS)
         self._tokenizer.no_padding()
@@ -196,8 +199,8 @@ class _LocalModel:
         self._first_token = files.pooling == "cls"
         if "input_ids" not in self._inputs or self._inputs - _INPUTS:
             raise Unavailable(
-                f"{files.model.name} asks for {', '.join(sorted(self._inputs))}",
-                hint="Give a model that reads token ids.",
+                f"{files.model.name} requires the inputs {', '.join(sorted(self._inputs))}",
+                hint="Use a model that reads token ids.",
             )
 
     def __call__(self, text: str) -> NDArray[np.float64]:
