@@ -103,7 +103,7 @@ def test_doctor_tells_of_plugins_and_is_content_with_the_rest(prowess, sample_an
 
 def test_no_plugins_is_said_so(prowess, tmp_path):
     assert prowess(tmp_path / "none", "plugins", "--json").json == []
-    assert "No plugins are installed" in prowess(tmp_path / "none", "plugins").out
+    assert "No plugins installed" in prowess(tmp_path / "none", "plugins").out
 
 
 @pytest.mark.parametrize("path", ["pyproject.toml", "recipe_pack/__init__.py"])

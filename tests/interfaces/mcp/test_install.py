@@ -213,7 +213,7 @@ def test_a_program_that_clients_would_not_find_is_named_by_its_path(tmp_path, in
     assert find_program("prowess", "/py", client_path=str(link.parent)) == ["/py", "-m", "prowess"]
     assert find_program("/lib/prowess/__main__.py", "/py") == ["/py", "-m", "prowess"]
     _, _, err = install("codex")
-    assert f"the entry starts {sys.executable}" in err
+    assert f"the entry uses {sys.executable}" in err
 
 
 @pytest.mark.parametrize(
