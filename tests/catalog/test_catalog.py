@@ -145,7 +145,7 @@ def test_a_skill_that_is_broken_says_so_when_it_is_asked_for(tmp_path):
     catalog = Catalog([DirectoryStore(tmp_path, scope="user", versions=MemoryVersions())])
     with pytest.raises(NotFound) as caught:
         catalog.get("tidy")
-    assert "cannot be served" in caught.value.message
+    assert "cannot be used" in caught.value.message
     assert caught.value.hint
 
 
@@ -171,7 +171,7 @@ def test_whoever_tries_many_names_does_not_have_all_skills_listed_for_each():
     kept.save(pack("tidy"))
     catalog = Catalog([kept])
     for _ in range(5):
-        with pytest.raises(NotFound, match="no skill") as caught:
+        with pytest.raises(NotFound, match="not found") as caught:
             catalog.get("tidi")
         assert "'tidy'" in caught.value.hint
     assert kept.listed < 5

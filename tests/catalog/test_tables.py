@@ -255,8 +255,8 @@ def test_a_hint_names_the_nearest_slugs_of_a_large_catalog_too() -> None:
     names = [f"skill-{number}" for number in range(5000)] + ["release-notes"]
 
     assert "'release-notes'" in suggest_names("release-note", names)
-    assert suggest_names("zzz", names) == "`prowess list` shows all skills."
-    assert suggest_names("zzz", []) == "Nothing is kept here yet."
+    assert suggest_names("zzz", names) == "Run `prowess list` to see all skills."
+    assert suggest_names("zzz", []) == "No skills are stored here yet. Add some with `prowess import PATH`."
 
 
 def test_lost_bytes_are_told_by_the_name_of_the_file(database: Database, pack: Callable[..., Package]) -> None:

@@ -11,7 +11,7 @@ from prowess.errors import NotFound
 
 async def get_page(slug: str, deep: bool = False) -> dict:
     if slug == "nowhere":
-        raise NotFound("There is no page 'nowhere'.", hint="There is: somewhere.")
+        raise NotFound("Page 'nowhere' not found.", hint="There is: somewhere.")
     return {"slug": slug, "deep": deep}
 
 
@@ -72,7 +72,7 @@ def test_a_script_can_end_itself(run, code, ended):
 def test_what_a_host_function_refuses_can_be_caught(run):
     code = "import prowess\ntry: prowess.get_page('nowhere')\nexcept prowess.HostError as e: prowess.submit([str(e), e.code])"
     ran = run(code, functions=PAGES)
-    assert ran.result == ["There is no page 'nowhere'. There is: somewhere.", "not-found"]
+    assert ran.result == ["Page 'nowhere' not found. There is: somewhere.", "not-found"]
 
 
 def test_what_a_host_function_refuses_and_nobody_catches_ends_the_script(run):

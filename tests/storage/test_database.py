@@ -165,7 +165,7 @@ def test_what_sqlite_reports_is_told_with_a_remedy(name: str, words: str) -> Non
 @pytest.mark.parametrize(
     ("state", "family", "words"),
     [
-        ("40P01", Conflict, "same rows"),
+        ("40P01", Conflict, "conflict with another transaction"),
         ("53100", Unavailable, "full"),
         ("25006", Unavailable, "read-only"),
         ("22P05", Invalid, "cannot hold"),

@@ -92,7 +92,7 @@ def test_who_waits_too_long_is_told_so_and_those_before_are_not_disturbed(monkey
         thread.start()
         thread.join()
     [error] = told
-    assert "Other writers of this process" in error.message
+    assert "Other threads of this process" in error.message
     assert error.hint
     with shared:
         pass

@@ -132,8 +132,8 @@ async def test_a_skill_with_changed_bytes_is_not_served_and_says_so(kept: Any, s
         with pytest.raises(NotFound):
             await prowess.skills.get("guide")
     checks = json.loads(command(kept, "doctor", "--json").stdout)["checks"]
-    found = [check for check in checks if check["name"].startswith("not served")]
-    assert {check["name"] for check in found} == {"not served: guide", "not served: teller"}
+    found = [check for check in checks if check["name"].startswith("not available")]
+    assert {check["name"] for check in found} == {"not available: guide", "not available: teller"}
     assert all("changed-bytes" in check["detail"] for check in found)
 
 
@@ -260,7 +260,7 @@ async def test_a_database_that_came_with_a_workspace_is_not_used(cloned: Any) ->
             await prowess.skills.get("foreign")
         # The versions of the skills in folders would lie in the same database.
         assert (await prowess.skills.get("local")).slug == "local"
-        with pytest.raises(Refused, match="not made by Prowess on this machine"):
+        with pytest.raises(Refused, match="not created by Prowess on this machine"):
             await prowess.skills.import_path(cloned.workspace / ".agents/skills/local", scope="workspace")
     checked = command(cloned, "doctor", "--json")
     [found] = [check for check in json.loads(checked.stdout)["checks"] if check["name"] == "workspace database"]
@@ -328,7 +328,7 @@ def test_a_statement_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sqlite.SqliteReadDialect, "seconds", 0.05)
     database = open_database(tmp_path / "agents.db")
 
-    with pytest.raises(Unavailable, match="did not answer in time"), database.read() as connection:
+    with pytest.raises(Unavailable, match="did not respond in time"), database.read() as connection:
         connection.execute(sa.text(COUNTING))
     with database.read() as connection:  # the connection can be used again
         assert connection.execute(sa.text("SELECT 1")).scalar() == 1
@@ -341,7 +341,7 @@ def test_a_statement_that_does_not_end_is_stopped_on_a_server(
     monkeypatch.setattr("prowess.storage.database.WRITE_SECONDS", 0.05)
     database = open_database(postgres_url)
 
-    with pytest.raises(Unavailable, match="did not answer in time"), database.read() as connection:
+    with pytest.raises(Unavailable, match="did not respond in time"), database.read() as connection:
         connection.execute(sa.text("SELECT pg_sleep(600)"))
     database.close()
 

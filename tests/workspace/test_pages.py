@@ -126,7 +126,7 @@ def test_a_file_name_that_is_no_text_is_skipped(folder, workspace):
     with open(os.fsencode(folder) + b"/\xff.md", "wb") as file:
         file.write(b"x")
     assert workspace.get_all_pages() == []
-    assert [one.reason for one in workspace.skipped] == ["Its name is not text."]
+    assert [one.reason for one in workspace.skipped] == ["The file name is not valid text."]
 
 
 def test_a_change_is_seen_at_the_next_call(write, workspace, folder):

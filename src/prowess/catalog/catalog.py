@@ -89,7 +89,7 @@ class Catalog:
         return self._merge().cards
 
     def faults(self) -> list[Fault]:
-        """Return everything that exists but is not served: bad skills, slug conflicts, failing stores."""
+        """Return the skills that exist but are not served: invalid skills, slug conflicts, failing stores."""
         return self._merge().faults
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
@@ -103,7 +103,7 @@ class Catalog:
         return any(_serves(store, kinds) for store in self.stores() if store not in recent)
 
     def changes(self, since: Mapping[str, str]) -> CatalogChanges:
-        """Return what changed since the positions that an earlier call returned. Nothing is missed.
+        """Return the changes since the positions that an earlier call returned. Nothing is missed.
 
         The changes are unknown if the set of stores changed or a store fails. A failing store gets the position '', so that
         the changes are unknown next time too.
@@ -280,7 +280,8 @@ class Catalog:
         if not versions:
             raise NotFound(
                 f"{skill.slug!r} has no versions yet.",
-                hint="Prowess keeps a version each time it changes a skill; a folder that you edit yourself has none before that.",
+                hint="A version is stored whenever Prowess changes a skill. Skills that you only edit "
+                "by hand have none.",
             )
         return store, versions
 
@@ -288,19 +289,19 @@ class Catalog:
         for location, error in unavailable:
             # The store has the skill and refuses to serve it, for instance because its bytes were changed.
             if isinstance(error, Invalid):
-                message = f"The skill {slug[:80]!r} at {location!r} cannot be served: {error.message}"
+                message = f"The skill {slug[:80]!r} at {location!r} cannot be used: {error.message}"
                 return NotFound(message, hint=error.hint)
         slugs, faults = self._recent_names()
         broken = next((fault for fault in faults if fault.slug == name), None)
         if broken is not None and broken.problems:
             first = broken.problems[0]
             return NotFound(
-                f"The skill {slug[:80]!r} at {broken.location!r} cannot be served: {first.message}", hint=first.hint
+                f"The skill {slug[:80]!r} at {broken.location!r} cannot be used: {first.message}", hint=first.hint
             )
         hint = suggest_names(name, slugs)
         if unavailable:
-            hint += f" Not asked, because they do not answer: {', '.join(place for place, _ in unavailable)}."
-        return NotFound(f"There is no skill {slug[:80]!r}.", hint=hint)
+            hint += f" These stores did not respond: {', '.join(place for place, _ in unavailable)}."
+        return NotFound(f"Skill {slug[:80]!r} not found.", hint=hint)
 
     def _recent_names(self) -> tuple[list[str], list[Fault]]:
         """Return slugs and faults, at most one second old, so that a client trying many names does not list everything each time."""
@@ -359,7 +360,7 @@ def _store_fault(store: Store, error: Exception) -> Fault:
     reason = error.message if isinstance(error, ProwessError) else str(error)
     hint = error.hint if isinstance(error, ProwessError) else ""
     problem = fault_problem(
-        "store-unavailable", f"The {store.scope} skills in {store.location!r} are not served: {reason}", hint
+        "store-unavailable", f"The {store.scope} skills in {store.location!r} are unavailable: {reason}", hint
     )
     return Fault(location=store.location, slug="", problems=(problem,))
 

@@ -1,7 +1,7 @@
-"""Read skills from the bytes that a database stores, and remember what was read.
+"""Read skills from the bytes that a database stores, and cache the results.
 
-A row says which digest a slug has. What the skill is comes from the files that the digest identifies, which are hashed
-again whenever they are read, so that a changed row or blob changes nothing that is shown or run.
+A row says which digest a slug has. The skill itself comes from the files that the digest identifies, which are hashed
+again whenever they are read, so that a changed row or blob never changes what is shown or run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StoredReading:
 
 
 _OVERHEAD = 4_000
-"""What a skill without any text takes, roughly, in characters."""
+"""The approximate size of a skill without any text, in characters."""
 
 
 class SkillCache:
@@ -60,7 +60,7 @@ class SkillCache:
         self._size = 0
 
     def get(self, key: tuple[object, ...]) -> StoredReading | None:
-        """Return what was read for a key, or None."""
+        """Return the cached reading for a key, or None."""
         with self._lock:
             found = self._readings.get(key)
             if found is not None:
@@ -73,7 +73,7 @@ class SkillCache:
             return self._cards.get(key)
 
     def put(self, key: tuple[object, ...], reading: StoredReading) -> None:
-        """Keep what was read, and drop what was used least recently if there is no room."""
+        """Cache a reading, and drop the least recently used ones if there is no room."""
         card = reading.skill.card
         with self._lock:
             self._cards[key] = card
@@ -112,7 +112,7 @@ class StoredSkills:
     def _reread(self, connection: sa.Connection, slug: str, row: StoredSkill) -> Reread:
         try:
             if not is_slug(slug):
-                raise Invalid(f"{slug[:80]!r} is not the name of a skill.", hint="Remove the row.")
+                raise Invalid(f"{slug[:80]!r} is not a valid skill name.", hint="Delete this row from the database.")
             reading, package = self._read_files(connection, row.key)
         except (ProwessError, *skills.DAMAGE) as error:
             return Reread(slug=slug, error=self._unreadable(slug, error), stored=row)
@@ -152,7 +152,11 @@ class StoredSkills:
     def _unreadable(self, slug: str, error: Exception) -> Invalid:
         if isinstance(error, Invalid) and error.problems:
             return error
-        hint = error.hint if isinstance(error, ProwessError) else "Import the skill again, replacing what is there."
+        hint = (
+            error.hint
+            if isinstance(error, ProwessError)
+            else "Import the skill again with `prowess import PATH --replace`."
+        )
         message = f"The files of the skill {slug[:80]!r} in {self.location} cannot be read: {error}"
         problem = Problem(code="unreadable", severity="error", message=message, hint=hint)
         return Invalid(message, hint=hint, problems=[problem])
@@ -160,9 +164,9 @@ class StoredSkills:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reread:
-    """A stored skill as this process reads its files, or the error that keeps it from being served.
+    """A stored skill as this process reads its files, or the error that prevents serving it.
 
-    `due` is True if its row may be replaced, and `sealed` if its seal fits the files, so that at most columns that the seal
+    `due` is True if its row may be replaced, and `sealed` if its seal matches the files, so that only columns that the seal
     covers can be wrong.
     """
 
@@ -178,7 +182,7 @@ class Reread:
     def served(self) -> Skill:
         """Return the skill, or raise the error."""
         if self.skill is None:
-            raise self.error or Invalid(f"The files of {self.slug!r} hold no skill.")
+            raise self.error or Invalid(f"The files of {self.slug!r} do not contain a skill.")
         return self.skill
 
 
@@ -214,7 +218,7 @@ def stored_as(skill: Skill, key: SkillKey, tenant: Tenant, location: str) -> Ski
 
 
 def replace_derived(connection: sa.Connection, tenant: Tenant, found: Sequence[Reread]) -> None:
-    """Write the rows of skills that were read again, unless somebody else was faster.
+    """Write the rows of skills that were read again, unless another process did so first.
 
     The files and the version log stay as they are: nothing about the skill changed.
     """

@@ -38,12 +38,12 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class DatabaseStore(EditableStore):
     """Stores the skills of one tenant in one scope. Skills of other tenants are invisible.
 
-    Malformed ids and slugs are rejected before the database is asked.
+    Malformed ids and slugs are rejected before the database is queried.
 
     A skill is always read from the files that its digest identifies. Only listings and the search index use rows, because
-    reading thousands of skills takes long: each row has a seal, and one that this installation did not seal, that somebody
-    changed, or that another version of the readers derived is read again from the files. It is then replaced, unless a
-    newer reader or another installation wrote it.
+    reading thousands of skills takes long. Each row has a seal. A row that this installation did not seal, that was changed,
+    or that another version of the readers derived is read again from the files. It is then replaced, unless a newer reader
+    or another installation wrote it.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ class SaveOutcome:
     def saved(self) -> Skill:
         """Return the stored skill, or raise the error."""
         if self.skill is None:
-            raise self.error or Invalid("There is no skill in these files.")
+            raise self.error or Invalid("These files do not contain a skill.")
         return self.skill
 
 
@@ -55,8 +55,8 @@ class SaveOutcome:
 class _PlannedWrite:
     """Rows to write.
 
-    With `derive_only`, the files are stored already and only what is derived from them is written. With `repair`, the
-    stored bytes are replaced as well, because somebody changed them.
+    With `derive_only`, the files are stored already and only data derived from them is written. With `repair`, the
+    stored bytes are replaced as well, because they were changed.
     """
 
     request: SaveRequest
@@ -74,9 +74,9 @@ class _PlannedWrite:
 def record(
     connection: sa.Connection, tenant: Tenant, requests: Sequence[SaveRequest], location: str
 ) -> list[SaveOutcome]:
-    """Save each request that may be saved (no slug twice). The outcomes come in the order of the requests.
+    """Save each request that may be saved (no slug twice). The outcomes are in the order of the requests.
 
-    The rows of all slugs are locked first, so that nobody changes them between the comparison and the write.
+    The rows of all slugs are locked first, so that they cannot change between the comparison and the write.
     """
     found = [accepted_skill(request.reading)[0] for request in requests]
     stored = skills.lock_by_slug(connection, tenant, [skill.slug for skill in found])

@@ -46,27 +46,27 @@ def examine_stores(
     # A listing does not read the files of a database, so what is wrong with them shows only here, or when one is used.
     findings += [_fault(fault) for fault in _verified(catalog) if (fault.location, fault.slug) not in known]
     served = len(cards)
-    findings.append(Finding(name="catalog", status="ok", detail=f"{served} skill{'s' * (served != 1)} in reach"))
+    findings.append(Finding(name="catalog", status="ok", detail=f"{served} skill{'s' * (served != 1)} available"))
     return findings
 
 
 def _place(name: str, path: Path) -> Finding:
     nearest = next((folder for folder in (path, *path.parents) if folder.exists()), path)
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
-        detail = str(path) if path.exists() else f"{path} (made when something is kept)"
+        detail = str(path) if path.exists() else f"{path} (will be created when needed)"
         return Finding(name=name, status="ok", detail=detail)
     return Finding(
         name=name,
         status="warning",
-        detail=f"{path} cannot be written to; nothing can be kept there",
-        hint="Choose another with PROWESS_HOME or --workspace, or change its permissions.",
+        detail=f"{path} is not writable, so nothing can be stored there",
+        hint="Change its permissions, or choose another folder with PROWESS_HOME or --workspace.",
     )
 
 
 def _database(scope: Scope, url: str, open_database: Callable[[str], Database]) -> Finding:
     name = f"{scope} database"
     if not database_exists(url):
-        return Finding(name=name, status="ok", detail="not there yet; the first import makes it")
+        return Finding(name=name, status="ok", detail="does not exist yet; the first `prowess import` creates it")
     try:
         database = open_database(url)
         try:
@@ -78,7 +78,7 @@ def _database(scope: Scope, url: str, open_database: Callable[[str], Database]) 
     except ProwessError as error:
         return Finding(name=name, status="error", detail=error.message, hint=error.hint)
     if harm:
-        hint = "Restore it from a backup, or move it away and import the skills again."
+        hint = "Restore it from a backup, or move it away and run `prowess import` again."
         return Finding(name=name, status="error", detail=f"{database.location} is damaged: {harm}", hint=hint)
     return Finding(name=name, status="ok", detail=database.location)
 
@@ -112,6 +112,6 @@ def _fault(fault: Fault) -> Finding:
     problem = first or next(iter(fault.problems), None)
     reason = f"{problem.message} [{problem.code}]" if problem else "it cannot be read"
     more = f" (and {len(fault.problems) - 1} more)" if len(fault.problems) > 1 else ""
-    name = f"not served: {fault.slug}" if fault.slug else "not served"
+    name = f"not available: {fault.slug}" if fault.slug else "not available"
     hint = problem.hint if problem else ""
     return Finding(name=name, status="warning", detail=f"{fault.location}: {reason}{more}", hint=hint)

@@ -147,7 +147,7 @@ class DirectoryStore(EditableStore):
                 self.location,
                 self.scope,
                 self.limits,
-                lone=not Path(location).is_dir(),
+                single_file=not Path(location).is_dir(),
                 known=None,
                 on_read=lambda _, skill, read=read: read.append(skill),
             )
@@ -238,7 +238,7 @@ class DirectoryStore(EditableStore):
                 found = self._tree.read(disk_skill)
                 if found is not None:
                     return found
-        raise Conflict("The skill is being changed right now.", hint="Try again when that is done.")
+        raise Conflict("The skill is being changed at the moment.", hint="Try again in a moment.")
 
     def _skill(self, disk_skill: DiskSkill, package: Package) -> Skill:
         return self._served(self._parse(disk_skill, package), disk_skill, self._first_version(disk_skill.slug))
@@ -357,6 +357,8 @@ class DirectoryStore(EditableStore):
         kept = self._index.serving(skill.slug)
         # Editors do not take our lock: the files may have been changed right after they were written.
         if kept is None or kept.digest != package.digest:
-            raise Conflict(f"{skill.slug!r} was changed while it was being kept.", hint="Look at it and try again.")
+            raise Conflict(
+                f"{skill.slug!r} changed while it was being saved.", hint="Check the current files and try again."
+            )
         first = version if version.number == 1 else self._first_version(skill.slug)
         return self._served(skill, kept, first), True

@@ -260,8 +260,8 @@ def sibling_roots(root: Path) -> list[Path]:
 class FolderOwners:
     """Decides whose folders are read: those of this user and of root, as git does since CVE-2022-24765.
 
-    Under `sudo` the folders of the user who called it are read too. `safe` are folders that are read with all below whoever
-    owns them; `*` means all folders.
+    Under `sudo` the folders of the user who called it are read too. Folders in `safe`, and everything below them, are read
+    whoever owns them; `*` means all folders.
     """
 
     def __init__(self, safe: Iterable[str], environment: Mapping[str, str]) -> None:

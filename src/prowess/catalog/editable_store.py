@@ -1,4 +1,4 @@
-"""Editing a stored skill: every change rewrites its files and is saved against the digest that was read.
+"""Edit a stored skill: every change rewrites its files and is saved against the digest that was read.
 
 A store that inherits `EditableStore` implements the reads of `Store`, `delete_skill`, `save_all` and the one write
 `save_reading`, and has a version log; the rest follows from these.
@@ -178,7 +178,7 @@ class EditableStore(Store):
             except Conflict:
                 if expected:
                     raise
-        raise Conflict("Others change the skill all the time.", hint="Try again in a moment.")
+        raise Conflict("The skill keeps changing while it is being saved.", hint="Try again in a moment.")
 
 
 def _rewrite(skill: Skill, package: Package | None, limits: Limits) -> Reading:
@@ -196,13 +196,13 @@ def sort_artifacts(artifacts: Collection[Artifact], kinds: Collection[Kind] = ()
 def unknown_file(path: str, paths: Collection[str]) -> NotFound:
     """Return the error for a path that is not in the manifest, with the paths that are."""
     some = ", ".join(list(paths)[:20]) + (" …" if len(paths) > 20 else "")
-    return NotFound(f"The skill has no file {path[:200]!r}.", hint=f"It has: {some}")
+    return NotFound(f"The skill has no file {path[:200]!r}.", hint=f"Available: {some}")
 
 
 def _updated(stored: Skill, skill: Skill) -> Skill:
     if skill.slug != stored.slug:
         raise Invalid(
-            f"The skill {stored.slug!r} cannot become {skill.slug!r}: a slug stays for good.",
+            f"The skill {stored.slug!r} cannot be renamed to {skill.slug!r}: a slug never changes.",
             hint="Create a skill under the new slug, then delete the old one.",
         )
     return _with_artifacts(skill, skill.artifacts)
@@ -215,8 +215,8 @@ def _with_artifacts(skill: Skill, artifacts: tuple[Artifact, ...]) -> Skill:
         if key in seen:
             which = f"in the variant {artifact.variant!r}" if artifact.variant else "in its default variant"
             raise Conflict(
-                f"The skill {skill.slug!r} has an artifact {artifact.name!r} {which} already.",
-                hint="Update that one, or choose another name or variant.",
+                f"The skill {skill.slug!r} already has an artifact {artifact.name!r} {which}.",
+                hint="Update that artifact, or choose another name or variant.",
             )
         seen.add(key)
     return skill.model_copy(update={"artifacts": artifacts})
@@ -227,8 +227,8 @@ def _check_written(reading: Reading, wanted: Artifact | None) -> None:
     if wanted is None or (reading.skill and reading.skill.artifact(wanted.name, wanted.variant)):
         return
     raise Invalid(
-        f"The artifact {wanted.name!r} cannot be written so that it reads back under its name.",
-        hint="Choose a plainer name.",
+        f"The artifact {wanted.name!r} cannot be stored under this name: it would be read back under another one.",
+        hint="Use a name of letters, digits and hyphens.",
     )
 
 

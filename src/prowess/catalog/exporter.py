@@ -42,9 +42,12 @@ def export_skill(
 ) -> ExportResult:
     """Write a skill below `folder`. Without form and profile, its files are written byte for byte."""
     if form and profile:
-        raise Invalid("Choose a form or a profile, not both.", hint="Use --form to convert, --profile to conform.")
+        raise Invalid(
+            "--form and --profile cannot be combined.",
+            hint="Use --form to convert the skill, or --profile to make it conform to a client.",
+        )
     if folder.exists() and not folder.is_dir():
-        raise Invalid(f"{str(folder)!r} is not a folder.", hint="Name the folder to write into.")
+        raise Invalid(f"{str(folder)!r} is not a folder.", hint="Pass an existing folder.")
     if form in ARCHIVES:
         from prowess.skill.archive import write_archive
 
@@ -68,7 +71,7 @@ def _convert(
     if form in FORMS:
         return write_package(skill, package, form, limits), form
     if form:
-        raise Invalid(f"There is no form {form!r}.", hint=f"There are: {', '.join((*FORMS, *ARCHIVES))}.")
+        raise Invalid(f"Unknown form {form!r}.", hint=f"Use one of: {', '.join((*FORMS, *ARCHIVES))}.")
     return Writing(package=package), skill.form
 
 
@@ -101,11 +104,11 @@ def _check_free(target: Path, *, replace: bool) -> None:
     if not (target.exists() or target.is_symlink()):
         return
     if not replace:
-        raise Conflict(f"{str(target)!r} is there already.", hint="Export elsewhere, or add --replace.")
+        raise Conflict(f"{str(target)!r} already exists.", hint="Export to another folder, or add --replace.")
     if target.is_dir() and any(target.iterdir()) and not _holds_a_skill(target):
         raise Refused(
-            f"{str(target)!r} is a folder that is not a skill; it would be lost.",
-            hint="Export elsewhere, or remove it yourself.",
+            f"{str(target)!r} is a folder that is not a skill; replacing it would delete its content.",
+            hint="Export to another folder, or remove this one first.",
         )
 
 

@@ -1,8 +1,8 @@
-"""Remember between two processes what the skills in a folder are, so that listing them reads no file that did not change.
+"""Cache the skills of a folder between processes, so that listing them reads only changed files.
 
-The cache holds what `DiskSkill` holds: cards, digests and the stamps of files, never their content. Each entry is checked
+The cache holds the data of `DiskSkill`: cards, digests and the stamps of files, never their content. Each entry is checked
 against the disk before it is used, exactly as within one process. A cache that is missing, damaged or written by another
-version is ignored and written anew, so nothing depends on it but speed.
+version is ignored and rewritten, so it only affects speed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FORMAT = 1
 class FolderCache:
     """The cache file of one skill folder, below `folder`, which must not belong to the workspace.
 
-    A workspace may be somebody else's work; who can write to the cache decides what cards are shown.
+    A workspace may contain untrusted files; write access to the cache means control over the cards that are shown.
     """
 
     def __init__(self, folder: Path, *, root: str, scope: Scope, limits: Limits) -> None:
@@ -73,7 +73,7 @@ class FolderCache:
     def _skill(
         self,
         location: str,
-        lone: bool,
+        single_file: bool,
         digest: str,
         slug: str,
         declared: str | None,
@@ -83,7 +83,7 @@ class FolderCache:
     ) -> DiskSkill:
         return DiskSkill(
             location=location,
-            lone=lone,
+            single_file=single_file,
             stamps=tuple((path, (mtime, ctime, size, inode, mode)) for path, mtime, ctime, size, inode, mode in stamps),
             settled=True,
             digest=digest,
@@ -95,7 +95,7 @@ class FolderCache:
 
 
 def card_row(card: SkillCard) -> list[Any]:
-    """Return what a cache holds of a card besides its slug and digest."""
+    """Return the fields of a card that a cache stores, besides its slug and digest."""
     return [card.title, card.description, card.version, card.tags, card.source, card.kinds, card.chars]
 
 
@@ -131,7 +131,7 @@ def _row(skill: DiskSkill) -> list[Any]:
     card = skill.card
     return [
         skill.location,
-        skill.lone,
+        skill.single_file,
         skill.digest,
         skill.slug,
         skill.declared,

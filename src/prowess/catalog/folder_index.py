@@ -38,7 +38,7 @@ class DiskSkill:
     """
 
     location: str
-    lone: bool
+    single_file: bool
     stamps: tuple[tuple[str, Stamp], ...] = ()
     settled: bool = False
     digest: str = ""
@@ -71,10 +71,10 @@ class DiskSkill:
         return format_nanoseconds(min(times)), format_nanoseconds(max(times))
 
 
-def read_disk_skill(location: str, root: str, limits: Limits, *, lone: bool) -> Snapshot:
+def read_disk_skill(location: str, root: str, limits: Limits, *, single_file: bool) -> Snapshot:
     """Read the files of a skill on disk, or raise `ProwessError`."""
     try:
-        if lone:
+        if single_file:
             # Brings archives and the forms of single files; most folders hold neither.
             from prowess.storage.files.skill_packages import snapshot_file
 
@@ -90,7 +90,7 @@ def scan_skill(
     scope: Scope,
     limits: Limits,
     *,
-    lone: bool,
+    single_file: bool,
     known: DiskSkill | None,
     on_read: Callable[[str, Skill], None] | None = None,
 ) -> DiskSkill:
@@ -99,21 +99,25 @@ def scan_skill(
     A skill that was parsed is passed to `on_read`, since a `DiskSkill` does not contain it.
     """
     try:
-        snapshot = read_disk_skill(location, root, limits, lone=lone)
+        snapshot = read_disk_skill(location, root, limits, single_file=single_file)
     except ProwessError as error:
         return DiskSkill(
             location=location,
-            lone=lone,
-            slug=_package_name(location, lone=lone),
-            problems=_read_problems(error, lone=lone),
+            single_file=single_file,
+            slug=_package_name(location, single_file=single_file),
+            problems=_read_problems(error, single_file=single_file),
         )
     package = snapshot.package
     if known is not None and known.digest == package.digest:
         return replace(known, stamps=snapshot.stamps, settled=snapshot.settled)
     found = DiskSkill(
-        location=location, lone=lone, stamps=snapshot.stamps, settled=snapshot.settled, digest=package.digest
+        location=location,
+        single_file=single_file,
+        stamps=snapshot.stamps,
+        settled=snapshot.settled,
+        digest=package.digest,
     )
-    if lone and not _is_skill(package, location):
+    if single_file and not _is_skill(package, location):
         return found
     from prowess.skill.prompt_block import prompt_chars  # not needed as long as nothing has changed
 
@@ -137,14 +141,14 @@ def _is_skill(package: Package, location: str) -> bool:
     return file is not None and looks_like_skill(file.path, file.content)
 
 
-def _package_name(location: str, *, lone: bool) -> str:
+def _package_name(location: str, *, single_file: bool) -> str:
     name = location.rpartition("/")[2]
-    return name.rpartition(".")[0] if lone else name
+    return name.rpartition(".")[0] if single_file else name
 
 
-def _read_problems(error: ProwessError, *, lone: bool) -> tuple[Problem, ...]:
-    """Return the problems to report. A single unreadable file may not be a skill at all, so there are none."""
-    if lone:
+def _read_problems(error: ProwessError, *, single_file: bool) -> tuple[Problem, ...]:
+    """Return the problems to report. None for a single unreadable file, since it may not be a skill at all."""
+    if single_file:
         return ()
     return error.problems if isinstance(error, Invalid) and error.problems else (unreadable(error),)
 
@@ -281,7 +285,7 @@ class FolderIndex:
         return self._cards
 
     def faults(self) -> list[Fault]:
-        """Return what is not served: invalid skills, and later claims on a slug with other files."""
+        """Return the skills that are not served: invalid skills, and later claims on a slug with other files."""
         bad = [fault for disk_skill in self._invalid.values() if (fault := disk_skill.fault)]
         for slug, claims in self._claims.items():
             for other in claims[1:]:

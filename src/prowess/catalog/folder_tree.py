@@ -87,7 +87,9 @@ class FolderTree:
     def read(self, disk_skill: DiskSkill) -> tuple[DiskSkill, Package] | None:
         """Return the files of a skill, and the skill with its current stamps, or None if the files are not the known ones."""
         try:
-            snapshot = read_disk_skill(disk_skill.location, self._root, self._limits, lone=disk_skill.lone)
+            snapshot = read_disk_skill(
+                disk_skill.location, self._root, self._limits, single_file=disk_skill.single_file
+            )
         except ProwessError:
             return None
         if snapshot.package.digest != disk_skill.digest:
@@ -109,22 +111,22 @@ class FolderTree:
             folder = folder.rpartition("/")[0]
         return True
 
-    def rescan(self, location: str, *, lone: bool) -> None:
+    def rescan(self, location: str, *, single_file: bool) -> None:
         """Scan one location again, and drop it from the index if nothing is left."""
         if os.path.lexists(location):
-            self._scan(location, lone=lone)
+            self._scan(location, single_file=single_file)
         else:
             self.index.drop(location)
 
     def scan_written(self, location: str) -> None:
         """Scan what was just written: a skill folder, a single file, or a folder with such a file."""
         if Path(location).is_file():
-            self._scan(location, lone=True)
+            self._scan(location, single_file=True)
         else:
             self._visit(location, 1, set(), set())
 
     def faults(self) -> list[Fault]:
-        """Return what is not served and why, by location."""
+        """Return the skills that are not served and why, by location."""
         links = [fault for listing in self._listings.values() for fault in listing.faults]
         return sorted([*self.index.faults(), *links], key=lambda fault: fault.location)
 
@@ -146,17 +148,17 @@ class FolderTree:
         for location in listing.files:
             known = self.index.disk_skills.get(location)
             if known is None or not known.is_unchanged():
-                self._scan(location, lone=True)
+                self._scan(location, single_file=True)
             seen.add(location)
         if depth:
             for location in listing.folders:
                 self._visit(location, depth - 1, seen, listings)
 
-    def _scan(self, location: str, *, lone: bool) -> DiskSkill:
+    def _scan(self, location: str, *, single_file: bool) -> DiskSkill:
         known = self.index.disk_skills.get(location)
         on_read = self._read_cache.take if self._read_cache else None
         disk_skill = scan_skill(
-            location, self._root, self._scope, self._limits, lone=lone, known=known, on_read=on_read
+            location, self._root, self._scope, self._limits, single_file=single_file, known=known, on_read=on_read
         )
         self.index.put(disk_skill)
         return disk_skill
@@ -174,7 +176,7 @@ class FolderTree:
             return self._unreadable_listing(folder, error)
         # A SKILL.md beside the skills does not turn the whole folder into one skill.
         if folder != self._root and has_marker(entry.name for entry in entries):
-            return self._scan(folder, lone=False)
+            return self._scan(folder, single_file=False)
         kept = [entry for entry in entries if not is_ignored(entry.name) and not entry.name.startswith(TEMP_PREFIX)]
         undecodable = [entry for entry in kept if not _is_text(entry.name)]
         kept = [entry for entry in kept if entry not in undecodable]
@@ -233,13 +235,13 @@ class FolderTree:
             where = f"to {str(target)!r}" if target.is_dir() else "nowhere"
             problem = fault_problem(
                 "link-refused",
-                f"{link!r} is a symbolic link that leads {where}; links out of the skill folders are not followed.",
-                "Copy or import the skill, or keep it in one of the skill folders.",
+                f"{link!r} is a symbolic link that points {where}; links out of the skill folders are not followed.",
+                "Move the skill into a skill folder, or run `prowess import` on it.",
             )
             yield Fault(location=link, slug=link.rpartition("/")[2], problems=(problem,))
 
     def _is_in_skill_folders(self, target: Path) -> bool:
-        """Return True if a folder lies in this skill folder, or in another one of the same base."""
+        """Return True if a folder is in this skill folder, or in another one of the same base."""
         root = Path(self._root)
         return any(target.is_relative_to(home.resolve()) for home in (root, *sibling_roots(root)))
 

@@ -60,7 +60,7 @@ def free_place(reading: Reading, root: Path, limits: Limits = DEFAULT_LIMITS) ->
         target = root / path
         if not os.path.lexists(target) and _keeps_slug(package, target.name, skill.slug, limits):
             return target
-    raise Conflict(f"There is no free place for {skill.slug!r} in {str(root)!r}.", hint="Choose another slug.")
+    raise Conflict(f"There is no free folder name for {skill.slug!r} in {str(root)!r}.", hint="Choose another slug.")
 
 
 def _candidates(slug: str) -> Iterator[str]:
@@ -101,8 +101,9 @@ class FolderWriter:
         """Hold the writer lock, with an up-to-date tree. Errors of the file system are raised as `Unavailable`."""
         if self._frozen:
             raise Refused(
-                f"The skills in {str(self._root)!r} come with an installed package and stay as they are.",
-                hint="Export the skill, change the copy and import it: a nearer skill of the same name hides this one.",
+                f"The skills in {str(self._root)!r} belong to an installed package and are read-only.",
+                hint="Run `prowess export`, change the copy and run `prowess import` on it: your skill "
+                "then takes precedence.",
             )
         try:
             self._root.mkdir(parents=True, exist_ok=True)
@@ -117,8 +118,8 @@ class FolderWriter:
     def write_error(self, error: OSError) -> Unavailable:
         """Return the error for a failed write."""
         return Unavailable(
-            f"The folder {str(self._root)!r} cannot be written: {error.strerror or error}.",
-            hint="Check its permissions and the space on the disk.",
+            f"Cannot write to the folder {str(self._root)!r}: {error.strerror or error}.",
+            hint="Check its permissions and the free disk space.",
         )
 
     def as_stored(self, reading: Reading) -> Reading:
@@ -130,7 +131,9 @@ class FolderWriter:
 
     def files(self, disk_skill: DiskSkill) -> Package:
         """Return the current files of a skill on disk."""
-        return read_disk_skill(disk_skill.location, str(self._root), self._limits, lone=disk_skill.lone).package
+        return read_disk_skill(
+            disk_skill.location, str(self._root), self._limits, single_file=disk_skill.single_file
+        ).package
 
     def record_manual_changes(self, disk_skill: DiskSkill) -> Package:
         """Return the files of a skill. Changes made by hand since the last version are recorded as a version first."""
@@ -148,12 +151,20 @@ class FolderWriter:
     def write(self, reading: Reading, disk_skill: DiskSkill | None, record: Callable[[], Version]) -> Version:
         """Stage the new files, record the version, then move them into place: over `disk_skill`, or to a new location."""
         package = reading.package
-        lone = disk_skill is not None and disk_skill.lone and package.paths == (Path(disk_skill.location).name,)
-        home = None if disk_skill is None else Path(disk_skill.location) if lone else self._removable_path(disk_skill)
+        single_file = (
+            disk_skill is not None and disk_skill.single_file and package.paths == (Path(disk_skill.location).name,)
+        )
+        home = (
+            None
+            if disk_skill is None
+            else Path(disk_skill.location)
+            if single_file
+            else self._removable_path(disk_skill)
+        )
         # A single file that becomes a folder gets a new place, and the file is removed by the same write.
-        stays = home is not None and (lone or home.is_dir())
+        stays = home is not None and (single_file or home.is_dir())
         target = home if home is not None and stays else free_place(reading, self._root, self._limits)
-        with stage_package(package, self._root, lone=lone) as stage:
+        with stage_package(package, self._root, single_file=single_file) as stage:
             # Before the files move: if the log fails, nothing is written.
             version = record()
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -162,19 +173,19 @@ class FolderWriter:
             else:
                 stage.replace(target, home)
         if disk_skill is not None and disk_skill.location != str(target):
-            self._tree.rescan(disk_skill.location, lone=disk_skill.lone)
+            self._tree.rescan(disk_skill.location, single_file=disk_skill.single_file)
         self._tree.scan_written(str(target))
         return version
 
     def remove(self, disk_skill: DiskSkill) -> None:
         """Remove a skill with its files."""
         remove_path(self._removable_path(disk_skill), self._root)
-        self._tree.rescan(disk_skill.location, lone=disk_skill.lone)
+        self._tree.rescan(disk_skill.location, single_file=disk_skill.single_file)
 
     def _removable_path(self, disk_skill: DiskSkill) -> Path:
         """Return what to remove with the skill: its folder; its file; or the file's folder, if it contains nothing else."""
         location = Path(disk_skill.location)
-        if disk_skill.lone and location.parent != self._root:
+        if disk_skill.single_file and location.parent != self._root:
             with suppress(ProwessError):
                 if read_folder(location.parent, self._limits).digest == disk_skill.digest:
                     return location.parent

@@ -36,7 +36,7 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
-"""Called after each step. It may raise to stop the operation; what was saved by then stays."""
+"""Called after each step. It may raise to stop the operation; skills saved by then stay."""
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -45,7 +45,7 @@ def ignore_progress(progress: Progress) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPackage:
-    """What was found at one path: a package, or the error from reading it."""
+    """The result of reading one path: a package, or an error."""
 
     path: Path
     package: Package | None = None
@@ -54,13 +54,13 @@ class FoundPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The verdict on one path. `report` is None if the files could not even be read."""
+    """The verdict on one path. `report` is None if the files could not be read."""
 
     path: Path
     report: ValidationReport | None
     problems: tuple[Problem, ...]
     findings: tuple[Finding, ...] = ()
-    """What the files seem to do, gravest first. They are advice: they do not make a skill invalid."""
+    """What the files appear to do, most severe first. Findings are advice: they do not make a skill invalid."""
 
     @property
     def ok(self) -> bool:
@@ -69,7 +69,7 @@ class CheckResult:
 
     @property
     def dangers(self) -> int:
-        """The number of findings of the gravest severity."""
+        """The number of findings of the highest severity."""
         return sum(finding.severity == "danger" for finding in self.findings)
 
 
@@ -88,7 +88,7 @@ class ImportPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """The result of importing one skill: what it is now, or why it was not saved."""
+    """The result of importing one skill: the stored skill, or why it was not saved."""
 
     path: Path
     slug: str | None = None
@@ -99,7 +99,7 @@ class ImportResult:
     problems: tuple[Problem, ...] = ()
     """Warnings about a saved descriptor, such as a prompt that is not among its own files."""
     findings: tuple[Finding, ...] = ()
-    """What the files of a saved skill seem to do, gravest first."""
+    """What the files of a saved skill appear to do, most severe first."""
     error: ProwessError | None = None
     skipped: bool = False
     """True if another skill has the slug and the plan says to skip it."""
@@ -108,7 +108,7 @@ class ImportResult:
 
     @property
     def dangers(self) -> int:
-        """The number of findings of the gravest severity."""
+        """The number of findings of the highest severity."""
         return sum(finding.severity == "danger" for finding in self.findings)
 
 
@@ -117,11 +117,11 @@ def find_packages(
 ) -> Iterator[FoundPackage]:
     """Yield every skill at or below `path`. One that cannot be read is yielded with its error and does not stop the search."""
     if not path.exists():
-        raise NotFound(f"There is nothing at {str(path)!r}.", hint="Give a skill's folder, file or archive.")
+        raise NotFound(f"{str(path)!r} does not exist.", hint="Pass the path of a skill's folder, file or archive.")
     targets = _each_once(find_skills(path, limits))
     if not targets:
         raise NotFound(
-            f"There is no skill in {str(path)!r}.",
+            f"No skill found in {str(path)!r}.",
             hint="A skill is a folder with a SKILL.md, a skill.json, a package in JSON or YAML, or a .skill archive.",
         )
     for done, target in enumerate(targets, start=1):
@@ -143,8 +143,8 @@ def _each_once(targets: Iterable[Path]) -> list[Path]:
 
 def _link(target: Path) -> Refused:
     return Refused(
-        f"{str(target)!r} is a link that leads out of the project, to {str(target.resolve())!r}.",
-        hint="Name that folder itself if you want it.",
+        f"{str(target)!r} is a link that points out of the project, to {str(target.resolve())!r}.",
+        hint="Pass that folder directly if you want to use it.",
     )
 
 

@@ -54,7 +54,7 @@ class MemoryStore(EditableStore):
             return any(not kinds or not set(kinds).isdisjoint(kept.skill.kinds) for kept in self._kept.values())
 
     def changes(self, since: str = "") -> Changes:
-        """Return what changed since a position of this very store."""
+        """Return the changes since a position of this store."""
         with self._lock:
             return self._feed.since(since)
 
@@ -161,7 +161,7 @@ class MemoryStore(EditableStore):
 
 
 class ForeignFolder(MemoryStore):
-    """A skill folder that is not read because it belongs to another user. It has no skills, and one fault that says so."""
+    """A skill folder that is not read because it belongs to another user. It has no skills, and one fault that explains why."""
 
     def __init__(self, root: str, *, scope: Scope, owner: int) -> None:
         super().__init__(scope)
@@ -169,7 +169,7 @@ class ForeignFolder(MemoryStore):
         self._user = owner
 
     def faults(self) -> list[Fault]:
-        """Return the fault: whose folder it is, and how to read it all the same."""
+        """Return the fault: who owns the folder, and how to read it anyway."""
         try:
             name = pwd.getpwuid(self._user).pw_name
         except KeyError:
@@ -177,7 +177,7 @@ class ForeignFolder(MemoryStore):
         problem = fault_problem(
             "foreign-folder",
             f"This folder, or one above it, belongs to {name!r}, so its skills are not read.",
-            f"If you trust that user, read it: set PROWESS_SAFE_FOLDERS={self.location}",
+            f"If you trust that user, set PROWESS_SAFE_FOLDERS={self.location}",
         )
         return [Fault(location=self.location, slug="", problems=(problem,))]
 
@@ -188,7 +188,7 @@ class ForeignFolder(MemoryStore):
 
 
 class UnusedStore(MemoryStore):
-    """Stands for a database that exists and must not be used: it is empty, says why, and refuses every write."""
+    """Stands for a database that exists but must not be used: it is empty, reports why, and rejects every write."""
 
     def __init__(self, scope: Scope, location: str, refusal: ProwessError) -> None:
         super().__init__(scope)

@@ -1,7 +1,7 @@
-"""Findings about skills, remembered by digest: in memory, and between two processes in a folder outside of the workspace.
+"""Cache scan findings by digest: in memory, and between processes in a folder outside the workspace.
 
-The same bytes give the same findings, so nothing has to be checked before a remembered one is used. The number of grave findings is part of the
-file's name: a list of thousands of skills needs one look at the folder, and neither a file nor the scanner.
+The same bytes give the same findings, so a cached one needs no check before use. The number of severe findings is part of
+the file's name: a list of thousands of skills needs one look at the folder, and neither a file nor the scanner.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FindingRow = dict[str, Any]
 """A finding as every interface shows it: severity, kind, path, line, excerpt, message, hint."""
 
 _FORMAT = 2
-"""Goes up with `SCANNER_VERSION`, which is not imported here because this module must stay cheap."""
+"""Raised together with `SCANNER_VERSION`, which is not imported here because this module must stay cheap."""
 _NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.json")
 _MAX_FILES = 20_000
 _MAX_REMEMBERED = 2_000
 
 
 class Scans:
-    """The findings of one installation. `folder` returns where they are remembered, or None."""
+    """The findings of one installation. `folder` returns where they are cached, or None."""
 
     def __init__(self, folder: Callable[[], Path | None] = lambda: None) -> None:
         self._folder = folder
@@ -40,7 +40,7 @@ class Scans:
         self._counts: dict[str, int] | None = None
 
     def of(self, store: Store, outline: SkillOutline) -> tuple[FindingRow, ...]:
-        """Return the findings about a skill; scan it if they are not remembered."""
+        """Return the findings about a skill; scan it if they are not cached."""
         known = self.remembered(outline.digest)
         if known is not None:
             return known
@@ -53,7 +53,7 @@ class Scans:
         return self.of_package(package) if package is not None and package.digest == outline.digest else ()
 
     def of_package(self, package: Package) -> tuple[FindingRow, ...]:
-        """Return the findings about a package, and remember them."""
+        """Return the findings about a package, and cache them."""
         known = self.remembered(package.digest)
         if known is not None:
             return known
@@ -64,7 +64,7 @@ class Scans:
         return rows
 
     def remembered(self, digest: str) -> tuple[FindingRow, ...] | None:
-        """Return the findings about these bytes if they are remembered."""
+        """Return the findings about these bytes if they are cached."""
         if digest in self._rows:
             return self._rows[digest]
         count = self._list().get(digest)
@@ -77,7 +77,7 @@ class Scans:
         return None
 
     def remember(self, digest: str, rows: Iterable[FindingRow]) -> None:
-        """Remember findings. A disk that is full or read-only is not an error."""
+        """Cache findings. A disk that is full or read-only is not an error."""
         kept = self._keep(digest, tuple(rows))
         base = self._folder()
         if base is None:
@@ -94,11 +94,11 @@ class Scans:
                 temporary.unlink()
 
     def dangers(self) -> dict[str, int]:
-        """Return how many grave findings each remembered digest has. This reads one folder, no files."""
+        """Return how many severe findings each cached digest has. This reads one folder, no files."""
         return self._list() | {digest: count_dangers(rows) for digest, rows in self._rows.items()}
 
     def _list(self) -> dict[str, int]:
-        """Return the numbers in the file names, read once: what another process adds meanwhile is scanned again."""
+        """Return the numbers in the file names, read once: findings that another process adds meanwhile are scanned again."""
         if self._counts is None:
             self._counts = {}
             folder = self._existing()
@@ -122,7 +122,7 @@ class Scans:
         return folder if folder is not None and folder.is_dir() else None
 
     def _prune(self, folder: Path, count: int) -> None:
-        """Forget everything when the folder has grown large; it fills again with what is used."""
+        """Clear the cache when the folder has grown large; it fills again as skills are used."""
         if count > _MAX_FILES:
             for path in folder.glob("*.json"):
                 with suppress(OSError):
@@ -130,5 +130,5 @@ class Scans:
 
 
 def count_dangers(rows: Iterable[FindingRow]) -> int:
-    """Return how many findings are of the gravest severity."""
+    """Return how many findings have the highest severity."""
     return sum(row.get("severity") == "danger" for row in rows)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from prowess.skill.outline import SkillOutline
 
 CODES = {
-    "slug-conflict": "Two skills of one scope claim the same slug with different files; the first is served.",
-    "link-refused": "A symbolic link leads out of the skill folders and is not followed.",
+    "slug-conflict": "Two skills of one scope have the same slug and different files; the first one is used.",
+    "link-refused": "A symbolic link points out of the skill folders and is not followed.",
     "foreign-folder": "A skill folder belongs to another user of this machine and is not read.",
     "unreadable": "The files cannot be read, or are not allowed in a skill.",
-    "changed-bytes": "The files in a database are not those that the digest of the skill identifies; somebody changed them.",
-    "database-refused": "The database of the workspace was made elsewhere, or changed by another program; it is not used.",
-    "store-unavailable": "A place where skills are kept does not answer; the others are served.",
+    "changed-bytes": "The files in the database do not match the digest of the skill: they were changed.",
+    "database-refused": "The workspace database was created elsewhere, or changed by another program; it is not used.",
+    "store-unavailable": "A skill store does not respond; the others are used.",
 }
 
 
@@ -40,8 +40,8 @@ def slug_conflict(slug: str, served: str, other: str) -> Problem:
     """Return the problem for a skill whose slug another skill of the same scope uses."""
     return fault_problem(
         "slug-conflict",
-        f"The slug {slug!r} is claimed by {served!r} and by {other!r}; the first is served.",
-        f"Give {other!r} another name or slug, or remove one of the two.",
+        f"The slug {slug!r} is used by {served!r} and by {other!r}; the first one is available.",
+        f"Rename {other!r}, or remove one of the two.",
     )
 
 
@@ -176,7 +176,7 @@ class Store(Protocol):
         ...
 
     def faults(self) -> list[Fault]:
-        """Return what could not be served, as of the last scan."""
+        """Return the skills that could not be served, as of the last scan."""
         ...
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
@@ -187,7 +187,7 @@ class Store(Protocol):
         ...
 
     def changes(self, since: str = "") -> Changes:
-        """Return what changed since the position that an earlier call returned.
+        """Return the changes since the position that an earlier call returned.
 
         Nothing is missed: a write that happens meanwhile is reported now or next time. A position that is empty, outdated or
         from another store is not an error; the changes are then unknown.
@@ -334,7 +334,7 @@ class ChangeLog:
             self._forgotten = self._changed.pop(oldest)
 
     def since(self, position: str) -> Changes:
-        """Return what changed since a position."""
+        """Return the changes since a position."""
         now = f"{self._mark}:{self._count}" if self._count else _START
         seen = self._seen(position)
         if seen is None or seen < self._forgotten:

@@ -1,4 +1,4 @@
-"""Rules that every store follows: what a save does given what is stored, and the errors for names that do not exist."""
+"""Rules that every store follows: the effect of a save on stored skills, and the errors for unknown names."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from prowess.skill.package import Package
 
 def unknown_skill(name: str, known: Collection[str], location: str) -> NotFound:
     """Return the error for an unknown slug, with similar slugs as a hint."""
-    return NotFound(f"There is no skill {name[:80]!r} in {location}.", hint=suggest_names(name, known))
+    return NotFound(f"Skill {name[:80]!r} not found in {location}.", hint=suggest_names(name, known))
 
 
 def unknown_id(what: str, id: str, location: str) -> NotFound:
     """Return the error for an unknown id. The id of another tenant gets exactly the same error."""
-    return NotFound(
-        f"There is no {what} with the id {id[:80]!r} in {location}.", hint="List the skills to see them all."
-    )
+    return NotFound(f"No {what} with the id {id[:80]!r} in {location}.", hint="Run `prowess list` to see all skills.")
 
 
 def suggest_names(name: str, known: Collection[str]) -> str:
     """Return a sentence with the known names that were probably meant, or the command that lists all."""
     if not known:
-        return "Nothing is kept here yet."
+        return "No skills are stored here yet. Add some with `prowess import PATH`."
     from prowess.suggestions import did_you_mean
 
-    return did_you_mean(name, known) or "`prowess list` shows all skills."
+    return did_you_mean(name, known) or "Run `prowess list` to see all skills."
 
 
 SaveAction = Literal["create", "update", "same"]
@@ -62,8 +60,8 @@ def decide_save(
         return "same"
     if expected is None and not replace:
         raise DuplicateSkill(
-            f"The slug {slug!r} is taken in {location}, by other files.",
-            hint="Choose another slug, or replace the skill that is there.",
+            f"The slug {slug!r} is already used in {location} by a skill with other files.",
+            hint="Choose another slug, or add --replace to overwrite that skill.",
         )
     return "update"
 
@@ -71,15 +69,15 @@ def decide_save(
 def digest_conflict(slug: str, expected: str, actual: str) -> Conflict:
     """Return the error for a write against an outdated digest."""
     return Conflict(
-        f"The skill {slug!r} has changed: it is {actual[:12]} now, not {expected[:12]}.",
-        hint="Read it again, look at the difference, and repeat the change.",
+        f"The skill {slug!r} changed: its digest is now {actual[:12]}, not {expected[:12]}.",
+        hint="Read it again, review the difference, and repeat your change.",
     )
 
 
 def accepted_skill(reading: Reading) -> tuple[Skill, Package]:
     """Return the skill and the files of a reading that `prowess.skill.validate.accept` returned."""
     if reading.skill is None:
-        raise Invalid("There is no skill in these files.", problems=reading.problems)
+        raise Invalid("These files do not contain a skill.", problems=reading.problems)
     return reading.skill, reading.package
 
 

@@ -89,8 +89,8 @@ class MemoryVersions:
 
 def unknown_version(slug: str, number: int, last: int) -> NotFound:
     """Return the error for an unknown version, with the versions that exist."""
-    hint = f"It has the versions 1 to {last}." if last else "It has no versions here; list the skills to see them all."
-    return NotFound(f"There is no version {number} of the skill {slug[:80]!r}.", hint=hint)
+    hint = f"It has versions 1 to {last}." if last else "It has no versions here. Run `prowess list` to see all skills."
+    return NotFound(f"Skill {slug[:80]!r} has no version {number}.", hint=hint)
 
 
 class LazyVersions:

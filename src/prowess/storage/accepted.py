@@ -1,4 +1,4 @@
-"""What an owner has accepted and an organization has switched off, read without SQLAlchemy from a SQLite file.
+"""Read an owner's acceptances and the skills that an organization switched off from a SQLite file, without SQLAlchemy.
 
 Listing skills needs nothing else of the database.
 """
@@ -26,14 +26,14 @@ _FEW_SLUGS = 200
 
 
 class AcceptedFacts(NamedTuple):
-    """What was accepted of one skill: the scopes in which it may hide a trusted one, and whether it may send data out."""
+    """The acceptance of one skill: the scopes in which it may hide a trusted one, and whether it may send data out."""
 
     hides: frozenset[str]
     sends_out: bool
 
 
 Accepted = dict[tuple[str, str], AcceptedFacts]
-"""What is accepted, by slug and digest."""
+"""The accepted skills, by slug and digest."""
 
 
 def add_accepted(found: Accepted, rows: Iterable[Sequence[Any]]) -> None:
@@ -48,7 +48,7 @@ def add_accepted(found: Accepted, rows: Iterable[Sequence[Any]]) -> None:
 
 
 def read_sqlite_file(path: str, owner: Owner, slugs: Sequence[str]) -> tuple[Accepted, list[str]] | None:
-    """Return what an owner has accepted of these skills, and the trusted folders; None if that cannot be read like this.
+    """Return an owner's acceptances of these skills, and the trusted folders; None if they cannot be read this way.
 
     That is a file of an older Prowess, which has no such tables yet, or one that is in use in a way that needs writing.
     """

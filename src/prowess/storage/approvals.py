@@ -170,7 +170,7 @@ def resolve(
     lifetime_seconds: float | None = None,
     detail: dict[str, Any] | None = None,
 ) -> ApprovalRow | None:
-    """Approve or deny, once and for all; return None if it is already resolved, has expired or does not exist.
+    """Approve or deny, permanently; return None if it is already resolved, has expired or does not exist.
 
     An approval is valid for the lifetime from now; without one, until the request would have expired. `detail` replaces the
     stored one.
@@ -271,7 +271,7 @@ _IN_FORCE = _RESOLVED.where(
     approvals.c.expires_at > sa.bindparam("moment", type_=sa.Text),
 )
 _SLUGS_PER_QUERY = 500
-"""How many slugs one query looks up, for the reason given at `blobs.CHUNK_SIZE`."""
+"""The maximum number of slugs in one query, for the reason given at `blobs.CHUNK_SIZE`."""
 
 
 def list_resolved(

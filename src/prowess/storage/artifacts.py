@@ -1,7 +1,7 @@
 """Store artifacts as rows of `skill_artifacts`, for people and programs that query the tables.
 
-Prowess itself reads artifacts from the files of the skill, whose digest says that nobody changed them. It only asks these
-rows which skill an artifact belongs to.
+Prowess itself reads artifacts from the files of the skill, whose digest proves that they are unchanged. It only uses these
+rows to find the skill that an artifact belongs to.
 """
 
 from __future__ import annotations

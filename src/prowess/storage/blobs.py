@@ -28,7 +28,7 @@ CHUNK_SIZE = 500
 
 
 def put_blobs(connection: sa.Connection, packages: Iterable[Package], *, replace: bool = False) -> None:
-    """Store every file of these packages. With `replace`, also those that are there, because they may have been changed."""
+    """Store every file of these packages. With `replace`, also overwrite existing ones, because they may have been changed."""
     files = {file.entry.sha256: file.content for package in packages for file in package.files}
     # Always in the same order, so that two writers of the same files cannot deadlock.
     rows = [{"sha256": sha256, "size": len(files[sha256]), "content": files[sha256]} for sha256 in sorted(files)]
@@ -73,12 +73,13 @@ def get_blob(connection: sa.Connection, manifest: Sequence[FileEntry], path: str
 
 
 def changed_bytes(slug: str) -> Invalid:
-    """Return the error for a stored skill whose files are no longer those that its digest identifies."""
+    """Return the error for a stored skill whose files no longer match its digest."""
     problem = Problem(
         code="changed-bytes",
         severity="error",
-        message=f"The stored files of the skill {slug[:80]!r} were changed outside Prowess; they do not match its digest.",
-        hint="Import the skill again with --replace, or restore the database from a backup.",
+        message=f"The stored files of the skill {slug[:80]!r} do not match its digest: they were "
+        "changed outside Prowess.",
+        hint="Import the skill again with `prowess import PATH --replace`, or restore the database from a backup.",
     )
     return Invalid(problem.message, hint=problem.hint, problems=[problem])
 
@@ -101,8 +102,8 @@ def _is_plain(name: object) -> TypeGuard[str]:
 
 def _missing_bytes(path: str) -> Unavailable:
     return Unavailable(
-        f"The bytes of {path!r} are gone from the database.",
-        hint="Restore the database from a backup, or import the skill again.",
+        f"The content of {path!r} is missing from the database.",
+        hint="Restore the database from a backup, or import the skill again with `prowess import PATH --replace`.",
     )
 
 

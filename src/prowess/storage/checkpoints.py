@@ -23,7 +23,7 @@ _insert = dialect_insert(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRow:
-    """How far a run of an artifact got. `journal` holds its inputs and the answers it received, compressed."""
+    """The progress of a run of an artifact. `journal` holds its inputs and the answers it received, compressed."""
 
     trace_id: str
     skill_slug: str

@@ -50,12 +50,13 @@ def check_revision(found: str | None, location: str) -> bool:
         return found == HEAD_REVISION
     if found.isdigit():
         raise Unavailable(
-            f"The database {location} was written by a newer Prowess (revision {found}; this one knows {HEAD_REVISION}).",
-            hint="Upgrade with `pip install -U prowess`, or name another database.",
+            f"The database {location} was written by a newer version of Prowess (revision {found}; "
+            f"this version supports {HEAD_REVISION}).",
+            hint="Upgrade with `pip install -U prowess`, or use another database.",
         )
     raise Invalid(
         f"The database {location} belongs to another program (its revision is {found[:40]!r}).",
-        hint="Name a database of its own for Prowess.",
+        hint="Use a separate database for Prowess.",
     )
 
 
@@ -99,7 +100,7 @@ class Connections(Protocol):
     """Gives out connections to one database. Every failure is raised as a `ProwessError`."""
 
     location: str
-    """Where the database is, for people."""
+    """The location of the database, to show to people."""
 
     url: str
     """The whole URL with the password, to open another connection; never show it."""
@@ -115,7 +116,7 @@ class Connections(Protocol):
     def snapshot(self) -> AbstractContextManager[None]:
         """Let all reads that this thread makes inside the block share one transaction.
 
-        They cost less that way and see one state. They do not see what is written inside the block.
+        This is cheaper and gives a consistent view. The reads do not see what is written inside the block.
         """
         ...
 
@@ -162,7 +163,7 @@ class Database:
             shared.close()
 
     def raise_translated(self, error: BaseException) -> None:
-        """Raise the `ProwessError` that an error of SQLAlchemy or the driver means; return for any other error."""
+        """Raise the `ProwessError` for an error of SQLAlchemy or the driver; return for any other error."""
         cause = getattr(error, "orig", error)
         if getattr(cause, "sqlite_errorname", "") == "SQLITE_INTERRUPT" and was_interrupted():
             raise KeyboardInterrupt from error
@@ -171,7 +172,7 @@ class Database:
             raise translated from error
 
     def migrate(self, *, ours_only: bool = False) -> None:
-        """Bring the tables up to date; costs two queries if they are.
+        """Bring the tables up to date; costs two queries if they already are.
 
         Raise `Refused` if the tables of a SQLite file are not ours, and with `ours_only` if another installation made it.
         """
@@ -243,13 +244,13 @@ def _parse_url(url: str | Path) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except (exc.ArgumentError, ValueError) as error:
-        raise Invalid("The database URL cannot be read.", hint=URL_HINT) from error
+        raise Invalid("The database URL is not valid.", hint=URL_HINT) from error
     # Hosting services print `postgres://`, which SQLAlchemy does not accept.
     if parsed.drivername in ("postgres", "postgresql"):
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername == "postgresql+psycopg":
         return parsed
-    raise Invalid(f"Prowess does not work with databases of the kind {parsed.drivername[:40]!r}.", hint=URL_HINT)
+    raise Invalid(f"Databases of the type {parsed.drivername[:40]!r} are not supported.", hint=URL_HINT)
 
 
 def _postgres_engines(url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
@@ -279,7 +280,7 @@ def _to_json(value: object) -> str:
     try:
         return _encode(value)
     except ValueError as error:
-        raise Invalid(f"No database can hold this value: {error}.", hint=PLAIN_TEXT_HINT) from error
+        raise Invalid(f"The database cannot store this value: {error}.", hint=PLAIN_TEXT_HINT) from error
 
 
 _ENGINE_OPTIONS: dict[str, Any] = {"json_serializer": _to_json, "json_deserializer": from_json}
@@ -302,8 +303,8 @@ _FileIdentity = tuple[int, int] | None
 class DeferredDatabase:
     """A database that is opened on first use, and reopened if its file was replaced.
 
-    A SQLite file that is removed or replaced while open would silently accept writes that nobody can ever read, so the
-    file is checked before each use and after each write.
+    A SQLite file that is removed or replaced while open would silently accept writes that can never be read, so the file is
+    checked before each use and after each write.
     """
 
     def __init__(self, url: str, seals: Seals = PROCESS_SEALS, *, ours_only: bool = False) -> None:
@@ -327,8 +328,8 @@ class DeferredDatabase:
         def check_replaced() -> None:
             if self._identity() != identity:
                 raise Unavailable(
-                    f"The database {self.location} was removed or replaced while it was written to.",
-                    hint="Repeat the change; it goes to the database that is there now.",
+                    f"The database {self.location} was removed or replaced during a write.",
+                    hint="Repeat the change; it is then written to the current database.",
                 )
 
         return database.write(after=check_replaced)
@@ -338,7 +339,7 @@ class DeferredDatabase:
         return self._current()[0].snapshot()
 
     def refusal(self) -> Refused | None:
-        """Return why this database is not used, because of what is in the file; None if it is, or if it does not exist yet."""
+        """Return why the content of the file prevents its use; None if it can be used, or does not exist yet."""
         try:
             found = os.stat(self._path) if self._path else None  # noqa: PTH116  (as in `_identity`)
         except OSError:
@@ -385,7 +386,7 @@ class DeferredDatabase:
 
 
 def check_integrity(database: Database) -> str:
-    """Return what SQLite's integrity check reports; '' for a sound file, and for a server, which checks itself."""
+    """Return the report of SQLite's integrity check; '' for an intact file, and for a server, which checks itself."""
     with database.read() as connection:
         if connection.dialect.name != "sqlite":
             return ""

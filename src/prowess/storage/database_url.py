@@ -14,7 +14,7 @@ def sqlite_path(url: str) -> str:
 
 
 def database_exists(url: str) -> bool:
-    """Return True if there is something to open: an existing SQLite file, or any server."""
+    """Return True if the database can be opened: an existing SQLite file, or any server."""
     if not url.startswith(SQLITE_PREFIX):
         return True
     # Asked several times in every run: `os.stat` costs a quarter of `Path.exists`.
@@ -28,7 +28,7 @@ def database_exists(url: str) -> bool:
 
 
 def display_url(url: str) -> str:
-    """Return the URL for people: the path of a SQLite file, or a server without user and password."""
+    """Return the URL to show to people: the path of a SQLite file, or a server without user and password."""
     if url.startswith(SQLITE_PREFIX):
         return sqlite_path(url)
     try:

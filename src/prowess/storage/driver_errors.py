@@ -9,36 +9,45 @@ from sqlalchemy import exc
 
 from prowess.errors import Conflict, Invalid, ProwessError, Unavailable
 
-PLAIN_TEXT_HINT = "Remove NUL characters, broken characters and numbers that are not finite from the skill."
+PLAIN_TEXT_HINT = "Remove NUL characters, invalid characters, infinity and NaN from the skill."
 
-_TOO_SLOW = ("did not answer in time, so the statement was stopped", "Try again; `prowess doctor` checks the database.")
+_TOO_SLOW = (
+    "did not respond in time, so the statement was cancelled",
+    "Try again, or check the database with `prowess doctor`.",
+)
 
 _SQLITE_ERRORS: dict[str, tuple[str, str]] = {
     "SQLITE_INTERRUPT": _TOO_SLOW,
-    "SQLITE_NOTADB": ("is not a database", "Name another file, or move this one away."),
-    "SQLITE_CORRUPT": ("is damaged", "Restore it from a backup, or move it away and import the skills again."),
-    "SQLITE_FULL": ("cannot grow: the disk is full", "Make room and try again; nothing was changed."),
+    "SQLITE_NOTADB": ("is not a database", "Use another file, or move this one away."),
+    "SQLITE_CORRUPT": (
+        "is damaged",
+        ("Restore it from a backup, or move it away and import the skills again with `prowess import`."),
+    ),
+    "SQLITE_FULL": (
+        "could not be written: the disk is full",
+        "Free some disk space and try again. Nothing was changed.",
+    ),
     "SQLITE_READONLY": ("is read-only", "Make the file and its folder writable."),
-    "SQLITE_CANTOPEN": ("cannot be opened", "See that its folder exists and may be written to."),
-    "SQLITE_PERM": ("may not be opened", "See that you own the file."),
-    "SQLITE_BUSY": ("is locked by another program", "Let the other one finish, then try again."),
-    "SQLITE_LOCKED": ("is locked by another program", "Let the other one finish, then try again."),
-    "SQLITE_IOERR": ("could not be read or written", "See that the disk is healthy and has room."),
-    "SQLITE_TOOBIG": ("cannot hold a value that large", "Make the skill smaller."),
+    "SQLITE_CANTOPEN": ("cannot be opened", "Check that its folder exists and is writable."),
+    "SQLITE_PERM": ("cannot be opened: permission denied", "Check that you own the file."),
+    "SQLITE_BUSY": ("is locked by another program", "Wait until the other program has finished, then try again."),
+    "SQLITE_LOCKED": ("is locked by another program", "Wait until the other program has finished, then try again."),
+    "SQLITE_IOERR": ("could not be read or written", "Check the disk and its free space."),
+    "SQLITE_TOOBIG": ("cannot store a value of this size", "Make the skill smaller."),
 }
 
 # By SQLSTATE, or by its first two characters, which are the class of the error.
 _POSTGRES_ERRORS: dict[str, tuple[str, str]] = {
-    "28": ("refuses this user or password", "Check the user and password in the database URL."),
+    "28": ("rejected the user or password", "Check the user and password in the database URL."),
     "3D": ("does not exist", "Create the database, or check its name in the database URL."),
-    "42501": ("does not grant this", "Grant the user rights on the database's tables."),
-    "53100": ("cannot grow: the disk is full", "Make room and try again; nothing was changed."),
-    "53300": ("has no connection left", "Try again, or raise max_connections."),
+    "42501": ("denied permission", "Grant the user access to the database's tables."),
+    "53100": ("could not be written: the disk is full", "Free some disk space and try again. Nothing was changed."),
+    "53300": ("has no free connections", "Try again, or raise max_connections."),
     "25006": ("is read-only", "Use the primary server."),
-    "40": ("was busy with the same rows", "Try again; nothing was changed."),
+    "40": ("had a conflict with another transaction", "Try again. Nothing was changed."),
     "57014": _TOO_SLOW,
-    "57": ("is shutting down or cancelled the query", "Try again; nothing was changed."),
-    "22": ("cannot hold this text", PLAIN_TEXT_HINT),
+    "57": ("is shutting down or cancelled the query", "Try again. Nothing was changed."),
+    "22": ("cannot store this text", PLAIN_TEXT_HINT),
 }
 
 
@@ -53,18 +62,19 @@ def translate_error(
     # sqlite3 encodes text before it calls SQLite, and does not turn a failure into an error of its own.
     if isinstance(error, UnicodeError):
         return Invalid(
-            "The text has characters that cannot be stored.", hint="Remove the broken characters (lone surrogates)."
+            "The text contains characters that cannot be stored.",
+            hint="Remove invalid characters (unpaired surrogates).",
         )
     return None
 
 
 def _translate_sqlalchemy_error(error: exc.SQLAlchemyError, location: str) -> ProwessError:
     if isinstance(error, exc.NoSuchModuleError | exc.ArgumentError):
-        return Invalid(f"{location} is not a database URL that Prowess knows.", hint=URL_HINT)
+        return Invalid(f"{location} is not a supported database URL.", hint=URL_HINT)
     if isinstance(error, exc.IntegrityError):
         return _conflict(location)
     if isinstance(error, exc.TimeoutError):
-        return Unavailable(f"Too many at once use the database {location}.", hint="Try again in a moment.")
+        return Unavailable(f"Too many concurrent users of the database {location}.", hint="Try again in a moment.")
     if isinstance(error, exc.DBAPIError):
         return _translate_driver_error(error.orig, location)
     # Our own JSON encoder raised it while SQLAlchemy bound the parameters.
@@ -96,17 +106,19 @@ def _translate_driver_error(cause: BaseException | None, location: str) -> Prowe
     # A connection that could not be made has no code of either kind.
     if not name and not state:
         return Unavailable(
-            f"The database server at {location} cannot be reached: {_first_line(cause)}",
-            hint="See that it runs and that the database URL is right.",
+            f"Cannot connect to the database server at {location}: {_first_line(cause)}",
+            hint="Check that the server is running and that the database URL is right.",
         )
     return Unavailable(
         f"The database {location} failed: {_first_line(cause)} ({name or state}).",
-        hint="See whether another program changed its tables; `prowess doctor` looks at them.",
+        hint="Run `prowess doctor` to check whether another program changed the tables.",
     )
 
 
 def _conflict(location: str) -> Conflict:
-    return Conflict(f"Somebody else wrote the same to {location} first.", hint="Read it again and repeat.")
+    return Conflict(
+        f"Another process wrote the same data to {location} first.", hint="Read the data again and repeat your change."
+    )
 
 
 def is_missing_table(error: exc.DBAPIError) -> bool:
@@ -121,7 +133,7 @@ def _first_line(error: object) -> str:
 
 
 def mask_password(url: sa.URL) -> str:
-    """Return the URL for people: the path of a SQLite file, or a server without its password."""
+    """Return the URL to show to people: the path of a SQLite file, or a server without its password."""
     if url.get_backend_name() == "sqlite" and url.database:
         return url.database
     plain = url.set(drivername=url.get_backend_name()).difference_update_query(("password", "sslpassword"))

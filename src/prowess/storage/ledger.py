@@ -2,7 +2,7 @@
 
 Each log is numbered from 1 without gaps, in commit order: a writer takes the organization's lock, continues from the
 last row and holds the lock until its transaction ends. Call `append` last in a transaction, after the locks on sessions
-and approvals, so that nobody waits for another lock while holding this one.
+and approvals, to avoid deadlocks.
 
 The audit is a hash chain: each row's hash covers its content and the hash of the row before. `verify_audit` finds any row
 that was altered, removed, added or moved. It cannot find rows cut off the end, or an end that was rewritten with fresh
@@ -85,7 +85,7 @@ class AuditRow:
 class AuditVerdict:
     """The result of verifying a chain.
 
-    `rows` counts the sound rows and `head` is the hash of the last one ('' without any). If the chain is not `ok`,
+    `rows` counts the intact rows and `head` is the hash of the last one ('' without any). If the chain is not `ok`,
     `first_bad` is the number at which it breaks and `problem` says how.
     """
 
@@ -119,21 +119,21 @@ def verify_audit(connection: sa.Connection, organization_id: str, *, head: str =
             met = met or previous == head
     if met:
         return AuditVerdict(rows=number, ok=True, head=previous)
-    problem = "The chain does not have the head that was exported: rows were cut off its end, or written anew."
+    problem = "The exported head is not in the chain: rows were cut off the end, or rewritten."
     return AuditVerdict(rows=number, ok=False, first_bad=number + 1, problem=problem, head=previous)
 
 
 def _find_problem(row: dict[str, Any], number: int, previous: str) -> str:
-    """Return what is wrong with the row that should have this number and follow that hash; '' if nothing is."""
+    """Return the problem with the row that should have this number and follow that hash; '' if there is none."""
     if row["number"] != number:
-        return f"Row {number} is missing: the next one is {row['number']}."
+        return f"Row {number} is missing: the next row is {row['number']}."
     if row["previous"] != previous:
         return f"Row {number} does not follow row {number - 1}: one of the two was altered, moved or added."
     try:
         sound = row["hash"] == hash_row({**row, "detail": decode_json(row["detail"])})
     except _DAMAGE:
         sound = False
-    return "" if sound else f"Row {number} does not say what it said when it was written."
+    return "" if sound else f"Row {number} was changed after it was written."
 
 
 _AUDIT_OF = audit.c.organization_id == sa.bindparam("of")
@@ -154,7 +154,7 @@ _OF_USER = events.c.user_id == sa.bindparam("user")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """The content of a new audit row; `detail` is any JSON object. `channel` is the way the actor came in ('' for nobody).
+    """The content of a new audit row; `detail` is any JSON object. `channel` is the interface that the actor used ('' if unknown).
 
     The channel is stored in `detail`, because the hash of a row covers a fixed list of columns.
     """
@@ -324,4 +324,4 @@ def _plain_json(value: dict[str, Any]) -> dict[str, Any]:
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (ValueError, TypeError) as error:
-        raise Invalid(f"This cannot be kept in a log: {error}.", hint=PLAIN_TEXT_HINT) from error
+        raise Invalid(f"The log cannot store this value: {error}.", hint=PLAIN_TEXT_HINT) from error

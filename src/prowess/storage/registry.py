@@ -1,7 +1,7 @@
 """Store the prompts and rubrics of organizations.
 
-A version never changes; new content needs a new version. A digest beside each entry shows whether the row was changed by
-something other than Prowess.
+A version never changes; new content needs a new version. A digest stored with each entry shows whether the row was changed
+outside Prowess.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _insert = dialect_insert(registry_entries, lambda insert: insert.on_conflict_do_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryRow:
-    """One version of one prompt or rubric; `content` is JSON. `intact` is False if somebody changed the row."""
+    """One version of one prompt or rubric; `content` is JSON. `intact` is False if the row was changed outside Prowess."""
 
     entry_id: str
     version: str

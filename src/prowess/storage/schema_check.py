@@ -2,8 +2,8 @@
 
 A database may come from anyone, for instance with a cloned workspace. A trigger would change what is written, and a view
 named like one of our tables could return anything, or never end. So the text of every table and index is compared with
-what the migrations of its revision make. A mark says which installation made a database: one that lies in a workspace is
-used only if it was this one.
+the output of the migrations of its revision. A mark records which installation made a database: one in a workspace is
+used only if this installation made it.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def check_schema(connection: sa.Connection, location: str, migrate: Migrate) -> 
         return True
     if not odd and fingerprint(rows) in _fingerprints_here(migrate):
         return True
-    what = f"It has the {odd[0][:80]!r}." if odd else "Its tables differ from those that Prowess makes."
+    what = f"It contains the unexpected {odd[0][:80]!r}." if odd else "Its tables differ from those of Prowess."
     raise Refused(
-        f"The database {location} is not used, because it was changed by another program. {what}",
-        hint="Restore it from a backup, or move it away and import the skills again.",
+        f"The database {location} is not used because another program changed it. {what}",
+        hint="Restore it from a backup, or move it away and import the skills again with `prowess import`.",
     )
 
 
@@ -95,7 +95,7 @@ def _is_virtual(text: str) -> bool:
 
 
 def _is_newer(connection: sa.Connection, rows: Sequence[SchemaRow]) -> bool:
-    """Return True if a newer Prowess made the tables, so that the caller can say so."""
+    """Return True if a newer Prowess made the tables, so that the caller can report that."""
     if not any(text == _VERSION_TABLE for _, _, _, text in rows):
         return False
     found = str(connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() or "")
@@ -103,7 +103,7 @@ def _is_newer(connection: sa.Connection, rows: Sequence[SchemaRow]) -> bool:
 
 
 def _fingerprints_here(migrate: Migrate) -> set[str]:
-    """Return the fingerprints of what the migrations make with the installed SQLAlchemy, which may write other text."""
+    """Return the fingerprints of the migrations with the installed SQLAlchemy, which may write other text."""
     found: set[str] = set()
     with sa.create_engine("sqlite://").begin() as connection:
         for revision in FINGERPRINTS:
@@ -133,6 +133,7 @@ def check_mark(connection: sa.Connection, revision: str, location: str) -> None:
     """Raise `Refused` if another installation made the database, whose tables have this revision."""
     if int(revision) < _MARKED_SINCE or not has_mark(connection):
         raise Refused(
-            f"The database {location} is not used: it came with the workspace, and was not made by Prowess on this machine.",
-            hint="If you know where it comes from, type `prowess doctor --adopt-database`; otherwise delete it.",
+            f"The database {location} is not used: it came with the workspace and was not created by "
+            "Prowess on this machine.",
+            hint="If you trust its source, run `prowess doctor --adopt-database`. Otherwise delete it.",
         )

@@ -1,7 +1,7 @@
-"""Seals: keyed checksums that show whether this installation wrote a row, and wrote it as it is now.
+"""Seals: keyed checksums that show whether this installation wrote a row, and whether it is unchanged.
 
-Anyone who may write to a database can change its rows, but cannot make a seal without the key, which lies in the home
-folder. A row whose seal does not fit is not an error: what it says is derived again from the bytes of the skill.
+Anyone with write access to a database can change its rows, but cannot make a seal without the key, which is in the home
+folder. A row whose seal does not match is not an error: its content is derived again from the bytes of the skill.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Seals:
         return ":".join([self._id, *(self._checksum(group) for group in groups)])
 
     def check(self, seal: str, place: int, group: object) -> SealState:
-        """Return whether the seal fits a group of values, which `make` got at this place (the first is 0)."""
+        """Return whether the seal matches a group of values, which `make` got at this place (the first is 0)."""
         if not seal:
             return "missing"
         if not seal.isascii():

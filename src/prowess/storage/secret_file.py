@@ -22,24 +22,26 @@ def read_secret(path: Path) -> str | None:
         return None
     except OSError as error:
         raise Refused(
-            f"{str(path)!r} cannot be read as a secret: {error.strerror}.", hint="It must be a plain file of yours."
+            f"The secret file {str(path)!r} cannot be read: {error.strerror}.",
+            hint="It must be a regular file that you own.",
         ) from error
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode) or mode & 0o077:
             raise Refused(
-                f"Others can read {str(path)!r}.", hint=f"Remove it, so that a new one is made, or: chmod 600 {path}"
+                f"Other users can read the secret file {str(path)!r}.",
+                hint=f"Run `chmod 600 {path}`, or delete it to have a new one created.",
             )
         found = file.read().strip()
     if len(found) < 32:
-        raise Refused(f"{str(path)!r} holds no secret of ours.", hint="Remove it, so that a new one is made.")
+        raise Refused(f"{str(path)!r} does not contain a valid secret.", hint="Delete it to have a new one created.")
     return found
 
 
 def load_or_create_secret(path: Path) -> str:
     """Return the secret in a file, creating it first if needed. Two processes that create it at once get the same one.
 
-    A link to a complete temporary file is atomic: whoever comes second finds the file of the first.
+    A link to a complete temporary file is atomic: the second process finds the file of the first.
     """
     found = read_secret(path)
     if found is not None:
@@ -55,7 +57,7 @@ def load_or_create_secret(path: Path) -> str:
         raise _cannot_write(path, error) from error
     made = read_secret(path)
     if made is None:
-        raise Unavailable(f"{str(path)!r} went away while it was made.", hint="Try again.")
+        raise Unavailable(f"{str(path)!r} was removed while it was being created.", hint="Try again.")
     return made
 
 
@@ -78,6 +80,4 @@ def _write_temporary(path: Path, secret: str) -> Path:
 
 
 def _cannot_write(path: Path, error: OSError) -> Unavailable:
-    return Unavailable(
-        f"{str(path)!r} cannot be written: {error.strerror}.", hint="Check the permissions of PROWESS_HOME."
-    )
+    return Unavailable(f"Cannot write {str(path)!r}: {error.strerror}.", hint="Check the permissions of PROWESS_HOME.")

@@ -126,7 +126,7 @@ _REMOVE_ALL = sa.delete(session_skills).where(_IN_SESSION)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionViewer:
-    """Whose sessions are found: those of an actor, by its label; with `shared` also those of the owner's persons, or all."""
+    """Which sessions are visible: those of an actor, by its label; with `shared` also those of the owner's persons, or all."""
 
     owner: Owner
     actor: str
@@ -179,7 +179,7 @@ class EnabledRow:
 
 
 class EnabledBlock(NamedTuple):
-    """One enabled skill with the block that enters the prompt; `intact` is False if somebody changed the row."""
+    """One enabled skill with the block that enters the prompt; `intact` is False if the row was changed outside Prowess."""
 
     row: EnabledRow
     content: str
@@ -196,7 +196,7 @@ def open_session(
     context_window: int | None,
     budget_max: int,
 ) -> SessionRow:
-    """Return the open session of this conversation that the viewer finds; create or reopen it with these values if needed.
+    """Return the open session of this conversation that is visible to the viewer; create or reopen it with these values if needed.
 
     A session that is reopened without a role keeps its role. Concurrent callers get the same session. Without a
     conversation ('') a new session is created, whose id is also its conversation.
@@ -236,7 +236,7 @@ def get_session(connection: sa.Connection, viewer: SessionViewer, session_id_or_
 
 
 def list_sessions(connection: sa.Connection, viewer: SessionViewer, *, limit: int) -> list[SessionRow]:
-    """Return the open sessions that the viewer finds, most recently changed first."""
+    """Return the open sessions that are visible to the viewer, most recently changed first."""
     return [SessionRow(**row) for row in connection.execute(_LIST, {**viewer.key, "most": limit}).mappings()]
 
 
@@ -252,7 +252,7 @@ def change_session(
 ) -> SessionRow | None:
     """Change the given values of an open session and return it; None if the viewer has none with that id.
 
-    A budget below its current use removes no skill; it only keeps further ones out.
+    A budget below its current use removes no skill; it only prevents enabling more.
     """
     given = {"budget_max": budget_max, "model": model, "context_window": context_window, "role": role}
     values = {name: value for name, value in given.items() if value is not None}
@@ -289,7 +289,7 @@ def list_contents(connection: sa.Connection, session_id: str) -> list[EnabledBlo
 
 
 def _enabled_row(columns: sa.RowMapping | dict[str, Any]) -> EnabledRow:
-    """Return a row. A document that another program damaged is empty, so that the seal does not fit."""
+    """Return a row. A document that another program damaged is empty, so that the seal does not match."""
     values: dict[str, Any] = {**columns}
     try:
         values["detail"] = dict(decode_json(values["detail"]))
@@ -371,7 +371,7 @@ def _exchange(
 
 
 def _sealed(session_id: str, row: EnabledRow, content: str) -> tuple[str, ...]:
-    """Return what the seal of a row covers: everything that decides what enters the prompt, and on whose word."""
+    """Return the values that the seal of a row covers: everything that decides what enters the prompt, and who approved it."""
     detail = json.dumps(row.detail, sort_keys=True)
     return (session_id, row.slug, row.title, row.digest, row.scope, row.source_type, row.origin, detail, content)
 

@@ -14,7 +14,7 @@ from prowess.storage.sessions import session_skills, sessions
 from prowess.storage.trust import Acceptance, to_acceptance
 
 _MAX_ROWS = 1_000
-"""The most rows of each kind, the newest ones."""
+"""The maximum number of rows of each kind; the newest are returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def list_decisions(connection: sa.Connection, organization_id: str, slug: str) -
 
 
 def list_approvals(connection: sa.Connection, organization_id: str, slug: str) -> list[ApprovalRow]:
-    """Return the requests about a skill that a person approved or denied, also if that was revoked; newest first."""
+    """Return the requests about a skill that a person approved or denied, including revoked ones; newest first."""
     query = (
         sa.select(approvals)
         .where(
@@ -70,7 +70,7 @@ def list_approvals(connection: sa.Connection, organization_id: str, slug: str) -
 
 
 def list_acceptances(connection: sa.Connection, organization_id: str, slug: str) -> list[Acceptance]:
-    """Return everything that anybody accepted of a skill, also what was revoked; newest first."""
+    """Return all acceptances of a skill, including revoked ones; newest first."""
     columns = skill_acceptances.c
     query = (
         sa.select(skill_acceptances)

@@ -92,7 +92,7 @@ DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
 
 
 class SkillKey(NamedTuple):
-    """What identifies a stored skill: the same key always means the same skill, because the digest identifies its files."""
+    """The identity of a stored skill: the same key always means the same skill, because the digest identifies its files."""
 
     slug: str
     id: str
@@ -165,7 +165,7 @@ def get_marks(connection: sa.Connection, tenant: Tenant) -> dict[str, tuple[str,
 
 
 def check_seal(connection: sa.Connection, tenant: Tenant, stored: StoredSkill, skill: Skill) -> SealState:
-    """Return whether the row of a skill was sealed for what the skill's files say."""
+    """Return whether the row of a skill was sealed for the content of the skill's files."""
     seals, groups = seals_of(connection), _groups(skill, stored.reader, tenant)
     card = seals.check(stored.seal, 0, groups[0])
     return seals.check(stored.seal, 1, groups[1]) if card == "valid" else card
@@ -182,7 +182,7 @@ def check_texts(seals: Seals, seal: str, texts: Texts) -> bool:
 
 
 def _texts_group(texts: Texts) -> tuple[object, ...]:
-    """Return what the second checksum of a seal covers: the texts, the long one by its hash, which is faster to compute."""
+    """Return the values that the second checksum of a seal covers: the texts, the long one by its hash, which is faster to compute."""
     return (*texts[:-1], hashlib.blake2b(texts[-1].encode("utf-8", "surrogatepass")).hexdigest())
 
 
@@ -191,7 +191,7 @@ def _owner(tenant: Tenant) -> str:
 
 
 def _card_group(owner: str, reader: str, card: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what the first checksum of a seal covers: the card, whose it is, and how it was read."""
+    """Return the values that the first checksum of a seal covers: the card, its owner, and how it was read."""
     return (
         owner,
         reader,
@@ -208,7 +208,7 @@ def _card_group(owner: str, reader: str, card: Mapping[str, Any]) -> tuple[objec
 
 
 def _groups(skill: Skill, reader: str, tenant: Tenant) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """Return what the checksums of a seal cover: the card, and the texts of the search index."""
+    """Return the values that the checksums of a seal cover: the card, and the texts of the search index."""
     card = skill.card.__dict__
     texts = (
         skill.slug,
@@ -291,12 +291,12 @@ def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles
 
 
 def get_stored(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
-    """Return what is stored under these slugs."""
+    """Return the stored state of these slugs."""
     return _stored(connection, tenant, slugs, _STORED)
 
 
 def lock_by_slug(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
-    """Return what is stored under these slugs, locked against other writers until the transaction ends."""
+    """Return the stored state of these slugs, locked against other writers until the transaction ends."""
     return _stored(connection, tenant, slugs, _STORED_LOCKED)
 
 

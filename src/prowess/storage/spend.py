@@ -1,6 +1,6 @@
-"""Store what was spent, in US dollars, per day and per session of an organization.
+"""Store spending, in US dollars, per day and per session of an organization.
 
-Reserving never fills a limit above its cap, however many callers reserve at once.
+Reservations never exceed a limit, however many callers reserve at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prowess.storage.run_tables import spend
 from prowess.storage.tables import dialect_insert
 
 TOLERANCE = 1e-9
-"""How much sums of floating-point amounts may be off."""
+"""The tolerance for sums of floating-point amounts."""
 
 _KEY = ("organization_id", "purse")
 _NAMED = sa.and_(spend.c.organization_id == sa.bindparam("of"), spend.c.purse == sa.bindparam("which"))
@@ -42,11 +42,11 @@ def reserve(connection: sa.Connection, organization_id: str, purses: Mapping[str
 
 
 def settle(connection: sa.Connection, organization_id: str, purses: Iterable[str], difference: float) -> None:
-    """Add the difference between actual and reserved amount, whatever the cap; a negative one is given back."""
+    """Add the difference between actual and reserved amount, whatever the cap; a negative difference is released."""
     for purse in sorted(purses):
         connection.execute(_ADD, {"of": organization_id, "which": purse, "more": difference, "at": now()})
 
 
 def spent(connection: sa.Connection, organization_id: str, purse: str) -> float:
-    """Return what was spent under a limit, including what is reserved for running requests."""
+    """Return the spending under a limit, including reservations for running requests."""
     return connection.execute(_GET, {"of": organization_id, "which": purse}).scalar() or 0.0

@@ -73,7 +73,7 @@ def was_interrupted() -> bool:
 
 
 def stop_statements() -> None:
-    """End the statements that are running for long, in all threads: the process was told to end."""
+    """Cancel statements that have been running for long, in all threads: the process was asked to stop."""
     global _is_stopping  # noqa: PLW0603  (the process ends once)
     _is_stopping = True
 
@@ -156,7 +156,7 @@ registry.register("sqlite.prowess_writing", __name__, SqliteWriteDialect.__name_
 def sqlite_engines(url: sa.URL, **options: Any) -> tuple[sa.Engine, sa.Engine]:
     """Return an engine for reading and one for writing, over one pool of connections."""
     if not url.database or url.database == ":memory:":
-        raise Invalid("A SQLite database needs a file to live in.", hint=URL_HINT)
+        raise Invalid("A SQLite database needs a file path.", hint=URL_HINT)
     _create_private_file(Path(url.database))
     reading, writing = (url.set(drivername=f"sqlite+prowess_{which}") for which in ("reading", "writing"))
     # The pool gives a connection to whichever thread asks, and to one at a time; sqlite3's own check would refuse that.
@@ -184,8 +184,8 @@ def _create_private_file(path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise Unavailable(
-            f"The database {str(path)!r} cannot be made: {reason}.",
-            hint="Name a file in a folder that you may write to.",
+            f"Cannot create the database {str(path)!r}: {reason}.",
+            hint="Use a file in a folder that you can write to.",
         ) from error
 
 
@@ -224,8 +224,9 @@ def _use_wal(connection: sqlite3.Connection) -> None:
         else:
             if mode != "wal":
                 raise Unavailable(
-                    f"SQLite could not switch to its write-ahead log (it stays in {mode!r} mode).",
-                    hint="See that the disk is healthy and its file system allows shared memory, then try again.",
+                    f"SQLite could not enable its write-ahead log (it stays in {mode!r} mode).",
+                    hint="Check that the disk is healthy and that its file system supports shared memory, "
+                    "then try again.",
                 )
             return
 
@@ -256,15 +257,16 @@ class WriterLock:
         began = monotonic()
         if not self._lock.acquire(timeout=WRITER_WAIT_SECONDS):
             raise Unavailable(
-                f"Other writers of this process did not let go of the database for {WRITER_WAIT_SECONDS:.0f} seconds.",
-                hint="Try again when there is less to do.",
+                f"Other threads of this process held the database for more than {WRITER_WAIT_SECONDS:.0f} seconds.",
+                hint="Try again when there is less load.",
             )
         # The writer before this one waited for the other program in vain. Everyone in the queue would do the same, one
         # after the other, and the last would wait for minutes.
         if self._was_busy and monotonic() > began + LONG_WAIT_SECONDS:
             self._lock.release()
             raise Unavailable(
-                "The database is locked by another program.", hint="Let the other one finish, then try again."
+                "The database is locked by another program.",
+                hint="Wait until the other program has finished, then try again.",
             )
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:

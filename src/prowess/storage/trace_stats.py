@@ -1,6 +1,6 @@
-"""Count traces in the database: how many, how they ended, what they cost and how long they took.
+"""Count traces in the database: their number, status, cost and duration.
 
-Percentiles follow from how often each duration occurs: counting durations is several times faster than ranking every row.
+Percentiles are computed from the frequency of each duration: counting durations is several times faster than ranking every row.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ def _write(connection: sa.Connection, rows: Sequence[Mapping[str, Any]], conflic
 
 
 def _cannot_store(error: ValueError) -> Invalid:
-    return Invalid(f"No database can hold this trace: {error}.", hint=PLAIN_TEXT_HINT)
+    return Invalid(f"The database cannot store this trace: {error}.", hint=PLAIN_TEXT_HINT)
 
 
 def _copy(connection: sa.Connection, rows: Sequence[Row]) -> list[Row]:

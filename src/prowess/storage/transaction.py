@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 
 class Transaction:
-    """One transaction on a connection of its own. `translate` raises the `ProwessError` that an error means, if any.
+    """One transaction on its own connection. `translate` raises the matching `ProwessError` for an error, if any.
 
     A class, because the three nested generators of `contextlib` that this replaces took as long as SQLAlchemy does to
     check out a connection, and a run has many small transactions.

@@ -1,7 +1,7 @@
 """Store which bytes of which skill a person accepted, and the folders whose skills count as accepted.
 
 These rows are read from the records alone, which are in the home folder or on a server: never from a database in a
-workspace, which somebody else may have made. An acceptance counts for its user, or for the whole organization if its
+workspace, which someone else may have made. An acceptance counts for its user, or for the whole organization if its
 user is ''. Nothing is removed: a revoked row says when and by whom.
 """
 
@@ -51,7 +51,7 @@ _FOLDERS_OF_OWNER = CompiledSelect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """One person's acceptance of exact bytes; `detail` is what the person was shown."""
+    """One person's acceptance of exact bytes; `detail` is the card that the person saw."""
 
     organization_id: str
     user_id: str
@@ -88,7 +88,7 @@ class TrustedFolder:
 
 
 def read_accepted(connection: sa.Connection, owner: Owner, slugs: Sequence[str]) -> Accepted:
-    """Return what an owner has accepted of these skills, in any of their versions."""
+    """Return an owner's acceptances of these skills, in any of their versions."""
     if len(slugs) > _ALL_SLUGS:
         return read_all_accepted(connection, owner)
     found: Accepted = {}
@@ -98,7 +98,7 @@ def read_accepted(connection: sa.Connection, owner: Owner, slugs: Sequence[str])
 
 
 def read_all_accepted(connection: sa.Connection, owner: Owner) -> Accepted:
-    """Return everything that an owner has accepted."""
+    """Return all acceptances of an owner."""
     found: Accepted = {}
     add_accepted(found, _OF_OWNER.rows(connection, owner.key))
     return found
@@ -157,7 +157,7 @@ def revoke_acceptances(connection: sa.Connection, ids: Sequence[str], by: str) -
 
 
 def insert_folder(connection: sa.Connection, rule: TrustedFolder) -> TrustedFolder:
-    """Store a standing rule, or return the equal one that is there."""
+    """Store a standing rule, or return the existing equal one."""
     owner = Owner(organization_id=rule.organization_id, user_id=rule.user_id)
     same = next((one for one in list_folders(connection, owner) if one.folder == rule.folder), None)
     if same is not None:

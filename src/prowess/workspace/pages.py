@@ -147,7 +147,7 @@ def _clean_list(value: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLimits:
-    """Limits on what is read from a folder."""
+    """Limits on reading a folder."""
 
     page_bytes: int = MIB
     pages: int = 20_000
@@ -202,7 +202,7 @@ class PageFolder:
     def look(self) -> tuple[list[Page], bool]:
         """Return the pages sorted by path, and True if any differs from the last scan; raise `NotFound` if there is no folder."""
         if not Path(self._root).is_dir():
-            raise NotFound(f"There is no folder {self._root!r}.", hint="Name the folder that holds the pages.")
+            raise NotFound(f"The folder {self._root!r} does not exist.", hint="Use the folder that contains the pages.")
         before, now = self._last, _Scan()
         for place, entry in self._files("", now, self._limits.depth):
             self._take(place, entry, before, now)
@@ -217,7 +217,9 @@ class PageFolder:
             with os.scandir(f"{self._root}/{inside}") as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
-            look.skipped.append(SkippedFile(path=_printable(inside), reason=error.strerror or "It cannot be read."))
+            look.skipped.append(
+                SkippedFile(path=_printable(inside), reason=error.strerror or "The folder cannot be read.")
+            )
             return
         look.entries += len(entries)
         if look.entries > self._limits.entries:
@@ -241,9 +243,9 @@ class PageFolder:
             self._check_room(stamp[2], now)
             now.kept[place] = self._current(place, stamp, before.kept.get(place))
         except OSError as error:
-            now.skipped.append(SkippedFile(path=_printable(place), reason=error.strerror or "It cannot be read."))
+            now.skipped.append(SkippedFile(path=_printable(place), reason=error.strerror or "The file cannot be read."))
         except (Invalid, UnicodeError) as error:
-            reason = error.message if isinstance(error, Invalid) else "Its name is not text."
+            reason = error.message if isinstance(error, Invalid) else "The file name is not valid text."
             now.skipped.append(SkippedFile(path=_printable(place), reason=reason))
 
     def _current(self, place: str, stamp: Stamp, known: _KnownPage | None) -> _KnownPage:
@@ -255,9 +257,9 @@ class PageFolder:
     def _check_room(self, size: int, now: _Scan) -> None:
         limits = self._limits
         if size > limits.page_bytes:
-            raise Invalid(f"It has more than {limits.page_bytes:,} bytes.")
+            raise Invalid(f"The file is larger than {limits.page_bytes:,} bytes.")
         if len(now.kept) >= limits.pages or now.total > limits.total_bytes:
-            raise Invalid(f"No more than {limits.pages:,} pages and {limits.total_bytes:,} bytes are read.")
+            raise Invalid(f"Only {limits.pages:,} pages and {limits.total_bytes:,} bytes are read.")
 
     def _read(self, place: str, stamp: Stamp) -> _KnownPage:
         place.encode()
@@ -269,7 +271,7 @@ class PageFolder:
         finally:
             os.close(folder)
         if len(data) > self._limits.page_bytes:
-            raise Invalid(f"It has more than {self._limits.page_bytes:,} bytes.")
+            raise Invalid(f"The file is larger than {self._limits.page_bytes:,} bytes.")
         return _KnownPage(read_page(place, data), stamp, is_settled(stamp, began))
 
 

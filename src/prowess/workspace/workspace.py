@@ -67,7 +67,8 @@ def read_history(root: str, path: str, limit: int) -> list[dict[str, Any]]:
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(
-            f"git took longer than {GIT_SECONDS:.0f} s for the history of {path!r}.", hint="Try again, or ask for less."
+            f"git took longer than {GIT_SECONDS:.0f} seconds to read the history of {path!r}.",
+            hint="Try again, or ask for fewer commits.",
         ) from None
     return _parse_log(ran.stdout.decode("utf-8", "replace")) if ran.returncode == 0 else []
 
@@ -194,7 +195,7 @@ class Workspace:
         page = names.find(slug)
         if page is None:
             hint = did_you_mean(slug, names.slugs) or "Search the pages with `workspace_search`."
-            raise NotFound(f"There is no page {slug[:200]!r}.", hint=hint)
+            raise NotFound(f"Page {slug[:200]!r} not found.", hint=hint)
         return page
 
 
@@ -207,5 +208,5 @@ def _link_target(names: PageNames, page: Page, link: Link) -> Page | None:
 
 def _check_limit(limit: int) -> int:
     if limit < 1:
-        raise Invalid(f"{limit} is no number of results.", hint=f"Give a number from 1 to {MAX_RESULTS}.")
+        raise Invalid(f"Invalid number of results: {limit}.", hint=f"Use a number from 1 to {MAX_RESULTS}.")
     return min(limit, MAX_RESULTS)

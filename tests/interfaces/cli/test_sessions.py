@@ -192,7 +192,7 @@ def test_a_home_that_cannot_be_written_is_named(prowess, sample, tmp_path, monke
     monkeypatch.setenv("PROWESS_HOME", str(tmp_path / "file" / "home"))
     ended = prowess(*args)
     assert ended.code == 7
-    assert "cannot be made" in ended.err
+    assert "Cannot create" in ended.err
 
 
 def test_the_index_keeps_to_its_budget_and_counts_what_it_leaves_out(prowess, office):

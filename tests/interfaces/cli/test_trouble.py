@@ -39,7 +39,7 @@ def test_a_database_that_does_not_answer_hides_no_folder(prowess, workspace, wri
     assert prowess("show", "greet").code == 0
     doctor = prowess("doctor")
     assert doctor.code == 1
-    assert "1 skill in reach" in doctor.out
+    assert "1 skill available" in doctor.out
     assert "hunter2" not in doctor.out + listed.err
 
 

@@ -1,7 +1,7 @@
-"""Write folders and files atomically: a reader, or a crash, finds all of the old or all of the new.
+"""Write folders and files atomically: a reader, or a crash, finds all of the old or all of the new content.
 
 New content is written and synced in a temporary folder, `.prowess-tmp-…`, before it takes its place in one rename; old
-content leaves through the same folder. `recover_folder` clears what a killed writer left behind.
+content leaves through the same folder. `recover_folder` cleans up after a killed writer.
 """
 
 from __future__ import annotations
@@ -81,38 +81,38 @@ def write_file(path: Path, data: bytes, *, replace: bool = True, mode: int = 0o6
 
 @contextmanager
 def _locked_for_writing(path: Path) -> Generator[None]:
-    """Lock the folder of `path`, clear what a killed writer left there, and turn `OSError` into `Unavailable`."""
+    """Lock the folder of `path`, clean up after a killed writer, and turn `OSError` into `Unavailable`."""
     try:
         with lock_folder(path.parent):
             recover_folder(path.parent)  # first, so that restored content is not taken for a free place
             yield
     except OSError as error:
         raise Unavailable(
-            f"{str(path)!r} cannot be written: {error.strerror or error}.",
-            hint="Check the permissions there and the space on the disk.",
+            f"Cannot write {str(path)!r}: {error.strerror or error}.",
+            hint="Check the permissions and the free disk space.",
         ) from error
 
 
 def refuse_link(path: Path) -> None:
     """Raise `Refused` if the path is a link: writing would change what it points to."""
     if path.is_symlink():
-        raise Refused(f"{str(path)!r} is a symbolic link.", hint="Name the place that it leads to, or remove the link.")
+        raise Refused(f"{str(path)!r} is a symbolic link.", hint="Use the path that it points to, or remove the link.")
 
 
 def _check_free(path: Path) -> None:
     if os.path.lexists(path):
-        raise Conflict(f"{str(path)!r} is there already.", hint="Choose another name, or replace it.")
+        raise Conflict(f"{str(path)!r} already exists.", hint="Choose another name, or replace it.")
 
 
 @contextmanager
-def stage_package(package: Package, parent: Path, *, lone: bool = False) -> Generator[Stage]:
+def stage_package(package: Package, parent: Path, *, single_file: bool = False) -> Generator[Stage]:
     """Write a package completely to a temporary folder, from where it can be moved into place; removed if it is not.
 
-    With `lone`, its single file is moved, not a folder.
+    With `single_file`, its single file is moved, not a folder.
     """
     with _temporary_folder(parent) as folder:
         new = folder / "new"
-        if lone:
+        if single_file:
             (file,) = package.files
             _write(new, file.content, int(file.mode, 8))
         else:
@@ -145,7 +145,7 @@ class Stage:
 
     def _replace_in_two_steps(self, target: Path, old: Path) -> None:
         if old != target and os.path.lexists(target):
-            raise Conflict(f"{str(target)!r} is there already.", hint="Move it away.")
+            raise Conflict(f"{str(target)!r} already exists.", hint="Move it away.")
         root = self._folder.parent
         # Between the two renames neither the old nor the new is in place. If this process is killed there, the next
         # writer reads the journal and moves the old content back.
@@ -165,16 +165,16 @@ def remove_path(path: Path, parent: Path) -> None:
     """Remove a file or folder in one step: rename it into a temporary folder in `parent` and delete that."""
     refuse_link(path)
     if not os.path.lexists(path):
-        raise NotFound(f"There is nothing at {str(path)!r}.", hint="Somebody removed it already.")
+        raise NotFound(f"{str(path)!r} does not exist.", hint="It was already removed.")
     with _temporary_folder(parent) as folder:
         path.rename(folder / "old")
         sync_folder(path.parent)
 
 
 def recover_folder(root: Path) -> int:
-    """Clear what killed writers left in a folder, restoring what was about to be replaced; return how many.
+    """Clean up after killed writers in a folder, and restore interrupted replacements; return how many.
 
-    Call it while holding the folder's lock, so that nobody is writing.
+    Call it while holding the folder's lock, so that there is no concurrent writer.
     """
     leftovers = sorted(path for path in root.iterdir() if path.name.startswith(TEMP_PREFIX))
     for folder in leftovers:
@@ -208,7 +208,7 @@ def _restore_old(root: Path, folder: Path) -> bool:
 def _read_journal(path: Path) -> tuple[str, str] | None:
     """Return where the old content came from and the new was going; None unless both are plain relative paths.
 
-    Anybody can put a folder with such a name into a workspace, so nothing in the journal is trusted.
+    Anyone can put a folder with such a name into a workspace, so nothing in the journal is trusted.
     """
     try:
         # O_NONBLOCK: opening a pipe would wait for a writer.
@@ -234,7 +234,7 @@ def _temporary_folder(parent: Path) -> Generator[Path]:
 
 
 def _remove_tree(path: Path) -> None:
-    """Remove a tree without following links; what resists is left to the next `recover_folder`."""
+    """Remove a tree without following links; anything that cannot be removed is left to the next `recover_folder`."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
         if path.exists():

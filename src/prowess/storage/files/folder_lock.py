@@ -49,8 +49,8 @@ def _wait_for_lock(descriptor: int, folder: Path, patience: float) -> None:
     while not _try_flock(descriptor, folder):
         if time.monotonic() >= deadline:
             raise Unavailable(
-                f"The folder {str(folder)!r} is locked by another program that does not let go of it.",
-                hint=f"End the program that writes in {str(folder)!r}, or let it go on, and try again.",
+                f"The folder {str(folder)!r} is locked by another program that is still writing.",
+                hint=f"Wait for the program that writes to {str(folder)!r}, or stop it, then try again.",
             )
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
@@ -67,6 +67,6 @@ def _try_flock(descriptor: int, folder: Path) -> bool:
     except OSError as error:
         raise Unavailable(
             f"The folder {str(folder)!r} cannot be locked: {error.strerror}.",
-            hint="Keep skills that change on a file system that has locks.",
+            hint="Move the skills to a file system that supports locks.",
         ) from error
     return True

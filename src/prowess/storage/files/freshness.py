@@ -1,4 +1,4 @@
-"""Tell from metadata alone whether files, folders or a database file are still as they were read.
+"""Detect from metadata alone whether files, folders or a database file have changed since they were read.
 
 A stamp covers one file or folder; a fingerprint covers whole trees. Making a fingerprint walks the folder; checking it
 takes one `lstat` per file and folder, and no listing. Imports nothing slow and opens no file.
@@ -118,7 +118,7 @@ class _Fingerprint:
         self.check_settled(now)
 
     def check_settled(self, now: os.stat_result) -> None:
-        """Note if a file could change again and keep its stamp."""
+        """Record that a file could change again and keep its stamp."""
         # The first comparison is cheap and true for few files.
         if now.st_ctime_ns >= self._recent and not is_settled(make_stamp(now), self._began):
             self.settled = False
@@ -146,13 +146,13 @@ def first_difference(trace: bytes) -> int | None:
 
 
 MAX_FEW_CHANGES = 256
-"""If more files and folders have changed, looking at each is not worthwhile."""
+"""If more files and folders have changed, checking each is not worthwhile."""
 _ROOT_MARK = "/."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeChanges:
-    """What is different from a fingerprint. Paths are given as root and path below it, '' for the root itself."""
+    """The differences from a fingerprint. Paths are given as root and path below it, '' for the root itself."""
 
     changed: frozenset[tuple[str, str]]
     """Files and folders that have changed or are gone."""
@@ -164,7 +164,7 @@ class TreeChanges:
 
 
 def fingerprint_changes(trace: bytes, start: int = 0) -> TreeChanges | None:
-    """Return what has changed since a fingerprint was made, with one `lstat` per path; None if that is too much, or unknown.
+    """Return the changes since a fingerprint was made, with one `lstat` per path; None if there are too many, or they are unknown.
 
     Only folders that have changed are listed. The paths before `start` were just found to be unchanged.
     """
@@ -199,7 +199,7 @@ class _Differences:
         self.changed: list[int] = []
         self.gone: set[int] = set()
         self.new = _Fingerprint()
-        """What is there now and was not before."""
+        """New paths that did not exist before."""
         folders: list[str] = []
         four = iter(figures[_NUMBERS_PER_PATH * start :].tolist())
         lstat = os.lstat

@@ -3,9 +3,9 @@
 Every file is opened relative to the folder that was listed, without following links, and is checked again through its
 descriptor. Anything that is not a regular file is rejected by name and never opened for reading.
 
-A hard link is a regular file, and another name for a file that may lie anywhere: a private key, for example. A skill is read
-only if all links of its files are inside it. Package managers link the files that they install from a cache (uv, pnpm), so in
-their folders a link from elsewhere is accepted for files that everybody may read.
+A hard link is a regular file, and another name for a file that may be anywhere: a private key, for example. A skill is read
+only if all links of its files are inside it. Package managers link the files that they install from a cache (uv, pnpm), so
+in their folders a link from elsewhere is accepted for world-readable files.
 """
 
 # paths here are strings and descriptors: this is the hot path, and opening relative to a folder needs them
@@ -108,7 +108,7 @@ class Reading:
         self.files.append(File(path=path, content=content, mode="0755" if status.st_mode & 0o111 else "0644"))
 
     def snapshot(self, name: str) -> Snapshot:
-        """Return what was read as a package of that name; raise `Invalid` for hard links to files outside."""
+        """Return the files that were read as a package of that name; raise `Invalid` for hard links to files outside."""
         for linked in self._links.values():
             path, location, status = linked[0]
             managed = not _MANAGED_FOLDERS.isdisjoint(location.split("/")) and not _is_private(status)
@@ -140,13 +140,13 @@ def _open_regular(name: str, path: str, folder: int | None = None) -> tuple[int,
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Return True if not everybody may read the file, or if it is another user's."""
+    """Return True if the file is not world-readable, or belongs to another user."""
     return not status.st_mode & stat.S_IROTH or status.st_uid not in (0, os.geteuid())
 
 
 def _hard_link_error(path: str) -> Invalid:
     return Invalid(
-        f"{path!r} is a hard link to a file outside, which would be read with it.",
+        f"{path!r} is a hard link to a file outside the skill.",
         hint="Replace it with a copy: `cp FILE COPY && mv COPY FILE`.",
     )
 
@@ -155,7 +155,8 @@ def _check_regular(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "not a regular file")
         raise Invalid(
-            f"{path!r} is {kind}; only regular files are read.", hint="Replace it with the file itself, or remove it."
+            f"{path!r} is {kind}; only regular files are supported.",
+            hint="Replace it with the actual file, or remove it.",
         )
 
 
@@ -203,7 +204,7 @@ def open_folder(location: str, root: str = "") -> int:
 
 
 def snapshot_folder(location: str, limits: Limits = DEFAULT_LIMITS, *, root: str = "") -> Snapshot:
-    """Read a folder as one skill; raise `OSError` if the system refuses, and `Invalid` if we do."""
+    """Read a folder as one skill; raise `OSError` for system errors, and `Invalid` for a rejected skill."""
 
     def read() -> Snapshot:
         descriptor = open_folder(location, root)

@@ -30,7 +30,7 @@ _REGISTRY = "prompt-registry"
 
 
 def snapshot_file(location: str, limits: Limits = DEFAULT_LIMITS, *, root: str = "") -> Snapshot:
-    """Read one file as a skill. A YAML descriptor brings along its function, and the prompt and rubric that it names.
+    """Read one file as a skill. A YAML descriptor includes its function, and the prompt and rubric that it names.
 
     The function is in the descriptor's folder or below. Prompts and rubrics are in a folder `prompts`, `rubrics` or
     `prompt-registry` beside the descriptor or beside its folder. With `root`, nothing outside of it is read and no
@@ -108,16 +108,16 @@ def read_folder(path: Path, limits: Limits = DEFAULT_LIMITS) -> Package:
     """Read a skill's folder; neither the folder nor anything in it may be a link."""
     try:
         if stat.S_ISLNK(path.lstat().st_mode):
-            raise Invalid(f"{str(path)!r} is a symbolic link.", hint="Name the folder that it leads to.")
+            raise Invalid(f"{str(path)!r} is a symbolic link.", hint="Use the folder that it points to.")
         return snapshot_folder(str(path.absolute()), limits).package
     except OSError as error:
         raise read_error(path, error) from error
 
 
 def read_path(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
-    """Read what a person points at: a skill's folder, its SKILL.md, a single file, or an archive.
+    """Read the path that a user gave: a skill's folder, its SKILL.md, a single file, or an archive.
 
-    The path itself may be a link, because the person chose it; nothing below it may.
+    The path itself may be a link, because the user chose it; nothing below it may.
     """
     try:
         location = path.resolve(strict=True)
@@ -140,6 +140,6 @@ def _read_file(location: Path, limits: Limits) -> list[Package]:
     if location.name.lower().endswith(SINGLE_FILE_SUFFIXES):
         return [snapshot_file(str(location), limits).package]
     raise Invalid(
-        f"{str(location)!r} is no skill: neither an archive nor markdown, JSON or YAML.",
-        hint="Give a folder with a SKILL.md, a single skill file, or a .skill, .zip or .tar.gz archive.",
+        f"{str(location)!r} is not a skill: it is not an archive, Markdown, JSON or YAML.",
+        hint="Use a folder with a SKILL.md, a single skill file, or a .skill, .zip or .tar.gz archive.",
     )

@@ -14,7 +14,7 @@ TEMP_PREFIX = ".prowess-tmp-"
 """Prefix of the temporary folders of writers; nothing in them is a skill yet."""
 
 IGNORED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", "dist", "build", ".venv", ".prowess"})
-"""Folders that hold no skills, or only copies of them."""
+"""Folders that contain no skills, or only copies of them."""
 
 MAX_DEPTH = 12
 MAX_ENTRIES = 1_000_000
@@ -23,9 +23,9 @@ MAX_ENTRIES = 1_000_000
 def read_error(path: Path, error: OSError) -> ProwessError:
     """Return the error for a path that cannot be read."""
     if isinstance(error, FileNotFoundError):
-        return NotFound(f"There is nothing at {str(path)!r}.", hint="Check the path.")
+        return NotFound(f"{str(path)!r} does not exist.", hint="Check the path.")
     reason = error.strerror or str(error)
-    return Invalid(f"{str(path)!r} cannot be read: {reason}.", hint="Check its permissions, and what it is.")
+    return Invalid(f"Cannot read {str(path)!r}: {reason}.", hint="Check its permissions and its type.")
 
 
 def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
@@ -45,11 +45,11 @@ def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
     elif path.exists():
         yield path
     else:
-        raise NotFound(f"There is nothing at {str(path)!r}.", hint="Check the path.")
+        raise NotFound(f"{str(path)!r} does not exist.", hint="Check the path.")
 
 
 def leaves_project(link: Path, root: Path) -> bool:
-    """Return True if a link below `root` leads out of the project: its repository, or the current folder around it."""
+    """Return True if a link below `root` points out of the project: its repository, or the current folder around it."""
     target, root = link.resolve(), root.resolve()
     here = Path.cwd()
     repository = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
@@ -75,8 +75,8 @@ class _EntryBudget:
         self._left -= count
         if self._left < 0:
             raise Invalid(
-                f"There are more than {MAX_ENTRIES:,} files and folders in {str(self._root)!r}.",
-                hint="Name the folder that holds the skills.",
+                f"{str(self._root)!r} contains more than {MAX_ENTRIES:,} files and folders.",
+                hint="Use the folder that contains the skills.",
             )
 
 
