@@ -316,7 +316,7 @@ async def test_a_workspace_database_with_other_objects_is_not_used(place: Any, s
     assert "local" in listed.stdout
     refused = command(place, "import", str(place.workspace / ".agents/skills/local"), "--scope", "workspace")
     assert refused.returncode != 0
-    assert "changed by another program" in refused.stdout + refused.stderr
+    assert "another program changed it" in refused.stdout + refused.stderr
 
 
 # Statements that do not end

@@ -166,7 +166,7 @@ def test_unchanged_pages_are_not_read_again(write, workspace, monkeypatch):
 
 
 def test_a_folder_that_is_not_there_is_told(folder):
-    with pytest.raises(NotFound, match="no folder"):
+    with pytest.raises(NotFound, match="does not exist"):
         Workspace(folder / "nothing").get_all_pages()
 
 
