@@ -168,7 +168,7 @@ def test_what_sqlite_reports_is_told_with_a_remedy(name: str, words: str) -> Non
         ("40P01", Conflict, "conflict with another transaction"),
         ("53100", Unavailable, "full"),
         ("25006", Unavailable, "read-only"),
-        ("22P05", Invalid, "cannot hold"),
+        ("22P05", Invalid, "cannot store"),
         ("28P01", Unavailable, "password"),
         ("42703", Unavailable, "42703"),
     ],
@@ -191,7 +191,7 @@ def test_too_many_users_and_unheard_of_failures_are_unavailable() -> None:
 def test_a_number_that_json_cannot_hold_is_invalid(database: Database) -> None:
     row = {"id": "x", "scope": "account", "slug": "x", "manifest": float("nan")}
 
-    with pytest.raises(Invalid, match="can hold"), database.write() as connection:
+    with pytest.raises(Invalid, match="cannot store"), database.write() as connection:
         connection.execute(sa.insert(skills), row)
 
 

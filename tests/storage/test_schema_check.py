@@ -78,7 +78,7 @@ def _revisions() -> list[str]:
 
 @pytest.mark.parametrize("sql", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_file_with_other_objects_is_refused(changed: Callable[[str], Path], sql: str) -> None:
-    with pytest.raises(Refused, match="changed by another program"):
+    with pytest.raises(Refused, match="another program changed it"):
         open_database(changed(sql))
 
 

@@ -215,7 +215,7 @@ async def test_a_changed_block_is_not_handed_out(kept: Any) -> None:
         await prowess.enable("guide", session=session)
         tamper(kept, "UPDATE session_skills SET content = :evil", evil=EVIL_TEXT)
 
-        with pytest.raises(Unavailable, match="changed outside Prowess"):
+        with pytest.raises(Unavailable, match="outside Prowess"):
             await prowess.sessions.text("guide", session=session)
 
 

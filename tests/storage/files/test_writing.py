@@ -61,7 +61,7 @@ def test_a_written_folder_reads_back_as_the_same_package(tmp_path):
 
 def test_a_folder_that_is_there_is_not_overwritten_unless_asked(tmp_path):
     write_folder(package(), tmp_path / "tidy", replace=False)
-    with pytest.raises(Conflict, match="there already"):
+    with pytest.raises(Conflict, match="already exists"):
         write_folder(package(a="2"), tmp_path / "tidy", replace=False)
     assert read_folder(tmp_path / "tidy") == package()
     assert leftovers(tmp_path) == []
@@ -115,7 +115,7 @@ def test_a_file_is_replaced_in_one_step_and_keeps_its_name(tmp_path):
 
 def test_a_file_that_is_there_is_not_overwritten_when_that_is_not_wanted(tmp_path):
     write_file(tmp_path / "a.json", b"1", replace=False)
-    with pytest.raises(Conflict, match="there already"):
+    with pytest.raises(Conflict, match="already exists"):
         write_file(tmp_path / "a.json", b"2", replace=False)
     assert (tmp_path / "a.json").read_bytes() == b"1"
     assert leftovers(tmp_path) == []
