@@ -114,4 +114,4 @@ async def test_a_broken_skill_is_listed_as_an_error_and_harms_nobody(place: Any)
         assert (await box.call("enable_skill", {"skill_slug": "sound"})).ok
         assert (await box.call("search_skills", {"query": "what sound is for"})).data["skills"][0]["skill"] == "sound"
         refused = await box.call("enable_skill", {"skill_slug": "empty"})
-        assert "cannot be served" in refused.data["error"]["message"]
+        assert "cannot be used" in refused.data["error"]["message"]

@@ -125,7 +125,7 @@ async def test_a_skill_by_a_hostile_name_is_an_error_in_the_answer(filled: Any):
             told = await engine.load(name)
             assert set(told) == FIELDS | {"hint"}
             assert (told["name"], told["body"], told["available_references"]) == (name, None, [])
-            assert "no skill" in told["error"]
+            assert "not found" in told["error"]
             with pytest.raises(ProwessError):
                 await engine.skills.resource(name, "SKILL.md")
 
@@ -157,7 +157,7 @@ async def test_every_load_is_told_with_its_fields_and_none_with_an_endless_name(
         assert first["duration_s"] > 0
         assert (second["script"], "no script" in second["error"]) == ("gone.sh", True)
         assert len(third["name"]) <= 200
-        assert "no skill" in third["error"]
+        assert "not found" in third["error"]
 
 
 async def test_a_file_that_is_read_as_a_resource_is_a_load_too(filled: Any):

@@ -304,7 +304,7 @@ def test_linked_skill_folders_are_imported_from_where_they_are(prowess, workspac
     assert [line["slug"] for line in prowess("validate", ".agents", "--json").lines] == ["greet"]
     ran = prowess("import", ".claude/skills", "--json")
     assert [item["slug"] for item in ran.json] == ["greet", None]
-    assert "leads out" in ran.json[1]["error"]["message"]
+    assert "points out" in ran.json[1]["error"]["message"]
 
 
 def test_a_skill_that_ships_with_prowess_is_forked_in_one_step(prowess, workspace, monkeypatch):
