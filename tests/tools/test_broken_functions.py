@@ -47,7 +47,7 @@ def descriptor(kind: str, handler: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        (devai(BAD), "execute.py cannot be run: expected ':' (line 3)"),
+        (devai(BAD), "execute.py cannot run: expected ':' (line 3)"),
         (devai("def count(args, ctx): ...\n"), "it does not define a function named execute"),
         (descriptor("http_call", "GET https://{{ host }}/x"), "literal host"),
         (descriptor("cli_command", "{{ program }} x"), "program name"),
