@@ -275,7 +275,7 @@ async def test_only_a_person_adopts_a_database(cloned: Any) -> None:
     from prowess.interfaces.auth.approver import make_approver_token
 
     cloned.environment["PROWESS_APPROVER_TOKEN"] = make_approver_token(Path(cloned.environment["PROWESS_HOME"]))
-    assert "is used from now on" in command(cloned, "doctor", "--adopt-database").stderr
+    assert "Now using" in command(cloned, "doctor", "--adopt-database").stderr
     async with cloned.open() as prowess:
         assert {card.slug for card in await prowess.skills.cards()} == {"local", "foreign"}
         assert await prowess.skills.faults() == []

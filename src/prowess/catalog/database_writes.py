@@ -126,7 +126,7 @@ class _Decider:
         if stored.error is not None:
             again = self._as_stored(skill, old)
             return _PlannedWrite(request=request, step="same", skill=again, package=package, repair=True)
-        # Another reader derived the rows, or somebody changed them.
+        # Another reader derived the rows, or they were changed outside Prowess.
         if stored.due and not stored.sealed and stored.package is not None:
             return _PlannedWrite(
                 request=request, step="same", skill=stored.served, package=stored.package, derive_only=True

@@ -263,7 +263,7 @@ def change_session(
 
 def close_session(connection: sa.Connection, viewer: SessionViewer, session_id: str) -> bool:
     """Close a session: remove its skills and keep its row. Return False if the viewer has no open one with that id."""
-    # This also locks the row, so that nobody enables a skill between the two statements.
+    # This also locks the row, so that no skill is enabled between the two statements.
     closed = connection.execute(_CLOSE, {**viewer.key, "which": session_id, "moment": now()}).rowcount == 1
     if closed:
         connection.execute(_REMOVE_ALL, {"which": session_id})

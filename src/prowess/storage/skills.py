@@ -318,7 +318,7 @@ def lock_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFile
     try:
         manifest = load_manifest(decode_json(row.manifest))
     except DAMAGE:
-        manifest = ()  # a skill that somebody damaged can still be deleted
+        manifest = ()  # a skill that is damaged can still be deleted
     return StoredFiles(slug=row.slug, digest=row.digest, form=row.form, package=row.package, manifest=manifest)
 
 

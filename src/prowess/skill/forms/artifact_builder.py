@@ -136,7 +136,7 @@ def _find_cycle(start: str, after: Mapping[str, set[str]], done: set[str]) -> li
 def _check_dspy(artifact: DspyModule, not_templates: set[str], problems: list[Problem]) -> None:
     if artifact.fallback in not_templates:
         message = f"The fallback of the dspy_module {artifact.name!r} is {artifact.fallback!r}, not a prompt_template."
-        hint = "Name a prompt_template of this skill."
+        hint = "Set `fallback` to a prompt_template of this skill."
         problems.append(error("dspy-fallback-kind", message, hint, field=artifact.name))
     if artifact.fallback is None:
         message = f"{artifact.name!r} is a dspy_module without a fallback."

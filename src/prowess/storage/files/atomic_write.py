@@ -193,7 +193,7 @@ def _restore_old(root: Path, folder: Path) -> bool:
         return True
     old, target = root / journal[0], root / journal[1]
     inside = all(path.parent.resolve().is_relative_to(root.resolve()) for path in (old, target))
-    # If something is in place, the replacement was complete, or somebody else wrote there since: the old is obsolete.
+    # If something is in place, the replacement was complete, or another program wrote there since: the old is obsolete.
     if not inside or os.path.lexists(target) or os.path.lexists(old):
         return True
     try:

@@ -163,7 +163,7 @@ def _check_regular(path: str, status: os.stat_result) -> None:
 def read_regular_file(name: str, most: int, folder: int | None = None) -> bytes:
     """Return at most the first `most` bytes of a regular file."""
     opened, status = _open_regular(name, name, folder)
-    # Here nothing is known of the other links. A private file that has some is likely somebody's secret.
+    # Here nothing is known of the other links. A private file that has some is likely a secret.
     if status.st_nlink > 1 and _is_private(status):
         os.close(opened)
         raise _hard_link_error(name)
