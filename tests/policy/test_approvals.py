@@ -238,7 +238,7 @@ def test_looking_at_the_questions_writes_down_which_nobody_answered_in_time(
 def test_many_who_expire_at_once_write_each_down_once(
     desk: Any, approvals: Approvals, agent: Actor, synced: Subject, at_once: Callable[..., list[Any]]
 ) -> None:
-    asked = {desk.admit(agent, "enable", synced, session_id=f"s{n}").error.approval_id for n in range(5)}
+    asked = {desk.admit(agent, "enable", replace(synced, slug=f"s{n}")).error.approval_id for n in range(5)}
     for which in asked:
         desk.let_time_pass(which)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -205,20 +206,21 @@ def test_a_no_stands_for_an_agent_in_all_its_sessions_until_its_time_is_over(
 def test_one_requester_has_no_more_questions_waiting_than_a_person_could_answer(
     desk: Any, ann: Actor, agent: Actor, synced: Subject
 ) -> None:
+    another = replace(synced, slug="another")
     for number in range(PENDING_LIMIT):
-        assert isinstance(desk.admit(agent, "enable", synced, session_id=f"s{number}").error, ApprovalRequired)
+        assert isinstance(desk.admit(agent, "enable", replace(synced, slug=f"s{number}")).error, ApprovalRequired)
 
-    refused = desk.admit(agent, "enable", synced, session_id="another").error
+    refused = desk.admit(agent, "enable", another).error
 
     assert isinstance(refused, Refused)
     assert not isinstance(refused, ApprovalRequired)
     assert refused.hint
-    assert isinstance(desk.admit(agent, "enable", synced, session_id="s7").error, ApprovalRequired)
-    assert isinstance(desk.admit(ann, "enable", synced, session_id="another").error, ApprovalRequired)
+    assert isinstance(desk.admit(agent, "enable", replace(synced, slug="s7")).error, ApprovalRequired)
+    assert isinstance(desk.admit(ann, "enable", another).error, ApprovalRequired)
     waiting = Approvals(desk.database).list(ann)
     assert len(waiting) == PENDING_LIMIT + 1
     desk.let_time_pass(next(row.id for row in waiting if row.requester == agent.label))
-    assert isinstance(desk.admit(agent, "enable", synced, session_id="another").error, ApprovalRequired)
+    assert isinstance(desk.admit(agent, "enable", another).error, ApprovalRequired)
 
 
 def test_a_person_may_ask_again_after_a_no(desk: Any, ann: Actor, synced: Subject) -> None:
