@@ -102,7 +102,7 @@ def test_a_program_that_nobody_allowed_is_refused_with_the_reason(run, tmp_path)
 
 
 def test_a_program_that_is_not_installed_leaves_it_to_a_fallback(run):
-    with pytest.raises(Unavailable, match="no program 'no-such-program'"):
+    with pytest.raises(Unavailable, match="Program 'no-such-program' not found"):
         run("no-such-program")
 
 
