@@ -20,7 +20,7 @@ from typing import Any
 
 from prowess.feed.event_recorder import SkillLoad
 from prowess.feed.metrics import Metrics
-from prowess.feed.usage import count_recent_loads, list_usage
+from prowess.feed.usage import count_recent_uses, list_usage
 from prowess.storage import ledger
 from prowess.storage.database import Database, open_database
 
@@ -72,7 +72,7 @@ def measure(name: str, url: str, events: int, skills: int) -> dict[str, Any]:
             connection.exec_driver_sql("ANALYZE")  # as PostgreSQL does by itself within a minute
         metrics = Metrics(database, ORGANIZATION)
         first, text = timed(metrics.exposition)
-        uses, _ = timed(lambda: count_recent_loads(database, ORGANIZATION, days=30))
+        uses, _ = timed(lambda: count_recent_uses(database, ORGANIZATION, days=30))
         last_uses, _ = timed(lambda: list_usage(database, ORGANIZATION))
         slow, _ = timed(lambda: row_by_row(database))
         write(database, events, PORTION, skills)
