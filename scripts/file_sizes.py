@@ -27,5 +27,5 @@ def find_problems(root: Path) -> list[str]:
 
 if __name__ == "__main__":
     problems = find_problems(Path(__file__).resolve().parents[1])
-    print("\n".join(problems) if problems else "file sizes: in order")
+    print("\n".join(problems) if problems else "file sizes: ok")
     sys.exit(bool(problems))

@@ -47,7 +47,7 @@ class Scans:
         try:
             package = store.get_package(outline.id)
         except ProwessError:
-            # Whoever uses the skill next meets the same error, and reports it better.
+            # The next use of the skill fails with the same error, and reports it better.
             return ()
         # Files that changed meanwhile are other bytes: what they do says nothing about these.
         return self.of_package(package) if package is not None and package.digest == outline.digest else ()

@@ -197,7 +197,7 @@ class CardVectors:
     ) -> None:
         """Replace files by one with their cards, or the chosen ones, and remove what is damaged; the caller holds the lock.
 
-        Whoever is killed in between leaves cards that are in two files.
+        A process that is killed in between leaves cards that are in two files.
         """
         # Damage must not get a new, valid checksum.
         intact = {name: table for name, table in files.items() if table.is_intact}

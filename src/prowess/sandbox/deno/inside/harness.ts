@@ -1,4 +1,4 @@
-/** The program within Deno: runs one function of one file, and says what came of it. */
+/** The program within Deno: runs one function of one file and reports the outcome. */
 
 import process from "node:process";
 import { context } from "./context.ts";
@@ -51,7 +51,7 @@ function prepare(): void {
   }
 }
 
-/** Says what came of it, and is no more. */
+/** Reports the outcome and exits. */
 function end(said: string): void {
   done(said.length > limits.result_bytes ? said.slice(0, limits.result_bytes + 1) : said);
   exit(0);
@@ -61,7 +61,7 @@ function json(value: unknown): string {
   return stringify(value === undefined ? null : value) ?? "null";
 }
 
-/** An error while the file was loaded, told as what it is. */
+/** Returns an error that occurred while the file was loaded, under its real type. */
 function unloadable(error: any): unknown {
   if (error?.code !== "ERR_MODULE_NOT_FOUND") return error;
   const [first] = String(error.message).split("\n");

@@ -45,7 +45,7 @@ export function print(text: string): void {
   send(CALL, `print\n${text}`);
 }
 
-/** Says what came of the run; nothing that is said after it counts. */
+/** Reports the outcome of the run. Anything sent after it is ignored. */
 export function done(said: string): void {
   send(DONE, said);
 }

@@ -6,7 +6,7 @@ export interface SkillContext {
   fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
   /** The values that the manifest lists and an administrator allows. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** A file of a folder that the manifest lists, or of the run's own: its text, or its bytes where it is no text. */
+  /** A file of a folder that the manifest lists, or of the run's own: its text, or its bytes if it is not text. */
   // deno-lint-ignore no-explicit-any
   readFile(path: string | URL): Promise<any>;
   /** Writes a file whole. */
