@@ -116,7 +116,7 @@ def test_a_script_that_fails_tells_its_code_and_what_it_complained_of(run):
 
 
 def test_an_interpreter_that_is_not_installed_leaves_it_to_a_fallback(run, tmp_path):
-    with pytest.raises(Unavailable, match="no program 'ruby'"):
+    with pytest.raises(Unavailable, match="'ruby' not found"):
         run("a.rb", {"a.rb": ""}, searched=(str(tmp_path),))
 
 

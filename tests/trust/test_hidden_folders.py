@@ -51,7 +51,7 @@ async def test_a_function_reads_no_credentials_whatever_its_manifest_says(at_hom
             "notes/shortcut/key",
             f"{at_home.workspace}/.ssh/key",
         ):
-            with pytest.raises(Refused, match=r"not given|hidden|no folder that this skill was given"):
+            with pytest.raises(Refused, match=r"not granted|hidden|outside the folders|symbolic link"):
                 await prowess.run("tool", {"path": path})
         assert (await prowess.run("tool", {"path": "notes/a.txt"})).text == "apple"
 
