@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from prowess.catalog.store import Fault, Store, slug_conflict
 from prowess.errors import DuplicateSkill, Invalid, ProwessError
 from prowess.skill.model import Scope, ShadowedSkill, SkillCard
-from prowess.skill.validate import STRICT_CODES
 
 _LISTED = 5
 
@@ -30,6 +29,8 @@ def check_strictly(merged: Mapping[str, list[tuple[Store, SkillCard]]], faults: 
             f"Several sources have a skill of the same name: {'; '.join(told[:_LISTED])}{more}.",
             hint="This workspace is strict: rename or remove one of them, or set PROWESS_STRICT=off.",
         )
+    from prowess.skill.validate import STRICT_CODES  # only strict workspaces need the validator to list skills
+
     for fault in faults:
         wrong = [problem for problem in fault.problems if problem.code in STRICT_CODES and problem.severity == "error"]
         if wrong:

@@ -11,13 +11,11 @@ import ipaddress
 import posixpath
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
-from prowess.skill.declarations import request_url
 from prowess.skill.form_info import form_info
 from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, Kind, kind_info
 from prowess.skill.model import Skill
@@ -163,6 +161,8 @@ def read_inline_requirements(code: str) -> Any:
     block = _script_block(code)
     if block is None or len(block) > _MAX_BLOCK_CHARS:
         return None
+    import tomllib  # few functions have such a block, and every command imports this module
+
     try:
         return tomllib.loads(block).get("dependencies")
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -323,6 +323,8 @@ def _implied_needs(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
 
 def _request_host(artifact: HttpCall) -> str:
     """Return the host of a request, which no input can change; '' if it cannot be determined."""
+    from prowess.skill.declarations import request_url  # brings the schemas, which most commands do not need
+
     try:
         parts = urlsplit(request_url(artifact))
     except ValueError:
