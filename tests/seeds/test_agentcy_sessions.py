@@ -200,3 +200,13 @@ async def test_skills_of_both_scopes_are_listed_by_default_and_by_scope(triage: 
             assert (await box.call("list_skills", {"scope": scope})).data["total"] == count
         tagged = (await box.call("list_skills", {"tags": ["SRE", "postgres"]})).data["skills"]
         assert [skill["skill"] for skill in tagged] == [SLUG]
+
+
+async def test_tags_that_no_skill_has_do_not_empty_a_search_and_an_unknown_slug_names_near_ones(triage: Any):
+    async with triage.open(ANN) as engine:
+        box = Toolbox(engine, actor=AGENT, conversation="checkout")
+        found = (await box.call("search_skills", {"query": "postgres slow query", "tags": ["performance"]})).data
+        wrong = (await box.call("enable_skill", {"skill_slug": "postgres.health-triag"})).data
+    assert found["skills"][0]["skill"] == SLUG
+    assert "database" in json.dumps(found)
+    assert SLUG in json.dumps(wrong["error"]) + wrong.get("hint", "")
