@@ -18,7 +18,7 @@ from prowess.skill.model import Skill
 from prowess.skill.needs import Needs
 from prowess.threads import offload
 
-_UNDECLARED = re.compile(r"ctx\.env: (\S+) ")
+_UNDECLARED = re.compile(r"ctx\.env: ([A-Za-z_][A-Za-z0-9_]{0,79}) ")
 GrantLookup = Callable[[Call], Awaitable[Grants]]
 """Finds what a call may reach outside the sandbox."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -214,6 +215,21 @@ def test_an_agent_of_another_maker_is_started_with_the_prompt_of_a_role(tmp_path
     ran = subprocess.run(call, capture_output=True, text=True, env=environment, check=True)
     told = ran.stdout.replace("You are a juggler specialist.", "PROMPT").splitlines()
     assert told == [*expected, *(["PROMPT"] if agent == "gemini-cli" else [])]
+
+
+def test_any_prompt_is_one_toml_string_for_codex(tmp_path, workspace):
+    text = 'Quote " and \\ and \u00fc, \U0001f680, a tab \t and a line\nend.'
+    template = workspace / "templates/roles/juggler/system_prompt.md"
+    template.parent.mkdir(parents=True)
+    template.write_text(text, encoding="utf-8")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "codex").write_text('#!/bin/sh\nprintf "%s" "$2"\n')
+    (folder / "codex").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    call = [PROWESS, "role", "juggler", "--templates", "templates", "--for", "codex"]
+    ran = subprocess.run(call, capture_output=True, text=True, env=environment, check=True)
+    assert tomllib.loads(ran.stdout) == {"developer_instructions": text}
 
 
 def test_an_agent_that_is_not_installed_or_not_named_is_an_error(prowess, workspace, monkeypatch):

@@ -30,11 +30,16 @@ def start_agent(agent: str, prompt: str, command: Sequence[str] = ()) -> NoRetur
     if agent == "claude-code":
         options = ["--append-system-prompt", prompt]
     elif agent == "codex":
-        # The value is read as TOML, and a JSON string is also a TOML string.
-        options = ["-c", f"developer_instructions={json.dumps(prompt)}"]
+        options = ["-c", f"developer_instructions={_toml_string(prompt)}"]
     else:
         environment["GEMINI_SYSTEM_MD"] = str(_write_prompt(prompt))
     os.execve(path, [program, *options, *rest], environment)  # noqa: S606  (no shell is wanted)
+
+
+def _toml_string(text: str) -> str:
+    # A JSON string is a TOML string, with two exceptions: TOML has no surrogate pairs, which JSON needs for emoji in ASCII,
+    # and no bare DEL.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _write_prompt(prompt: str) -> Path:
