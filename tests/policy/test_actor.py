@@ -28,7 +28,9 @@ def test_whatever_is_not_a_person_never_approves_nor_administers(permissions: fr
 
 
 def test_an_agent_has_no_more_permissions_than_its_person() -> None:
-    reader = Actor(name="ann", organization="acme", user="u1", permissions=frozenset({"skills.read", "skills.approve"}))
+    reader = Actor(
+        name="ann", organization="acme", user="u1", permissions=frozenset({"skills.read", "approvals.resolve"})
+    )
 
     agent = agent_of(reader, name="helper", role="scout")
 

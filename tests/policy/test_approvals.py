@@ -157,7 +157,7 @@ def test_a_person_needs_the_permission_to_approve(desk: Any, approvals: Approval
     reader = Actor(name="ann", organization="acme", user="ann", permissions=frozenset({"skills.read", "skills.write"}))
 
     assert [row.id for row in approvals.list(reader)] == [waiting]
-    with pytest.raises(Refused, match=r"skills\.approve"):
+    with pytest.raises(Refused, match=r"approvals\.resolve"):
         approvals.resolve(reader, waiting, approved=True)
     assert desk.outcomes() == [("enable", "asked"), ("approve", "denied")]
 
@@ -165,7 +165,7 @@ def test_a_person_needs_the_permission_to_approve(desk: Any, approvals: Approval
 def test_a_foreign_id_answers_exactly_as_an_unknown_one(
     desk: Any, approvals: Approvals, ann: Actor, waiting: str
 ) -> None:
-    approver = frozenset({"skills.read", "skills.approve"})
+    approver = frozenset({"skills.read", "approvals.resolve"})
     strangers = [
         Actor(name="ann", organization="globex", user="ann"),
         Actor(name="ann", user="ann"),

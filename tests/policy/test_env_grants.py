@@ -81,7 +81,9 @@ def test_what_was_not_allowed_is_not_taken_back(admin: Admin) -> None:
 
 
 def test_nobody_but_an_administrator_does_either(admin: Admin, agent: Actor) -> None:
-    member = replace(admin.actor, name="bob", permissions=frozenset({"skills.read", "skills.write", "skills.approve"}))
+    member = replace(
+        admin.actor, name="bob", permissions=frozenset({"skills.read", "skills.write", "approvals.resolve"})
+    )
     admin.allow("TOKEN")
     for actor in (agent, member):
         with pytest.raises(Refused):

@@ -53,11 +53,11 @@ def test_an_organization_has_its_own_settings(policies: Policies, ann: Actor) ->
     "actor",
     [
         Actor(name="agent", kind="agent", organization="acme", user="ann", permissions=PERMISSIONS),
-        Actor(name="bob", organization="acme", user="bob", permissions=PERMISSIONS - {"skills.admin"}),
+        Actor(name="bob", organization="acme", user="bob", permissions=PERMISSIONS - {"admin"}),
         Actor(name="ann", organization="acme", user="ann", role="builder"),
         Actor(name="ann", organization="acme", user="ann", role="boss"),
     ],
-    ids=["an agent", "a person without skills.admin", "a role that does not configure", "an unknown role"],
+    ids=["an agent", "a person without admin", "a role that does not configure", "an unknown role"],
 )
 def test_nobody_else_changes_a_setting_and_the_attempt_is_written_down(
     desk: Any, policies: Policies, ann: Actor, actor: Actor

@@ -15,7 +15,7 @@ from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject
 
 ADMIN = Actor(name="ann", organization="acme", user="ann")
-PERSON = replace(ADMIN, name="bob", permissions=frozenset({"skills.read", "skills.write"}))
+PERSON = replace(ADMIN, name="bob", permissions=frozenset({"skills.read", "skills.write", "skills.run"}))
 AGENT = agent_of(ADMIN)
 ACTORS = {"admin": ADMIN, "person": PERSON, "agent": AGENT}
 

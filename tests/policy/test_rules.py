@@ -21,7 +21,7 @@ PERSON = Actor(
     name="bob",
     organization="acme",
     user="bob",
-    permissions=frozenset({"skills.read", "skills.write", "skills.approve"}),
+    permissions=frozenset({"skills.read", "skills.write", "skills.run", "approvals.resolve"}),
 )
 AGENT = agent_of(ADMIN)
 ACTORS = {"admin": ADMIN, "person": PERSON, "agent": AGENT}
@@ -145,12 +145,12 @@ def test_no_agent_configures_or_approves(action: str) -> None:
     [
         ("enable", "skills.read"),
         ("load", "skills.read"),
-        ("run", "skills.read"),
+        ("run", "skills.run"),
         ("install", "skills.write"),
         ("update", "skills.write"),
         ("delete", "skills.write"),
-        ("approve", "skills.approve"),
-        ("configure", "skills.admin"),
+        ("approve", "approvals.resolve"),
+        ("configure", "admin"),
     ],
 )
 def test_every_action_takes_its_permission(action: str, permission: Any) -> None:

@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from prowess.storage import ledger
+from prowess.storage.audit_chain import AuditVerdict, hash_row, verify_audit
 from prowess.storage.database import Database
-from prowess.storage.ledger import AuditEntry, AuditRow, AuditVerdict, hash_row
+from prowess.storage.ledger import AuditEntry, AuditRow
 from prowess.storage.policy_tables import audit
 
 ROWS = 24
@@ -42,7 +43,7 @@ def verdict_after(database: Database, tamper: Callable[[sa.Connection], object],
     """What verification says when this was done to the rows; the rows are as before afterwards."""
     with database.write() as connection:
         tamper(connection)
-        verdict = ledger.verify_audit(connection, "acme", head=head)
+        verdict = verify_audit(connection, "acme", head=head)
         connection.rollback()
     return verdict
 
@@ -68,7 +69,7 @@ def test_an_untouched_chain_is_whole(chain: Database) -> None:
     rows = rows_of(chain)
 
     with chain.read() as connection:
-        verdict = ledger.verify_audit(connection, "acme")
+        verdict = verify_audit(connection, "acme")
 
     assert verdict == AuditVerdict(rows=ROWS, ok=True, head=rows[-1].hash)
     assert [item.number for item in rows] == list(range(1, ROWS + 1))
@@ -78,8 +79,8 @@ def test_an_untouched_chain_is_whole(chain: Database) -> None:
 
 def test_a_chain_of_no_rows_is_whole(database: Database) -> None:
     with database.read() as connection:
-        assert ledger.verify_audit(connection, "acme") == AuditVerdict(rows=0, ok=True)
-        assert not ledger.verify_audit(connection, "acme", head="0" * 64).ok
+        assert verify_audit(connection, "acme") == AuditVerdict(rows=0, ok=True)
+        assert not verify_audit(connection, "acme", head="0" * 64).ok
 
 
 def test_rows_are_read_on_from_a_number(chain: Database) -> None:
@@ -179,7 +180,7 @@ def test_a_head_of_earlier_still_stands_in_a_chain_that_grew(chain: Database) ->
         ledger.append(connection, "acme", audits=[AuditEntry(actor="a", action="b", outcome="c")])
 
     with chain.read() as connection:
-        verdict = ledger.verify_audit(connection, "acme", head=head)
+        verdict = verify_audit(connection, "acme", head=head)
 
     assert (verdict.ok, verdict.rows) == (True, ROWS + 1)
     assert verdict.head != head
@@ -190,8 +191,8 @@ def test_rows_of_another_organization_do_not_pass_for_ones_own(chain: Database) 
         connection.execute(sa.update(audit).values(organization_id="globex"))
 
     with chain.read() as connection:
-        assert ledger.verify_audit(connection, "acme").rows == 0
-        assert ledger.verify_audit(connection, "globex").first_bad == 1
+        assert verify_audit(connection, "acme").rows == 0
+        assert verify_audit(connection, "globex").first_bad == 1
 
 
 def test_a_detail_that_is_no_document_any_more_is_found_and_breaks_nothing(chain: Database) -> None:

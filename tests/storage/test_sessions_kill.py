@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from prowess.storage import ledger, sessions
+from prowess.storage.audit_chain import verify_audit
 from prowess.storage.database import Database, open_database
 from prowess.storage.owner import Owner
 from prowess.storage.sessions import SessionViewer
@@ -62,7 +63,7 @@ def check(database: Database, session_id: str, acknowledged: set[str]) -> None:
         blocks = sessions.list_contents(connection, session_id)
         events = ledger.read_events(connection, "acme", after=0, limit=100_000)
         audit = ledger.read_audit(connection, "acme", after=0, limit=100_000)
-        verdict = ledger.verify_audit(connection, "acme")
+        verdict = verify_audit(connection, "acme")
     assert row is not None
     assert row.budget_used == sum(len(block.content) for block in blocks)
     slugs = [block.row.slug for block in blocks]

@@ -10,9 +10,9 @@ from prowess.errors import Invalid, Refused
 from prowess.policy.text import has_control_chars
 from prowess.storage.owner import Owner
 
-Permission = Literal["skills.read", "skills.write", "skills.approve", "skills.admin"]
+Permission = Literal["skills.read", "skills.write", "skills.run", "approvals.resolve", "admin"]
 PERMISSIONS: frozenset[Permission] = frozenset(get_args(Permission))
-AGENT_PERMISSIONS: frozenset[Permission] = frozenset({"skills.read", "skills.write"})
+AGENT_PERMISSIONS: frozenset[Permission] = frozenset({"skills.read", "skills.write", "skills.run"})
 """All permissions that an agent can have. Agents never approve and never configure."""
 
 AGENT_PREFIX = "agent:"
@@ -23,7 +23,7 @@ _NAME_LIMIT = 200
 class Actor:
     """One person or agent, acting for one user of one organization ('' and '' for the embedded single user).
 
-    An agent never has `skills.approve` or `skills.admin`, even if they are passed; every actor that is not a person is an
+    An agent never has `approvals.resolve` or `admin`, even if they are passed; every actor that is not a person is an
     agent. Names are checked so that no `label` can be mistaken for another one. `channel` is how the actor connected
     (`library`, `cli`, `terminal`, `mcp:CLIENT`, `http`); it gives no rights and is recorded with everything the actor does.
     """
@@ -54,9 +54,14 @@ class Actor:
         return self.kind == "person"
 
     @property
+    def is_remote(self) -> bool:
+        """True if the actor may be on another machine, whose files and paths are not those of this one."""
+        return self.channel == "http"
+
+    @property
     def admin(self) -> bool:
-        """True for a person with `skills.admin`."""
-        return self.is_person and "skills.admin" in self.permissions
+        """True for a person with `admin`."""
+        return self.is_person and "admin" in self.permissions
 
     @property
     def owner(self) -> Owner:
@@ -128,13 +133,13 @@ ACTION_PERMISSIONS: Mapping[str, Permission] = {
     "enable": "skills.read",
     "load": "skills.read",
     "load_script": "skills.read",
-    "run": "skills.read",
+    "run": "skills.run",
     "fetch_live": "skills.read",
     "install": "skills.write",
     "update": "skills.write",
     "delete": "skills.write",
-    "configure": "skills.admin",
-    "approve": "skills.approve",
+    "configure": "admin",
+    "approve": "approvals.resolve",
 }
 """The permission that each action needs."""
 

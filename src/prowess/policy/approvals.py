@@ -82,7 +82,7 @@ class Approvals:
         person saw. Both are stored with the answer; the audit has the proof and the hash of the text. Approving the use of
         a skill that was merely found accepts exactly its bytes, for the user whose request it was.
 
-        Raise `Refused` for an agent and for a person without `skills.approve`, `NotFound` for what the actor may not see,
+        Raise `Refused` for an agent and for a person without `approvals.resolve`, `NotFound` for what the actor may not see,
         and `Conflict` if it was answered, revoked or expired. The answer, its audit entry and its event are written
         together or not at all.
         """

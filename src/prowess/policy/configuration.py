@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
 import sqlalchemy as sa
 
+from prowess.errors import Refused
 from prowess.policy.actor import Actor
 from prowess.policy.gate import admit
-from prowess.policy.organization import OrgPolicy, check_setting, check_setting_name
-from prowess.storage import org_settings
+from prowess.policy.organization import MACHINE_SETTINGS, OrgPolicy, check_setting, check_setting_name
+from prowess.storage import org_settings, skills
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, append
 
@@ -40,34 +41,36 @@ class Policies:
             listed = {slug for slug in known if isinstance(slug, str)}
             return sorted(listed - set(slugs) if on else {*listed, *slugs})
 
-        return self._change(actor, "disabled_skills", switched)
+        return self._change(actor, {org_settings.DISABLED_SKILLS: switched})
 
     def change(self, actor: Actor, name: str, value: Any) -> OrgPolicy:
         """Change one setting, or reset it to its default with None.
 
-        Raise `Refused` unless the actor is a person with `skills.admin`, and `Invalid` for an unknown setting or value. The
+        Raise `Refused` unless the actor is a person with `admin`, and `Invalid` for an unknown setting or value. The
         change, or the refused attempt, is written together with its audit entry.
         """
-        return self._change(actor, name, lambda _: value)
+        return self._change(actor, {name: lambda _: value})
 
-    def _change(self, actor: Actor, name: str, decide: Callable[[Any], Any]) -> OrgPolicy:
+    def change_all(self, actor: Actor, values: Mapping[str, Any]) -> OrgPolicy:
+        """Change several settings together, or none of them. Raise as `change` does."""
+        return self._change(actor, {name: lambda _, value=value: value for name, value in values.items()})
+
+    def _change(self, actor: Actor, decide: Mapping[str, Callable[[Any], Any]]) -> OrgPolicy:
         organization = actor.organization
         with self._database.write() as connection:
-            # The new value may depend on the old one: without the lock, one of two concurrent changes would be lost.
-            org_settings.hold(connection, organization, name)
+            # The new value may depend on the old one: without the lock, one of two concurrent changes would be lost. Always
+            # in the same order, so that two changes of several settings cannot deadlock.
+            for name in sorted(decide):
+                org_settings.hold(connection, organization, name)
             before = org_settings.get_settings(connection, organization)
-            value = decide(before.get(name))
-            asked = f"setting {name[:80]}"
+            asked = f"setting {', '.join(decide)[:80]}"
             # Configuring depends on permission and role alone, so that an administrator can repair an unreadable setting.
             admission = admit(connection, actor, "configure", None, policy=OrgPolicy.of(before), reason=asked)
             audits = admission.audits
             if admission.error is None:
-                _store_setting(connection, actor, name, value)
-                detail = {"setting": name, "before": before.get(name), "after": value}
-                audits = (
-                    AuditEntry(
-                        actor=actor.label, channel=actor.channel, action="configure", outcome="changed", detail=detail
-                    ),
+                audits = tuple(
+                    _store_setting(connection, actor, name, before.get(name), choose(before.get(name)))
+                    for name, choose in decide.items()
                 )
             append(connection, organization, audits=audits)
             policy = read_policy(connection, organization)
@@ -76,10 +79,28 @@ class Policies:
         return policy
 
 
-def _store_setting(connection: sa.Connection, actor: Actor, name: str, value: Any) -> None:
+def check_machine_setting(actor: Actor, name: str) -> None:
+    """Raise `Refused` if the setting is about the machine of a server, and the actor is a tenant of it.
+
+    An administrator of an organization decides for the organization. Which programs, folders, addresses and variables of
+    the machine skills may reach is up to its operator, or every tenant could reach what belongs to the others.
+    """
+    if name in MACHINE_SETTINGS and actor.is_remote and actor.organization:
+        raise Refused(
+            f"{name} is about the machine of the server, so it cannot be changed over HTTP.",
+            hint=f"Ask the operator of the server to run `prowess policy set {name} …` there.",
+        )
+
+
+def _store_setting(connection: sa.Connection, actor: Actor, name: str, before: Any, value: Any) -> AuditEntry:
+    check_machine_setting(actor, name)
     if value is None:
         check_setting_name(name)
         org_settings.unset_setting(connection, actor.organization, name)
     else:
         check_setting(name, value)
         org_settings.set_setting(connection, actor.organization, name, value, actor.label)
+    if name == org_settings.DISABLED_SKILLS:
+        skills.mark_disabled(connection, actor.organization, value or ())
+    detail = {"setting": name, "before": before, "after": value}
+    return AuditEntry(actor=actor.label, channel=actor.channel, action="configure", outcome="changed", detail=detail)

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from prowess.errors import Invalid, NotFound
 from prowess.policy.actor import Actor
-from prowess.policy.configuration import read_policy
+from prowess.policy.configuration import check_machine_setting, read_policy
 from prowess.policy.gate import admit
 from prowess.policy.organization import OrgPolicy, check_setting
 from prowess.sandbox.roots import Root, is_credential_store, is_hidden, is_private
@@ -305,7 +305,7 @@ def list_env_grants(
 class EnvGrants:
     """The grants of all organizations in one database. Blocking.
 
-    Raise `Refused` unless the actor is a person with `skills.admin`. The change, or the refused attempt, is written together
+    Raise `Refused` unless the actor is a person with `admin`. The change, or the refused attempt, is written together
     with its audit entry.
     """
 
@@ -344,6 +344,7 @@ class EnvGrants:
         self, actor: Actor, slug: str, digest: str, name: str, outcome: str, change: Callable[[_EnvGrantMap], None]
     ) -> None:
         organization = actor.organization
+        check_machine_setting(actor, ENV_SETTING)
         with self._database.write() as connection:
             # All grants are one setting: without the lock, one of two concurrent changes would be lost.
             org_settings.hold(connection, organization, ENV_SETTING)

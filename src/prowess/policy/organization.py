@@ -153,6 +153,9 @@ _RULE_SETTINGS = (
     "disabled_skills",
     "roles",
 )
+MACHINE_SETTINGS = frozenset({"host_routes", "skill_env", "allowed_binaries", "skill_roots"})
+"""Settings that say what skills may reach on the machine that runs them."""
+
 _CHARS_LIMIT = 10_000_000
 _MINUTES_LIMIT = 7 * 24 * 60
 _DAYS_LIMIT = 3_650
@@ -168,7 +171,8 @@ class OrgPolicy:
     treated like one that the acting agent wrote itself. `approval_minutes` is how long a request stays pending, and how
     long a single-use approval can be used; an approval to enable or run a skill is valid for `approval_days` while the skill
     stays the same. `spend_per_session_usd` and `spend_per_day_usd` limit what models may cost in one session, and per day in
-    the organization. `roles` adds to the shipped roles or replaces them by name; None if they are unreadable.
+    the organization. `event_days`, `audit_days`, `session_days` (without use) and `trace_days` say how long records are
+    kept; 0 keeps them forever. `roles` adds to the shipped roles or replaces them by name; None if they are unreadable.
 
     Nobody uses a skill in `disabled_skills`; None (unreadable) disables all. The others say what skills may reach outside the
     sandbox if they declare it: `host_routes` sends requests for a host elsewhere, even to a private target; `skill_env` maps
@@ -188,6 +192,10 @@ class OrgPolicy:
     approval_days: int = 30
     spend_per_session_usd: float = 5
     spend_per_day_usd: float = 20
+    event_days: int = 90
+    audit_days: int = 0
+    session_days: int = 180
+    trace_days: int = 30
     disabled_skills: Sequence[str] | None = ()
     host_routes: Mapping[str, str] = field(default_factory=dict[str, str])
     skill_env: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict[str, Any])
@@ -280,6 +288,14 @@ def _number(least: int, most: int, *, strictest: int) -> _Setting:
     )
 
 
+def _retention(least: int) -> _Setting:
+    return _Setting(
+        accepts=lambda value: type(value) is int and (value == 0 or least <= value <= _DAYS_LIMIT),
+        takes=f"a number of days from {least} to {_DAYS_LIMIT:,}, or 0 to keep everything",
+        strictest=0,  # a damaged setting must not delete anything
+    )
+
+
 def _is_dollar_amount(value: object) -> bool:
     # Written so that no comparison with NaN passes.
     return type(value) in (int, float) and 0 <= cast("float", value) <= _DOLLARS_LIMIT
@@ -304,6 +320,11 @@ _SETTINGS: dict[str, _Setting] = {
     "approval_days": _number(1, _DAYS_LIMIT, strictest=1),
     "spend_per_session_usd": _DOLLARS,
     "spend_per_day_usd": _DOLLARS,
+    "event_days": _retention(1),
+    # Not shorter: otherwise an administrator could remove the traces of what they just did.
+    "audit_days": _retention(90),
+    "session_days": _retention(1),
+    "trace_days": _retention(1),
     "disabled_skills": _Setting(accepts=are_slugs, takes="a list of slugs", strictest=None),
     "host_routes": _Setting(
         accepts=are_routes,

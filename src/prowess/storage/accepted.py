@@ -20,6 +20,10 @@ WHERE organization_id = ? AND user_id IN ('', ?) AND revoked_at IS NULL
 _FOLDERS = """
 SELECT folder FROM trusted_folders WHERE organization_id = ? AND user_id IN ('', ?) AND revoked_at IS NULL
 """
+_STORED = """
+SELECT scope, slug FROM skills
+WHERE COALESCE(organization_id, '') = ? AND COALESCE(user_id, '') IN ('', ?) AND scope IN ('user', 'org', 'account')
+"""
 _DISABLED = "SELECT value FROM org_settings WHERE organization_id = ? AND name = 'disabled_skills'"
 _SECONDS = 5.0
 _FEW_SLUGS = 200
@@ -62,6 +66,19 @@ def read_sqlite_file(path: str, owner: Owner, slugs: Sequence[str]) -> tuple[Acc
         with closing(sqlite3.connect(uri, uri=True, timeout=_SECONDS)) as connection:
             add_accepted(found, connection.execute(_ACCEPTED + some, (*key, *(slugs if some else ()))))
             return found, [folder for (folder,) in connection.execute(_FOLDERS, key)]
+    except sqlite3.Error:
+        return None
+
+
+def read_stored(path: str, owner: Owner, slugs: Sequence[str]) -> set[tuple[str, str]] | None:
+    """Return scope and slug of those of these skills that the database itself holds; None if that cannot be read like this."""
+    import sqlite3  # only where something is listed
+
+    key = (owner.organization_id, owner.user_id)
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_SECONDS)) as connection:
+            some = f" AND slug IN ({', '.join('?' * len(slugs))})"
+            return {(scope, slug) for scope, slug in connection.execute(_STORED + some, (*key, *slugs))}
     except sqlite3.Error:
         return None
 

@@ -8,8 +8,9 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.run_tables import checkpoints
+from prowess.storage.run_tables import checkpoints, traces
 from prowess.storage.tables import dialect_insert
+from prowess.storage.traces import RUNNING
 
 _T = checkpoints.c
 _CHANGES = ("created_at", "journal")
@@ -64,15 +65,22 @@ def remove(connection: sa.Connection, owner: Owner, trace_ids: list[str]) -> Non
     )
 
 
-def has_before(connection: sa.Connection, moment: str) -> bool:
+def _made_before(organization_id: str, moment: str) -> sa.ColumnElement[bool]:
+    # A run that takes longer than its trace is kept still needs its checkpoint.
+    is_running = sa.exists().where(traces.c.id == _T.trace_id, RUNNING)
+    return sa.and_(_T.organization_id == organization_id, _T.created_at < moment, ~is_running)
+
+
+def has_before(connection: sa.Connection, organization_id: str, moment: str) -> bool:
     """Return True if `delete_before` would delete something."""
-    return connection.execute(sa.select(_T.trace_id).where(_T.created_at < moment).limit(1)).first() is not None
+    old = sa.select(_T.trace_id).where(_made_before(organization_id, moment)).limit(1)
+    return connection.execute(old).first() is not None
 
 
-def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
+def delete_before(connection: sa.Connection, organization_id: str, *, moment: str, limit: int) -> int:
     """Delete up to `limit` checkpoints made before a time; return how many."""
     # A subquery, because PostgreSQL has no DELETE with a LIMIT.
-    oldest = sa.select(_T.trace_id).where(_T.created_at < moment).limit(limit)
+    oldest = sa.select(_T.trace_id).where(_made_before(organization_id, moment)).limit(limit)
     return connection.execute(sa.delete(checkpoints).where(_T.trace_id.in_(oldest))).rowcount
 
 

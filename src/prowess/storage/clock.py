@@ -15,6 +15,12 @@ def seconds_from_now(seconds: float) -> str:
     return _format(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
+def start_of_day(moment: str, days_before: int) -> str:
+    """Return the midnight, in UTC, that began the day so many days before a time."""
+    day = datetime.fromisoformat(moment).astimezone(UTC) - timedelta(days=days_before)
+    return _format(day.replace(hour=0, minute=0, second=0, microsecond=0))
+
+
 def format_nanoseconds(nanoseconds: int) -> str:
     """Return a file system's time, in nanoseconds since 1970, in the same format."""
     return _format(datetime.fromtimestamp(nanoseconds / 1e9, UTC))

@@ -1,21 +1,29 @@
 """Count loads, uses, events, decisions, approvals and sessions in the database.
 
 A log is counted between two numbers. It only grows, in the order of its numbers, so the counts of adjoining ranges add up
-and no range has to be counted twice.
+and no range has to be counted twice. What pruned rows counted is kept in `pruned_counts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from prowess.storage.clock import now
-from prowess.storage.policy_tables import approvals, audit, events
+from prowess.storage.policy_tables import approvals, audit, events, pruned_counts
 from prowess.storage.sessions import sessions
 
 LOADED, CHANGED = "skill_loaded", "skills_state_changed"
+
+LOAD_SECONDS_BUCKETS: tuple[float, ...] = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
+"""Upper bounds of the load time histogram in seconds; the last bucket is unbounded. `pruned_counts` keeps their indexes, so
+a change needs a migration."""
+
+NO_BUCKET = -1
+"""The bucket of events without a duration in `pruned_counts`."""
 
 _MANY = sa.func.count().label("many")
 
@@ -31,6 +39,7 @@ _AUDIT = (
 )
 _DECIDED = sa.select(audit.c.action, audit.c.outcome, _MANY).where(*_AUDIT).group_by(audit.c.action, audit.c.outcome)
 _LAST_AUDIT = sa.select(sa.func.max(audit.c.number)).where(audit.c.organization_id == sa.bindparam("of"))
+_FIRST_AUDIT = sa.select(sa.func.min(audit.c.number)).where(audit.c.organization_id == sa.bindparam("of"))
 _STATE = sa.case(
     (sa.and_(approvals.c.state == "pending", approvals.c.expires_at <= sa.bindparam("now")), "expired"),
     else_=approvals.c.state,
@@ -50,6 +59,29 @@ _LAST_USES = (
     sa.select(events.c.name, events.c.subject, _MANY, sa.func.max(events.c.at).label("last"))
     .where(*_USED, _DONE_OR_CHANGED)
     .group_by(events.c.name, events.c.subject)
+)
+
+
+_PRUNED = sa.select(pruned_counts).where(
+    pruned_counts.c.organization_id == sa.bindparam("of"), pruned_counts.c.log == sa.bindparam("log")
+)
+_PRUNED_USES = (
+    sa.select(
+        pruned_counts.c.name,
+        pruned_counts.c.subject,
+        sa.func.sum(pruned_counts.c.total).label("many"),
+        sa.func.max(pruned_counts.c.last_at).label("last"),
+    )
+    .where(
+        pruned_counts.c.organization_id == sa.bindparam("of"),
+        pruned_counts.c.log == "events",
+        pruned_counts.c.subject != "",
+        sa.or_(
+            sa.and_(pruned_counts.c.name == LOADED, pruned_counts.c.bucket != NO_BUCKET),
+            pruned_counts.c.name == CHANGED,
+        ),
+    )
+    .group_by(pruned_counts.c.name, pruned_counts.c.subject)
 )
 
 
@@ -73,12 +105,15 @@ class EventCount:
     seconds: float
 
 
-def events_by_kind(
-    connection: sa.Connection, organization_id: str, *, after: int, upto: int, bounds: Sequence[float]
-) -> Iterator[EventCount]:
-    """Yield event counts by name, skill, scope and duration; `bounds` are in seconds."""
-    kept = ((events.c.seconds <= bound, place) for place, bound in enumerate(bounds))
-    bucket = sa.case((events.c.seconds.is_(None), None), *kept, else_=len(bounds)).label("bucket")
+def bucket_of(seconds: float) -> int:
+    """Return the bucket of a duration."""
+    return bisect_left(LOAD_SECONDS_BUCKETS, seconds)
+
+
+def events_by_kind(connection: sa.Connection, organization_id: str, *, after: int, upto: int) -> Iterator[EventCount]:
+    """Yield event counts by name, skill, scope and duration."""
+    kept = ((events.c.seconds <= bound, place) for place, bound in enumerate(LOAD_SECONDS_BUCKETS))
+    bucket = sa.case((events.c.seconds.is_(None), None), *kept, else_=len(LOAD_SECONDS_BUCKETS)).label("bucket")
     group = (events.c.name, events.c.subject, events.c.source)
     total = sa.func.coalesce(sa.func.sum(events.c.seconds), 0.0).label("total")
     query = sa.select(*group, bucket, _MANY, total).where(*_EVENTS).group_by(*group, "bucket")
@@ -93,6 +128,31 @@ def events_by_kind(
         )
 
 
+def pruned_events(connection: sa.Connection, organization_id: str) -> Iterator[EventCount]:
+    """Yield the counts of the events that were pruned."""
+    for row in connection.execute(_PRUNED, {"of": organization_id, "log": "events"}):
+        yield EventCount(
+            name=row.name,
+            slug=row.subject,
+            scope=row.source,
+            bucket=None if row.bucket == NO_BUCKET else row.bucket,
+            count=row.total,
+            seconds=row.seconds,
+        )
+
+
+def pruned_files(connection: sa.Connection, organization_id: str) -> dict[tuple[str, str], int]:
+    """Return slug and file of the references and scripts that pruned events loaded, and how often."""
+    rows = connection.execute(_PRUNED, {"of": organization_id, "log": "files"})
+    return {(row.subject, row.source): row.total for row in rows}
+
+
+def pruned_decisions(connection: sa.Connection, organization_id: str) -> dict[tuple[str, str], int]:
+    """Return how many audit rows of each action and outcome were pruned."""
+    rows = connection.execute(_PRUNED, {"of": organization_id, "log": "audit"})
+    return {(row.name, row.subject): row.total for row in rows}
+
+
 def decisions(connection: sa.Connection, organization_id: str, *, after: int, upto: int) -> dict[tuple[str, str], int]:
     """Return how many audit rows there are of each action and outcome."""
     rows = connection.execute(_DECIDED, {"of": organization_id, "after": after, "upto": upto})
@@ -102,6 +162,11 @@ def decisions(connection: sa.Connection, organization_id: str, *, after: int, up
 def last_audit(connection: sa.Connection, organization_id: str) -> int:
     """Return the number of the newest audit row, or 0."""
     return connection.execute(_LAST_AUDIT, {"of": organization_id}).scalar() or 0
+
+
+def first_audit(connection: sa.Connection, organization_id: str) -> int:
+    """Return the number of the oldest audit row that is kept, or 1 if there is none."""
+    return connection.execute(_FIRST_AUDIT, {"of": organization_id}).scalar() or 1
 
 
 def approvals_by_state(connection: sa.Connection, organization_id: str) -> dict[str, int]:
@@ -122,8 +187,14 @@ def recent_uses(connection: sa.Connection, organization_id: str, *, since: str) 
 
 def last_uses(connection: sa.Connection, organization_id: str) -> list[tuple[str, str, int, str]]:
     """Return event name, slug, count and last time for each skill that was loaded, or entered or left a prompt."""
-    rows = connection.execute(_LAST_USES, {"of": organization_id})
-    return [(row.name, row.subject, row.many, row.last) for row in rows]
+    used: dict[tuple[str, str], tuple[int, str]] = {}
+    for row in (
+        *connection.execute(_PRUNED_USES, {"of": organization_id}),
+        *connection.execute(_LAST_USES, {"of": organization_id}),
+    ):
+        many, last = used.get((row.name, row.subject), (0, ""))
+        used[row.name, row.subject] = (many + int(row.many), max(last, row.last))
+    return [(name, subject, many, last) for (name, subject), (many, last) in used.items()]
 
 
 def loaded_files(
@@ -131,7 +202,7 @@ def loaded_files(
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield slug, session and files of each successful load since a time; instructions count as no file."""
     for row in connection.execute(_LOADED_SINCE, {"of": organization_id, "since": since}):
-        yield row.subject, row.session_id, _files(row.data)
+        yield row.subject, row.session_id, files_of(row.data)
 
 
 def files_by_skill(
@@ -139,10 +210,11 @@ def files_by_skill(
 ) -> Iterator[tuple[str, str]]:
     """Yield slug and file of each reference and script that was loaded between two numbers."""
     for row in connection.execute(_LOADED_BETWEEN, {"of": organization_id, "after": after, "upto": upto}):
-        for file in _files(row.data):
+        for file in files_of(row.data):
             yield row.subject, file
 
 
-def _files(data: Mapping[str, object]) -> tuple[str, ...]:
+def files_of(data: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the reference and the script that a load asked for."""
     # Read here and not in SQL: the two databases extract fields of JSON differently.
     return tuple(str(data[name]) for name in ("reference", "script") if data.get(name))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
-from sqlalchemy import event, exc
+from sqlalchemy import exc
 
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path
@@ -20,10 +20,10 @@ from prowess.storage.driver_errors import PLAIN_TEXT_HINT, URL_HINT, is_missing_
 from prowess.storage.rows import from_json
 from prowess.storage.schema_check import add_mark, check_mark, check_schema, has_mark
 from prowess.storage.seals import PROCESS_SEALS, Seals
-from prowess.storage.sqlite import WRITE_SECONDS, WriterLock, no_deadline, sqlite_engines, was_interrupted
+from prowess.storage.sqlite import WriterLock, no_deadline, sqlite_engines, was_interrupted
 from prowess.storage.transaction import SharedRead, Snapshot, Transaction
 
-HEAD_REVISION = "0010"
+HEAD_REVISION = "0012"
 """The newest revision. It is repeated here so that an up-to-date database opens without importing alembic."""
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
@@ -52,7 +52,8 @@ def check_revision(found: str | None, location: str) -> bool:
         raise Unavailable(
             f"The database {location} was written by a newer version of Prowess (revision {found}; "
             f"this version supports {HEAD_REVISION}).",
-            hint="Upgrade with `pip install -U prowess`, or use another database.",
+            hint="Upgrade with `pip install -U prowess`, or run "
+            f"`prowess database downgrade --to {HEAD_REVISION}` with the newer version.",
         )
     raise Invalid(
         f"The database {location} belongs to another program (its revision is {found[:40]!r}).",
@@ -65,15 +66,18 @@ def upgrade(connection: sa.Connection, location: str) -> None:
 
     A new database gets the mark of this installation. On PostgreSQL an advisory lock lets one process migrate while the others wait and then find it done.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        found = _postgres_revision(connection)
-    else:
-        found = revision(connection)
+    lock_migrations(connection)
+    found = _postgres_revision(connection) if connection.dialect.name == "postgresql" else revision(connection)
     if not check_revision(found, location):
         run_alembic(connection)
     if found is None:
         add_mark(connection)
+
+
+def lock_migrations(connection: sa.Connection) -> None:
+    """Let one process at a time migrate, until the transaction ends. On SQLite the transaction holds the write lock."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
 
 
 def _postgres_revision(connection: sa.Connection) -> str | None:
@@ -82,7 +86,7 @@ def _postgres_revision(connection: sa.Connection) -> str | None:
     return revision(connection) if exists else None
 
 
-def run_alembic(connection: sa.Connection, to: str = "head") -> None:
+def run_alembic(connection: sa.Connection, to: str = "head", *, down: bool = False) -> None:
     """Migrate to a revision, the newest by default."""
     # Imported only here: a database that is up to date opens without alembic, which is slow to import.
     from alembic import command
@@ -93,7 +97,7 @@ def run_alembic(connection: sa.Connection, to: str = "head") -> None:
     config.set_main_option("script_location", str(MIGRATIONS_FOLDER).replace("%", "%%"))
     config.attributes["connection"] = connection
     with _alembic_lock:
-        command.upgrade(config, to)
+        (command.downgrade if down else command.upgrade)(config, to)
 
 
 class Connections(Protocol):
@@ -204,18 +208,25 @@ def open_database(url: str | Path, seals: Seals = PROCESS_SEALS, *, ours_only: b
     Raise `Unavailable` if it cannot be reached or used or was written by a newer Prowess, and `Invalid` if the URL is not
     one of a supported database.
     """
-    parsed = _parse_url(url)
     if ours_only and not database_exists(str(url)):
         seals.require_key()  # with a key that is lost, the next process would refuse what this one makes
-    sqlite = parsed.get_backend_name() == "sqlite"
-    engines = sqlite_engines(parsed, **_ENGINE_OPTIONS) if sqlite else _postgres_engines(parsed)
-    database = Database(*engines, seals)
+    database = connect_database(url, seals)
     try:
         database.migrate(ours_only=ours_only)
     except BaseException:
         database.close()
         raise
     return database
+
+
+def connect_database(url: str | Path, seals: Seals = PROCESS_SEALS) -> Database:
+    """Return a database as it is, neither migrated nor checked. Raise `Invalid` if the URL is not one of a supported database."""
+    parsed = _parse_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return Database(*sqlite_engines(parsed, **_ENGINE_OPTIONS), seals)
+    from prowess.storage.postgres import postgres_engines
+
+    return Database(*postgres_engines(parsed, **_ENGINE_OPTIONS), seals)
 
 
 def adopt_database(url: str, seals: Seals) -> None:
@@ -251,25 +262,6 @@ def _parse_url(url: str | Path) -> sa.URL:
     if parsed.drivername == "postgresql+psycopg":
         return parsed
     raise Invalid(f"Databases of the type {parsed.drivername[:40]!r} are not supported.", hint=URL_HINT)
-
-
-def _postgres_engines(url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
-    try:
-        # The ping replaces connections that the server has dropped, for instance in a restart, before a query fails on
-        # them.
-        writer = sa.create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=24, **_ENGINE_OPTIONS)
-    except ModuleNotFoundError as error:
-        raise Unavailable(
-            "PostgreSQL needs the psycopg driver, which is not installed.", hint="pip install 'prowess[postgres]'"
-        ) from error
-    event.listen(writer, "connect", _limit_statements)
-    # Two selects in one read must see one state; the default, READ COMMITTED, does not guarantee that.
-    return writer.execution_options(isolation_level="REPEATABLE READ"), writer
-
-
-def _limit_statements(connection: Any, _record: object) -> None:
-    connection.execute(f"SET statement_timeout = {WRITE_SECONDS * 1000}")
-    connection.commit()
 
 
 # ASCII, so that any database encoding accepts it; NaN and infinity are not JSON.
@@ -383,13 +375,3 @@ class DeferredDatabase:
         except OSError:
             return None
         return (found.st_dev, found.st_ino) if found else None
-
-
-def check_integrity(database: Database) -> str:
-    """Return the report of SQLite's integrity check; '' for an intact file, and for a server, which checks itself."""
-    with database.read() as connection:
-        if connection.dialect.name != "sqlite":
-            return ""
-        with no_deadline(connection):
-            problem = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-    return "" if problem == "ok" else str(problem)

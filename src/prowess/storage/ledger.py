@@ -1,20 +1,18 @@
-"""Append to and read the two logs of an organization: the audit and the events. Rows are never changed.
+"""Append to and read the two logs of an organization: the audit and the events. Rows never change.
 
 Each log is numbered from 1 without gaps, in commit order: a writer takes the organization's lock, continues from the
 last row and holds the lock until its transaction ends. Call `append` last in a transaction, after the locks on sessions
 and approvals, to avoid deadlocks.
 
-The audit is a hash chain: each row's hash covers its content and the hash of the row before. `verify_audit` finds any row
-that was altered, removed, added or moved. It cannot find rows cut off the end, or an end that was rewritten with fresh
-hashes, unless the caller passes a head hash that was exported earlier.
+The audit is a hash chain, see `audit_chain`. `retention` removes old rows from the start of a log, never its newest row,
+so numbering continues.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,46 +20,21 @@ import sqlalchemy as sa
 
 from prowess.errors import Invalid
 from prowess.events import Event
+from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.policy_tables import audit, events
-from prowess.storage.rows import decode_json, raw_json
 
 __all__ = [
     "AuditEntry",
     "AuditRow",
-    "AuditVerdict",
     "EventEntry",
     "append",
+    "first_event",
     "last_event",
     "read_audit",
     "read_events",
-    "verify_audit",
 ]
-
-
-_HASHED_COLUMNS = (
-    "previous",
-    "organization_id",
-    "number",
-    "at",
-    "actor",
-    "action",
-    "slug",
-    "digest",
-    "outcome",
-    "detail",
-)
-# The detail undecoded, so that a row whose detail is no longer JSON can be reported by number. Streamed, because a log
-# has no maximum length.
-_CHAIN = (
-    sa.select(*(raw_json(column) if column.name == "detail" else column for column in audit.c))
-    .where(audit.c.organization_id == sa.bindparam("of"))
-    .order_by(audit.c.number)
-    .execution_options(yield_per=500)
-)
-# Exceptions of encoding values that were never in an audit row.
-_DAMAGE = (ValueError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,61 +54,6 @@ class AuditRow:
     hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditVerdict:
-    """The result of verifying a chain.
-
-    `rows` counts the intact rows and `head` is the hash of the last one ('' without any). If the chain is not `ok`,
-    `first_bad` is the number at which it breaks and `problem` says how.
-    """
-
-    rows: int
-    ok: bool
-    first_bad: int | None = None
-    problem: str = ""
-    head: str = ""
-
-
-def hash_row(row: Mapping[str, Any]) -> str:
-    """Return the hash of a row: SHA-256 over the canonical JSON list of the previous hash and the content."""
-    said = [row[name] for name in _HASHED_COLUMNS]
-    # Each option fixes the bytes: every process must compute the same hash.
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def verify_audit(connection: sa.Connection, organization_id: str, *, head: str = "") -> AuditVerdict:
-    """Check the organization's chain, and that it still contains the `head` that was exported earlier.
-
-    Without a head, rows cut off the end, or an end rewritten with fresh hashes, go unnoticed.
-    """
-    number, previous, met = 0, "", not head
-    with connection.execute(_CHAIN, {"of": organization_id}) as rows:
-        for row in rows.mappings():
-            problem = _find_problem(dict(row), number + 1, previous)
-            if problem:
-                return AuditVerdict(rows=number, ok=False, first_bad=number + 1, problem=problem, head=previous)
-            number, previous = row["number"], row["hash"]
-            met = met or previous == head
-    if met:
-        return AuditVerdict(rows=number, ok=True, head=previous)
-    problem = "The exported head is not in the chain: rows were cut off the end, or rewritten."
-    return AuditVerdict(rows=number, ok=False, first_bad=number + 1, problem=problem, head=previous)
-
-
-def _find_problem(row: dict[str, Any], number: int, previous: str) -> str:
-    """Return the problem with the row that should have this number and follow that hash; '' if there is none."""
-    if row["number"] != number:
-        return f"Row {number} is missing: the next row is {row['number']}."
-    if row["previous"] != previous:
-        return f"Row {number} does not follow row {number - 1}: one of the two was altered, moved or added."
-    try:
-        sound = row["hash"] == hash_row({**row, "detail": decode_json(row["detail"])})
-    except _DAMAGE:
-        sound = False
-    return "" if sound else f"Row {number} was changed after it was written."
-
-
 _AUDIT_OF = audit.c.organization_id == sa.bindparam("of")
 _EVENTS_OF = events.c.organization_id == sa.bindparam("of")
 _AFTER = sa.bindparam("after", type_=sa.BigInteger)
@@ -143,6 +61,7 @@ _MOST = sa.bindparam("most", type_=sa.Integer)
 
 _LAST_AUDIT = sa.select(audit.c.number, audit.c.hash).where(_AUDIT_OF).order_by(audit.c.number.desc()).limit(1)
 _LAST_EVENT = sa.select(sa.func.max(events.c.number)).where(_EVENTS_OF)
+_FIRST_EVENT = sa.select(sa.func.min(events.c.number)).where(_EVENTS_OF)
 _INSERT_AUDIT = sa.insert(audit)
 _INSERT_EVENTS = sa.insert(events)
 _READ_AUDIT = sa.select(audit).where(_AUDIT_OF, audit.c.number > _AFTER).order_by(audit.c.number).limit(_MOST)
@@ -232,8 +151,13 @@ def last_event(connection: sa.Connection, organization_id: str) -> int:
     return connection.execute(_LAST_EVENT, {"of": organization_id}).scalar() or 0
 
 
+def first_event(connection: sa.Connection, organization_id: str) -> int:
+    """Return the number of the oldest event that is kept, or 1 if there is none."""
+    return connection.execute(_FIRST_EVENT, {"of": organization_id}).scalar() or 1
+
+
 def read_audit(connection: sa.Connection, organization_id: str, *, after: int, limit: int) -> list[AuditRow]:
-    """Return the next audit rows after a number, in order, unverified; see `verify_audit`."""
+    """Return the next audit rows after a number, in order, unverified; see `audit_chain.verify_audit`."""
     rows = connection.execute(_READ_AUDIT, {"of": organization_id, "after": after, "most": limit})
     return [AuditRow(**row) for row in rows.mappings()]
 

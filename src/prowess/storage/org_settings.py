@@ -10,6 +10,9 @@ from prowess.storage.clock import now
 from prowess.storage.policy_tables import org_settings
 from prowess.storage.tables import dialect_insert
 
+DISABLED_SKILLS = "disabled_skills"
+"""The setting with the slugs that are switched off. The column `skills.enabled` repeats it for people who query."""
+
 _CHANGED = ("value", "updated_at", "updated_by")
 _KEY = ("organization_id", "name")
 _NAMED = sa.and_(org_settings.c.organization_id == sa.bindparam("of"), org_settings.c.name == sa.bindparam("which"))

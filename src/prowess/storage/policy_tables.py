@@ -1,6 +1,7 @@
 """Define the tables of approvals, trust, audit, events and organization settings, the same on SQLite and PostgreSQL.
 
-`audit` and `events` are logs: rows are numbered from 1 without gaps within an organization and never change.
+`audit` and `events` are logs: rows are numbered from 1 without gaps within an organization and never change. Old rows may
+be pruned from the start of a log; `pruned_counts` then keeps what they counted.
 """
 
 from __future__ import annotations
@@ -100,6 +101,23 @@ events = sa.Table(
     sa.Column("source", sa.Text, nullable=False),  # the scope that the skill was loaded from, or ''
     sa.Column("seconds", sa.Float),  # the duration; NULL for a failed load
     sa.Column("data", ORDERED_JSON, nullable=False),
+)
+
+# What the pruned rows of the logs counted, so that metrics and usage do not fall. See `storage.retention`.
+pruned_counts = sa.Table(
+    "pruned_counts",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("log", sa.Text, primary_key=True),  # "events", "files" or "audit"
+    sa.Column("name", sa.Text, primary_key=True),  # the name of the event; the action of an audit row
+    sa.Column("subject", sa.Text, primary_key=True),  # the slug; the outcome of an audit row
+    sa.Column("source", sa.Text, primary_key=True),  # the scope; the file that was loaded
+    sa.Column(
+        "bucket", sa.Integer, primary_key=True, autoincrement=False
+    ),  # see `counts.bucket_of`; -1 without a duration
+    sa.Column("total", sa.BigInteger, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("last_at", sa.Text, nullable=False),
 )
 
 org_settings = sa.Table(

@@ -72,7 +72,7 @@ class CompiledSelect:
         self._statement = statement
         self._texts: dict[str, tuple[str, list[str] | None]] = {}
 
-    def rows(self, connection: sa.Connection, parameters: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    def rows(self, connection: sa.Connection, parameters: Mapping[str, str | list[str]]) -> list[tuple[Any, ...]]:
         """Return all rows."""
         text, places = self._texts.get(connection.dialect.name) or self._compile(connection.dialect)
         cursor = connection.connection.cursor()

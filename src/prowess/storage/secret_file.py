@@ -1,7 +1,8 @@
-"""Secrets that are generated once and kept in a file only the owner can read."""
+"""Secrets that are generated once and kept in a file only the owner can read, or derived from one that machines share."""
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 import stat
@@ -11,6 +12,7 @@ from pathlib import Path
 from prowess.errors import Refused, Unavailable
 
 TOKEN_FILE = "token"  # noqa: S105  the name of a file
+SERVER_TOKEN_FILE = "server-token"  # noqa: S105  the name of a file
 STATE_KEY_FILE = "mcp-state.key"
 
 
@@ -59,6 +61,16 @@ def load_or_create_secret(path: Path) -> str:
     if made is None:
         raise Unavailable(f"{str(path)!r} was removed while it was being created.", hint="Try again.")
     return made
+
+
+def find_secret(path: Path, secret_key: str = "") -> str:
+    """Return the secret for one purpose: derived from a shared key if there is one, otherwise that of the file.
+
+    The name of the file is the purpose: each one has a secret of its own, from which the key cannot be found.
+    """
+    if secret_key:
+        return hmac.digest(secret_key.encode(), f"prowess:{path.name}".encode(), "sha256").hex()
+    return load_or_create_secret(path)
 
 
 def write_secret(path: Path, secret: str) -> None:

@@ -60,16 +60,9 @@ session_skills = sa.Table(
     sa.Column("seal", sa.Text, nullable=False, server_default=sa.text("''")),  # see `storage.seals`
 )
 
-sa.Index(
-    "uq_sessions_actor_conversation",
-    sessions.c.organization_id,
-    sessions.c.user_id,
-    sessions.c.actor,
-    sessions.c.conversation_id,
-    unique=True,
-)
+_CONVERSATION = (sessions.c.organization_id, sessions.c.user_id, sessions.c.actor, sessions.c.conversation_id)
+sa.Index("uq_sessions_actor_conversation", *_CONVERSATION, unique=True)
 sa.Index("ix_sessions_owner_updated", sessions.c.organization_id, sessions.c.user_id, sessions.c.updated_at)
-
 
 _THIS_SESSION = sessions.c.id == sa.bindparam("which")
 _OPEN = sessions.c.closed_at.is_(None)
@@ -88,14 +81,18 @@ _FIND = (
     .limit(1)
 )
 _REOPEN = sa.update(sessions).where(_THIS_SESSION, ~_OPEN)
+FIRST_POSITION = ("9999", "")  # before all sessions in a list: later than any time
+_AFTER = sa.tuple_(sa.bindparam("changed"), sa.bindparam("last"))
 _LIST = (
     sa.select(sessions)
-    .where(_VISIBLE, _OPEN)
-    .order_by(sessions.c.updated_at.desc(), sessions.c.id)
+    .where(_VISIBLE, _OPEN, sa.tuple_(sessions.c.updated_at, sessions.c.id) < _AFTER)
+    .order_by(sessions.c.updated_at.desc(), sessions.c.id.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
+COUNT_SESSIONS = sa.select(sa.func.count()).select_from(sessions).where(_VISIBLE, _OPEN)
 _CHANGE = sa.update(sessions).where(_VISIBLE, _THIS_SESSION, _OPEN)
 _CLOSE = _CHANGE.values(closed_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"), budget_used=0)
+_MARK_USED = sa.update(sessions).where(_THIS_SESSION, _OPEN).values(updated_at=sa.bindparam("moment"))
 # FOR NO KEY UPDATE on PostgreSQL: it excludes other writers, but not the foreign-key checks of other transactions.
 _LOCK = sa.select(sessions.c.id).where(_THIS_SESSION, _OPEN).with_for_update(key_share=True)
 # Freeing characters always succeeds, even if the budget was lowered below its current use.
@@ -235,9 +232,12 @@ def get_session(connection: sa.Connection, viewer: SessionViewer, session_id_or_
     return SessionRow(**found) if found else None
 
 
-def list_sessions(connection: sa.Connection, viewer: SessionViewer, *, limit: int) -> list[SessionRow]:
-    """Return the open sessions that are visible to the viewer, most recently changed first."""
-    return [SessionRow(**row) for row in connection.execute(_LIST, {**viewer.key, "most": limit}).mappings()]
+def list_sessions(
+    connection: sa.Connection, viewer: SessionViewer, *, limit: int, after: tuple[str, str] = FIRST_POSITION
+) -> list[SessionRow]:
+    """Return the open sessions that the viewer sees, last changed first, starting after a last change and id."""
+    key = {**viewer.key, "most": limit, "changed": after[0], "last": after[1]}
+    return [SessionRow(**row) for row in connection.execute(_LIST, key).mappings()]
 
 
 def change_session(
@@ -268,6 +268,11 @@ def close_session(connection: sa.Connection, viewer: SessionViewer, session_id: 
     if closed:
         connection.execute(_REMOVE_ALL, {"which": session_id})
     return closed
+
+
+def mark_used(connection: sa.Connection, session_id: str) -> None:
+    """Record that an open session is used, so that it is not pruned as idle."""
+    connection.execute(_MARK_USED, {"which": session_id, "moment": now()})
 
 
 def list_enabled(connection: sa.Connection, session_id: str) -> list[EnabledRow]:

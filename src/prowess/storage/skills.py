@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from prowess.skill.filenames import find_document_path
-from prowess.skill.form_info import FormName, form_info
+from prowess.skill.filenames import document_text, hash_content
+from prowess.skill.form_info import FormName
 from prowess.skill.kinds import Kind
-from prowess.skill.limits import UNLIMITED
 from prowess.skill.model import Skill, SkillCard
 from prowess.skill.package import FileEntry, Package
 from prowess.skill.reader_version import is_current, reader_version
 from prowess.storage.blobs import changed_bytes, dump_manifest, load_manifest, split_chunks
 from prowess.storage.index_texts import Texts
+from prowess.storage.org_settings import DISABLED_SKILLS, get_settings
 from prowess.storage.rows import CompiledSelect, build_model, decode_json, field_defaults, raw_json
 from prowess.storage.seals import Seals, SealState, seals_of
-from prowess.storage.tables import skills
+from prowess.storage.tables import or_empty, skills
 from prowess.storage.tenant import Tenant, tenant_condition
 
 _ORIGIN = ("source", "source_type", "source_url", "source_ref", "source_id", "marketplace_id", "sync_etag")
@@ -74,7 +74,10 @@ _OTHER_READER = CompiledSelect(
     )
 )
 # Answered by the index alone, see `tables.skills`.
-_MARKS = CompiledSelect(sa.select(skills.c.slug, skills.c.reader, skills.c.seal).where(tenant_condition(skills)))
+_MARK_COLUMNS = sa.select(skills.c.slug, skills.c.reader, skills.c.seal).where(tenant_condition(skills))
+_MARKS = CompiledSelect(_MARK_COLUMNS)
+_FEW = 200
+_MARKS_OF = _MARK_COLUMNS.where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
 _STORED = (
     _KEY.add_columns(skills.c.reader, skills.c.seal)
     .where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
@@ -158,9 +161,14 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> CardListing:
     return listing
 
 
-def get_marks(connection: sa.Connection, tenant: Tenant) -> dict[str, tuple[str, str]]:
-    """Return the version of the readers and the seal of each row, by slug."""
-    rows = _MARKS.rows(connection, tenant.key)
+def get_marks(
+    connection: sa.Connection, tenant: Tenant, slugs: Collection[str] | None = None
+) -> dict[str, tuple[str, str]]:
+    """Return the version of the readers and the seal of each row, or of the rows of these slugs, by slug."""
+    if slugs is not None and len(slugs) <= _FEW:
+        rows = connection.execute(_MARKS_OF, {**tenant.key, "of": list(slugs)}).all()
+    else:
+        rows = _MARKS.rows(connection, tenant.key)
     return {slug: (_text(reader), _text(seal)) for slug, reader, seal in rows if type(slug) is str}
 
 
@@ -334,7 +342,17 @@ def insert_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tup
     """Add rows for new skills."""
     rows = [_row(skill, package, tenant, seals_of(connection)) for skill, package in pairs]
     if rows:
-        connection.execute(_INSERT, rows)
+        # A slug may be switched off before its skill exists, or while it is gone.
+        off = get_settings(connection, tenant.organization_id or "").get(DISABLED_SKILLS) or ()
+        connection.execute(_INSERT, [{**row, "enabled": row["slug"] not in off} for row in rows])
+
+
+def mark_disabled(connection: sa.Connection, organization_id: str, slugs: Collection[str]) -> None:
+    """Write the column `enabled` of all skills of an organization: False for these slugs."""
+    owned = or_empty(skills.c.organization_id) == organization_id
+    is_off = skills.c.slug.in_(sorted(slugs))
+    connection.execute(sa.update(skills).where(owned, skills.c.enabled, is_off).values(enabled=False))
+    connection.execute(sa.update(skills).where(owned, ~skills.c.enabled, ~is_off).values(enabled=True))
 
 
 def update_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tuple[Skill, Package]]) -> None:
@@ -351,7 +369,7 @@ def delete_skill(connection: sa.Connection, tenant: Tenant, id: str) -> None:
 
 
 def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[str, Any]:
-    content = _document_text(skill, package)
+    content = document_text(skill.form, package)
     reader = reader_version((*skill.kinds, skill.form))
     values: Mapping[str, Any] = {name: getattr(skill, name) for name in _DETAILS}
     return {
@@ -374,21 +392,9 @@ def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[s
         "intent_patterns": list(skill.intent_patterns),
         "trigger_phrases": list(skill.trigger_phrases),
         "content_length": skill.content_length,
-        "content_hash": hashlib.sha256(content.encode()).hexdigest() if content else skill.digest,
+        "content_hash": hash_content(content, skill.digest),
         "package": package.name,
         "manifest": dump_manifest(skill.manifest),
         "details": {name: value for name, value in values.items() if value != _DEFAULTS[name]},
         "content": content,
     }
-
-
-def _document_text(skill: Skill, package: Package) -> str:
-    """Return the document that describes the skill, frontmatter included; '' if its form has none.
-
-    This is SKILL.md or the only Markdown file, and the JSON or YAML file in forms that have no Markdown.
-    """
-    form = form_info(skill.form)
-    paths = form.load().controls(package, UNLIMITED) if form.is_data else {find_document_path(package)}
-    file = next((file for path in sorted(paths) if (file := package.get(path)) is not None), None)
-    # PostgreSQL cannot store NUL in text.
-    return file.content.decode(errors="replace").replace("\x00", "\ufffd") if file else ""

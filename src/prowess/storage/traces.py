@@ -141,20 +141,20 @@ def close_running(connection: sa.Connection, ids: Sequence[str], *, moment: str,
     return closed
 
 
-def has_before(connection: sa.Connection, moment: str) -> bool:
-    """Return True if `delete_before` would delete something."""
-    old = sa.select(traces.c.id).where(traces.c.started_at < moment, traces.c.status != sa.literal_column("'running'"))
-    return connection.execute(old.limit(1)).first() is not None
+def _ended_before(organization_id: str, moment: str) -> sa.ColumnElement[bool]:
+    return sa.and_(traces.c.organization_id == organization_id, traces.c.started_at < moment, ~RUNNING)
 
 
-def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
+def count_before(connection: sa.Connection, organization_id: str, moment: str) -> int:
+    """Return how many rows `delete_before` would delete."""
+    old = sa.select(sa.func.count()).select_from(traces).where(_ended_before(organization_id, moment))
+    return connection.execute(old).scalar_one()
+
+
+def delete_before(connection: sa.Connection, organization_id: str, *, moment: str, limit: int) -> int:
     """Delete up to `limit` rows of ended runs that started before a time; return how many."""
     # A subquery, because PostgreSQL has no DELETE with a LIMIT.
-    oldest = (
-        sa.select(traces.c.id)
-        .where(traces.c.started_at < moment, traces.c.status != sa.literal_column("'running'"))
-        .limit(limit)
-    )
+    oldest = sa.select(traces.c.id).where(_ended_before(organization_id, moment)).limit(limit)
     return connection.execute(sa.delete(traces).where(traces.c.id.in_(oldest))).rowcount
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from alembic import context
 
-from prowess.storage import policy_tables, run_tables, sessions, tables
+from prowess.storage import people_tables, policy_tables, run_tables, sessions, tables
 
 # Each module registers its tables when it is imported; alembic would take a table that is missing here for deleted.
-[metadata] = {module.metadata for module in (tables, sessions, policy_tables, run_tables)}
+[metadata] = {module.metadata for module in (tables, sessions, people_tables, policy_tables, run_tables)}
 
 context.configure(
     connection=context.config.attributes["connection"],

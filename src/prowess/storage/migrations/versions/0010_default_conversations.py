@@ -10,7 +10,8 @@ down_revision = "0009"
 branch_labels = None
 depends_on = None
 
-sessions = sa.table("sessions", sa.column("conversation_id", sa.Text))
+_NAMES = ("organization_id", "user_id", "actor", "conversation_id")
+sessions = sa.table("sessions", *(sa.column(name, sa.Text) for name in _NAMES))
 
 
 def upgrade() -> None:
@@ -23,4 +24,10 @@ def downgrade() -> None:
 
 
 def _rename(old: str, new: str) -> None:
-    op.execute(sessions.update().where(sessions.c.conversation_id == old).values(conversation_id=new))
+    # An actor who already has a conversation of the new name keeps both as they are.
+    other = sessions.alias()
+    taken = sa.exists().where(
+        *(other.c[name] == sessions.c[name] for name in ("organization_id", "user_id", "actor")),
+        other.c.conversation_id == new,
+    )
+    op.execute(sessions.update().where(sessions.c.conversation_id == old, ~taken).values(conversation_id=new))

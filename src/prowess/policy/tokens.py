@@ -1,0 +1,250 @@
+"""Who may create, see and revoke tokens, and whom a token or a web session lets act.
+
+A token never gives more than the membership of its user: what counts is the intersection of both at the time of each
+request. Agents cannot create tokens, and their tokens can neither approve nor administer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from prowess.errors import Conflict, Invalid, NotFound, Refused
+from prowess.policy.actor import AGENT_PERMISSIONS, PERMISSIONS, Actor, Permission
+from prowess.policy.people import (
+    ORGANIZATION_HINT,
+    active_member,
+    check_permissions,
+    choose_organization,
+    user_not_found,
+)
+from prowess.policy.people_log import audit_entry, is_operator, logs_refusals, recorded_name
+from prowess.storage import credentials
+from prowess.storage.clock import seconds_from_now
+from prowess.storage.credentials import Holder, Token
+from prowess.storage.database import Connections
+from prowess.storage.ledger import append
+from prowess.storage.owner import Owner
+
+DEFAULT_DAYS = 90
+MAX_DAYS = 366
+"""The longest lifetime of a token that is not created by the operator."""
+
+_DAY_SECONDS = 86_400
+_NAME_LIMIT = 100
+_MAX_TOKENS = 200
+"""How many tokens one user may have at a time, so that nobody fills the database with them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    """A token that was just created. `secret` is not stored, so it can be shown only now."""
+
+    secret: str
+    token: Token
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the token as a JSON object, with its secret."""
+        return {"token": self.secret, **self.token.as_json()}
+
+
+@lru_cache(maxsize=4096)
+def to_actor(holder: Holder, *, channel: str) -> Actor:
+    """Return the actor that a secret lets act, with the permissions that the secret and the membership both give."""
+    # Cached, because making an actor checks its names, which takes half as long as the query for its holder.
+    allowed = PERMISSIONS if holder.permissions is None else PERMISSIONS & frozenset(holder.permissions)
+    return Actor(
+        name=holder.actor_name,
+        kind=holder.kind,
+        organization=holder.organization_id,
+        user=holder.user_id,
+        permissions=allowed if holder.scopes is None else allowed & frozenset(holder.scopes),
+        channel=channel,
+    )
+
+
+class Tokens:
+    """The tokens of all organizations in one database. Blocking; safe to use from many threads and processes."""
+
+    def __init__(self, database: Connections) -> None:
+        self.database = database
+
+    def find_holder(self, secret: str) -> Holder | None:
+        """Return whom a token belongs to, or None if it is unknown, expired or revoked. One query, nothing is written."""
+        with self.database.read() as connection:
+            return credentials.find_token_holder(connection, secret)
+
+    def record_use(self, holder: Holder) -> None:
+        """Record that a token was used now."""
+        with self.database.write() as connection:
+            credentials.record_use(connection, holder.id)
+
+    @logs_refusals("token")
+    def create(
+        self,
+        actor: Actor,
+        *,
+        name: str = "",
+        agent: str = "",
+        scopes: Iterable[str] | None = None,
+        days: float | None = DEFAULT_DAYS,
+        organization: str = "",
+        user: str = "",
+    ) -> NewToken:
+        """Create a token for the actor, or as an admin or the operator for a member of an organization.
+
+        With `agent`, it is the token of an agent of that name. `scopes` default to everything that is allowed. It expires
+        after `days`; with None never, which only the operator can choose.
+
+        Raise `Refused` for an agent, and for scopes that the actor or the user does not have.
+        """
+        owner = self._choose_owner(actor, organization, user, "create tokens")
+        kind = "agent" if agent else "person"
+        wanted = None if scopes is None else check_permissions(scopes)
+        label = _check_name(name or agent or "token")
+        expires_at = _check_days(actor, days)
+        with self.database.write() as connection:
+            allowed = actor.permissions & _permissions_of(connection, owner)
+            if kind == "agent":
+                allowed &= AGENT_PERMISSIONS
+            given = _check_scopes(wanted, allowed, agent=agent)
+            # A name that an agent cannot have fails here, before it is stored.
+            checked = Actor(name=agent or owner.user_id or actor.name, kind=kind)
+            if len(_active(connection, owner)) >= _MAX_TOKENS:
+                raise Conflict(
+                    f"This user already has {_MAX_TOKENS} tokens, which is the limit.",
+                    hint="Revoke some first: prowess token revoke ID",
+                )
+            secret, token = credentials.add_token(
+                connection,
+                owner,
+                actor_name=checked.name,
+                kind=kind,
+                name=label,
+                scopes=given,
+                expires_at=expires_at,
+                by=recorded_name(actor, owner.organization_id),
+            )
+            detail = {"id": token.id, "name": label, "kind": kind, "user": owner.user_id}
+            detail |= {"scopes": sorted(given), "expires_at": expires_at}
+            entry = audit_entry(actor, owner.organization_id, "token", "created", **detail)
+            append(connection, owner.organization_id, audits=[entry])
+        return NewToken(secret=secret, token=token)
+
+    def list(self, actor: Actor, *, organization: str = "", user: str = "", everyone: bool = False) -> list[Token]:
+        """Return the actor's own tokens, newest first; of a member or of everyone for an admin and the operator."""
+        _require_person(actor, "list tokens")
+        if not everyone:
+            owner = self._choose_owner(actor, organization, user, "list tokens")
+            with self.database.read() as connection:
+                return credentials.list_tokens(connection, organization_id=owner.organization_id, user_id=owner.user_id)
+        target = choose_organization(actor, organization)
+        if not actor.admin:
+            raise Refused(
+                "Only an admin can list the tokens of others.", hint="`prowess token list` shows your own tokens."
+            )
+        every = is_operator(actor) and not target
+        with self.database.read() as connection:
+            return credentials.list_tokens(connection, organization_id=None if every else target)
+
+    def revoke(self, actor: Actor, token_id: str) -> Token:
+        """Revoke a token at once, and return it. People revoke their own, admins those of their organization.
+
+        Raise `NotFound` for a token that the actor may not see, and `Conflict` if it was revoked before.
+        """
+        _require_person(actor, "revoke tokens")
+        with self.database.write() as connection:
+            found = credentials.get_token(connection, token_id)
+            if found is None or not _may_see(actor, found):
+                raise NotFound(f"No token {token_id[:80]!r}.", hint="`prowess token list` shows the tokens.")
+            if not credentials.revoke_token(connection, found, recorded_name(actor, found.organization_id)):
+                raise Conflict(f"The token {token_id!r} was revoked before.", hint="Nothing is left to do.")
+            detail = {"id": found.id, "name": found.name, "user": found.user_id}
+            entry = audit_entry(actor, found.organization_id, "token", "revoked", **detail)
+            append(connection, found.organization_id, audits=[entry])
+            return credentials.get_token(connection, token_id) or found
+
+    def _choose_owner(self, actor: Actor, organization: str, user: str, what: str) -> Owner:
+        """Return whose tokens are meant: the actor's own, or those of a member for an admin and the operator."""
+        _require_person(actor, what)
+        target = choose_organization(actor, organization)
+        if not user and target != actor.organization:
+            raise Invalid("Name the user whose token it is.", hint="Add `--user USER`.")
+        if user and not target:
+            raise Invalid(f"The user {user[:80]!r} belongs to an organization.", hint=ORGANIZATION_HINT)
+        owner = Owner(organization_id=target, user_id=user or actor.user)
+        if owner != actor.owner and not actor.admin:
+            # The same for a member and for somebody who does not exist.
+            raise user_not_found(user)
+        return owner
+
+
+def _may_see(actor: Actor, token: Token) -> bool:
+    owner = Owner(organization_id=token.organization_id, user_id=token.user_id)
+    return owner == actor.owner or is_operator(actor) or (actor.admin and owner.organization_id == actor.organization)
+
+
+def _require_person(actor: Actor, what: str) -> None:
+    if not actor.is_person:
+        raise Refused(f"An agent cannot {what}.", hint="Ask the user to do it.")
+
+
+def _permissions_of(connection: sa.Connection, owner: Owner) -> frozenset[Permission]:
+    if owner == Owner():
+        return PERMISSIONS
+    return cast("frozenset[Permission]", frozenset(active_member(connection, *_key(owner)).permissions))
+
+
+def _key(owner: Owner) -> tuple[str, str]:
+    return owner.organization_id, owner.user_id
+
+
+def _active(connection: sa.Connection, owner: Owner) -> list[Token]:
+    found = credentials.list_tokens(connection, organization_id=owner.organization_id, user_id=owner.user_id)
+    return [one for one in found if one.state == "active"]
+
+
+def _check_scopes(
+    wanted: frozenset[Permission] | None, allowed: frozenset[Permission], *, agent: str
+) -> frozenset[Permission]:
+    if wanted is None and allowed:
+        return allowed
+    excess = sorted((wanted or frozenset()) - allowed)
+    if excess and agent and excess[0] not in AGENT_PERMISSIONS:
+        raise Refused(
+            f"The token of an agent cannot have {excess[0]}.",
+            hint="Only a person can approve and administer. Leave it out, or create the token without an agent.",
+        )
+    if excess:
+        raise Refused(
+            f"You cannot create a token with {excess[0]}, because you or its user do not have it.",
+            hint="Leave it out of the scopes, or ask an admin.",
+        )
+    if not wanted:
+        raise Invalid("A token needs at least one permission.", hint="Give scopes, for example `skills.read`.")
+    return wanted
+
+
+def _check_days(actor: Actor, days: float | None) -> str | None:
+    """Return when a token that lives this long expires."""
+    if days is None:
+        if not is_operator(actor):
+            raise Refused(
+                "Only the operator can create a token that never expires.", hint=f"Choose up to {MAX_DAYS} days."
+            )
+        return None
+    if not 0 < days <= (MAX_DAYS if not is_operator(actor) else 100 * MAX_DAYS):
+        raise Invalid(f"Invalid lifetime of {days:g} days.", hint=f"Choose up to {MAX_DAYS} days.")
+    return seconds_from_now(days * _DAY_SECONDS)
+
+
+def _check_name(name: str) -> str:
+    # The same checks as for names of actors: it is shown in lists and in the audit.
+    Actor(name=name)
+    if len(name) > _NAME_LIMIT:
+        raise Invalid(f"The name {name[:80]!r} is too long.", hint=f"Use at most {_NAME_LIMIT} characters.")
+    return name

@@ -1,0 +1,237 @@
+"""Copy a SQLite database while others write to it, and put such a copy back in place.
+
+A backup is one SQLite file with everything that was committed when it began. It does not contain the key of the
+installation (see `seals`), so that a backup does not let anyone forge rows.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from glob import escape
+from pathlib import Path
+from time import time
+from urllib.parse import quote
+
+import sqlalchemy as sa
+
+from prowess.errors import Conflict, Invalid, NotFound, Unavailable
+from prowess.storage.audit_chain import AuditVerdict, verify_audit
+from prowess.storage.database import Database, check_revision, revision, run_alembic
+from prowess.storage.retention import list_audited
+from prowess.storage.schema_check import check_schema
+from prowess.storage.seals import Seals
+from prowess.storage.sqlite import BUSY_SECONDS, no_deadline
+
+_COUNTED = {
+    "skills": "skills",
+    "versions": "skill_versions",
+    "sessions": "sessions",
+    "approvals": "approvals",
+    "events": "events",
+    "audit": "audit",
+    "traces": "skill_execution_traces",
+}
+
+
+_LEFTOVER_SECONDS = 60 * 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a database file contains: its size, revision and number of rows, and the verdict on each organization's audit."""
+
+    bytes: int
+    revision: str
+    rows: dict[str, int]
+    audits: dict[str, AuditVerdict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What was restored, and where the database that it replaced is kept; None if there was none."""
+
+    contents: Contents
+    previous: Path | None
+
+
+def back_up(source: Path, target: Path, seals: Seals, *, replace: bool = False) -> Contents:
+    """Write a copy of a SQLite database to a new file with mode 0600, and return what it contains. Blocking.
+
+    Others can write meanwhile; the copy has one consistent state. Raise `NotFound` if there is no database, `Conflict` if
+    the target exists and `replace` is not set, and `Unavailable` if the copy cannot be written or is damaged.
+    """
+    if not source.exists():
+        raise NotFound(f"There is no database at {str(source)!r}.", hint="Run `prowess doctor` to see where it is.")
+    if target.exists() and not replace:
+        raise Conflict(f"{str(target)!r} already exists.", hint="Choose another name, or overwrite it with --replace.")
+    with _temporary_copy(source, target) as copy:
+        contents = examine(copy, seals)
+        _move_into_place(copy, target, replace=replace)
+    return contents
+
+
+def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False) -> Restored:
+    """Put a backup in place of a database, after checking all of it, and return what it contains. Blocking.
+
+    The database that was there is kept under another name. Raise `NotFound` if there is no backup, `Conflict` if there is a
+    database and `replace` is not set, `Invalid` or `Refused` if the file is not a sound backup, and `Unavailable` if another
+    process uses the database or a newer Prowess made the backup.
+    """
+    if not source.exists():
+        raise NotFound(f"There is no file {str(source)!r}.", hint="Pass a file that `prowess backup` has written.")
+    if target.exists() and not replace:
+        raise Conflict(
+            f"There is a database at {str(target)!r} already.",
+            hint="Pass --replace to restore over it. The present database is kept under another name.",
+        )
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _temporary_copy(source, target) as copy:
+        contents = examine(copy, seals, whole=True)
+        previous = _set_aside(target) if target.exists() else None
+        _move_into_place(copy, target, replace=True)
+    return Restored(contents=contents, previous=previous)
+
+
+def examine(path: Path, seals: Seals, *, whole: bool = False) -> Contents:
+    """Check the tables of a file, and with `whole` also every page and the audit, and return what it contains.
+
+    Raise `Refused` for foreign tables, `Unavailable` for a newer revision, and `Invalid` for damaged pages.
+    """
+    engine = sa.create_engine("sqlite://", creator=lambda: _connect(path, "ro"), poolclass=sa.NullPool)
+    try:
+        with engine.connect().execution_options(seals=seals) as connection:
+            if not check_schema(connection, str(path), run_alembic):
+                raise Invalid(
+                    f"The database {str(path)!r} is empty.", hint="Pass a file that `prowess backup` has written."
+                )
+            found = revision(connection) or ""
+            check_revision(found, str(path))
+            _check_pages(connection, path, whole=whole)
+            names = set(sa.inspect(connection).get_table_names())
+            counts = {
+                name: connection.execute(sa.select(sa.func.count()).select_from(sa.table(table))).scalar_one()
+                for name, table in _COUNTED.items()
+                if table in names
+            }
+            audits = {}
+            if whole and "audit" in names:
+                audits = {of: verify_audit(connection, of) for of in list_audited(connection)}
+    finally:
+        engine.dispose()
+    return Contents(bytes=path.stat().st_size, revision=found, rows=counts, audits=audits)
+
+
+def _check_pages(connection: sa.Connection, path: Path, *, whole: bool) -> None:
+    check = "integrity_check" if whole else "quick_check"
+    problem = connection.exec_driver_sql(f"PRAGMA {check}(1)").scalar()
+    if problem != "ok":
+        raise Invalid(f"The database {str(path)!r} is damaged: {problem}.", hint="Use another backup.")
+    if whole and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+        raise Invalid(f"Rows are missing in the database {str(path)!r}.", hint="Use another backup.")
+
+
+def _connect(path: Path, mode: str, *, timeout: float = BUSY_SECONDS) -> sqlite3.Connection:
+    """Open an existing file. It may come from anyone, so its schema may not call functions with side effects."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?mode={mode}", uri=True, timeout=timeout, check_same_thread=False
+    )
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
+    return connection
+
+
+@contextmanager
+def _temporary_copy(source: Path, target: Path) -> Generator[Path]:
+    """Copy a database to a new file beside the target, for the owner only; remove it in the end unless it was moved."""
+    path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        _remove_leftovers(target)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        with closing(_connect(source, "rw")) as database, closing(sqlite3.connect(path)) as copy:
+            # All pages in one step: with several, the copy starts again whenever another process writes. The write-ahead
+            # log lets others write meanwhile.
+            database.backup(copy)
+            # A backup must not need side files.
+            copy.execute("PRAGMA journal_mode=DELETE")
+        yield path
+    except OSError as error:
+        raise Unavailable(
+            f"Cannot write {str(target)!r}: {error.strerror or error}.", hint="Use a folder that you can write to."
+        ) from error
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+            raise Invalid(
+                f"{str(source)!r} is not a sound SQLite database: {error}.", hint="Use another file."
+            ) from error
+        raise Unavailable(
+            f"Cannot copy {str(source)!r}: {error}.",
+            hint="Check the disk, and that both files can be read and written.",
+        ) from error
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what a copy that was killed has left behind. One that is being written is never that old."""
+    for left in target.parent.glob(f".{escape(target.name)}.*.tmp"):
+        if left.stat().st_mtime < time() - _LEFTOVER_SECONDS:
+            left.unlink(missing_ok=True)
+
+
+def _move_into_place(copy: Path, target: Path, *, replace: bool) -> None:
+    with copy.open("rb+") as file:
+        os.fsync(file.fileno())
+    if replace:
+        copy.replace(target)
+    else:
+        try:
+            os.link(copy, target)  # unlike a rename, it fails if somebody has made that file meanwhile
+        except FileExistsError as error:
+            raise Conflict(f"{str(target)!r} already exists.", hint="Choose another name.") from error
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _set_aside(target: Path) -> Path:
+    """Keep a database under another name, with its side files, while its own name stays; return that name.
+
+    Raise `Unavailable` if another process uses it.
+    """
+    kept = target.with_name(f"{target.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+    try:
+        with closing(_connect(target, "rw", timeout=1)) as database:
+            # This needs the file for itself, so it fails if another process has it open. It also empties and removes the
+            # write-ahead log, which would otherwise be applied to the restored file.
+            database.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise Unavailable(
+                f"The database {str(target)!r} is in use.",
+                hint="Stop `prowess serve`, `prowess mcp` and every other program that uses it, then try again.",
+            ) from error
+        # A damaged database is what backups are for: keep it as it is.
+        for suffix in ("-wal", "-shm"):
+            side = target.with_name(target.name + suffix)
+            if side.exists():
+                side.rename(kept.with_name(kept.name + suffix))
+    os.link(target, kept)
+    return kept
+
+
+def check_integrity(database: Database) -> str:
+    """Return the report of SQLite's integrity check; '' for an intact file, and for a server, which checks itself."""
+    with database.read() as connection:
+        if connection.dialect.name != "sqlite":
+            return ""
+        with no_deadline(connection):
+            problem = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    return "" if problem == "ok" else str(problem)

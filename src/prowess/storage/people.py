@@ -1,0 +1,216 @@
+"""Store organizations, users, memberships and identities. Rows are deactivated, never removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from prowess.storage.clock import now
+from prowess.storage.people_tables import identities, memberships, organizations, users
+from prowess.storage.tables import dialect_insert
+
+MemberRole = Literal["member", "admin"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Organization:
+    """One organization. `id` is its handle, chosen once."""
+
+    id: str
+    name: str
+    created_at: str
+    created_by: str
+    deactivated_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One user of one organization. `permissions` are sorted; an admin has all of them."""
+
+    organization_id: str
+    user_id: str
+    name: str
+    email: str
+    role: MemberRole
+    permissions: tuple[str, ...]
+    created_at: str
+    created_by: str
+    deactivated_at: str | None = None
+    """When the membership ended, or the user was deactivated."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the member as a JSON object."""
+        return {
+            "organization_id": self.organization_id,
+            "user_id": self.user_id,
+            "name": self.name,
+            "email": self.email,
+            "role": self.role,
+            "permissions": list(self.permissions),
+            "created_at": self.created_at,
+            "created_by": self.created_by,
+            "deactivated_at": self.deactivated_at,
+        }
+
+
+_of_user = memberships.c.user_id == users.c.id
+_MEMBER = sa.select(
+    memberships.c.organization_id,
+    memberships.c.user_id,
+    users.c.name,
+    users.c.email,
+    memberships.c.role,
+    memberships.c.permissions,
+    memberships.c.created_at,
+    memberships.c.created_by,
+    sa.func.coalesce(memberships.c.deactivated_at, users.c.deactivated_at).label("deactivated_at"),
+).join_from(memberships, users, _of_user)
+_ACTIVE = sa.and_(memberships.c.deactivated_at.is_(None), users.c.deactivated_at.is_(None))
+# With RETURNING, because the number of inserted rows is unknown on PostgreSQL.
+_add_organization = dialect_insert(
+    organizations, lambda insert: insert.on_conflict_do_nothing().returning(organizations.c.id)
+)
+_add_user = dialect_insert(users, lambda insert: insert.on_conflict_do_nothing().returning(users.c.id))
+_add_identity = dialect_insert(
+    identities, lambda insert: insert.on_conflict_do_nothing().returning(identities.c.user_id)
+)
+_put_member = dialect_insert(
+    memberships,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=("organization_id", "user_id"),
+        set_={name: insert.excluded[name] for name in ("role", "permissions", "created_by", "deactivated_at")},
+    ),
+)
+
+
+def lock_members(connection: sa.Connection, organization_id: str) -> None:
+    """Let one transaction at a time change the members of an organization, so that two cannot remove its last two admins.
+
+    SQLite has one writer at a time anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        name = f"members\n{organization_id}"
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))))
+
+
+def add_organization(connection: sa.Connection, organization_id: str, name: str, by: str) -> bool:
+    """Add an organization; return False if the id is or was in use."""
+    row = {"id": organization_id, "name": name, "created_at": now(), "created_by": by}
+    return connection.execute(_add_organization(connection), row).first() is not None
+
+
+def get_organization(connection: sa.Connection, organization_id: str) -> Organization | None:
+    """Return an organization, active or not, or None."""
+    found = connection.execute(sa.select(organizations).where(organizations.c.id == organization_id)).mappings().first()
+    return Organization(**found) if found else None
+
+
+def list_organizations(connection: sa.Connection) -> list[Organization]:
+    """Return all organizations, by id."""
+    rows = connection.execute(sa.select(organizations).order_by(organizations.c.id))
+    return [Organization(**row) for row in rows.mappings()]
+
+
+def deactivate_organization(connection: sa.Connection, organization_id: str) -> bool:
+    """Deactivate an organization; return False if it is not active."""
+    end = sa.update(organizations).where(
+        organizations.c.id == organization_id, organizations.c.deactivated_at.is_(None)
+    )
+    return connection.execute(end.values(deactivated_at=now())).rowcount == 1
+
+
+def add_user(connection: sa.Connection, user_id: str, *, name: str, email: str, by: str) -> bool:
+    """Add a user; return False if the id is or was in use."""
+    row = {"id": user_id, "name": name, "email": email, "created_at": now(), "created_by": by}
+    return connection.execute(_add_user(connection), row).first() is not None
+
+
+def is_active_user(connection: sa.Connection, user_id: str) -> bool:
+    """Return True if there is such a user who was not deactivated."""
+    query = sa.select(users.c.id).where(users.c.id == user_id, users.c.deactivated_at.is_(None))
+    return connection.execute(query).first() is not None
+
+
+def deactivate_user(connection: sa.Connection, user_id: str) -> bool:
+    """Deactivate a user in all organizations; return False if the user is not active."""
+    end = sa.update(users).where(users.c.id == user_id, users.c.deactivated_at.is_(None))
+    return connection.execute(end.values(deactivated_at=now())).rowcount == 1
+
+
+def put_member(
+    connection: sa.Connection,
+    organization_id: str,
+    user_id: str,
+    *,
+    role: MemberRole,
+    permissions: Iterable[str],
+    by: str,
+) -> None:
+    """Make a user a member with these permissions, or change those that the user has."""
+    row = {
+        "organization_id": organization_id,
+        "user_id": user_id,
+        "role": role,
+        "permissions": " ".join(sorted(permissions)),
+        "created_at": now(),
+        "created_by": by,
+        "deactivated_at": None,
+    }
+    connection.execute(_put_member(connection), row)
+
+
+def get_member(connection: sa.Connection, organization_id: str, user_id: str) -> Member | None:
+    """Return a member, active or not, or None."""
+    query = _MEMBER.where(memberships.c.organization_id == organization_id, memberships.c.user_id == user_id)
+    found = connection.execute(query).mappings().first()
+    return _to_member(found) if found else None
+
+
+def list_members(connection: sa.Connection, organization_id: str) -> list[Member]:
+    """Return all members of an organization, active or not, by user id."""
+    query = _MEMBER.where(memberships.c.organization_id == organization_id).order_by(memberships.c.user_id)
+    return [_to_member(row) for row in connection.execute(query).mappings()]
+
+
+def list_memberships(connection: sa.Connection, user_id: str) -> list[Member]:
+    """Return the active memberships of a user, by organization."""
+    query = _MEMBER.where(memberships.c.user_id == user_id, _ACTIVE).order_by(memberships.c.organization_id)
+    return [_to_member(row) for row in connection.execute(query).mappings()]
+
+
+def count_admins(connection: sa.Connection, organization_id: str) -> int:
+    """Return how many active members of an organization are admins."""
+    query = sa.select(sa.func.count()).select_from(memberships.join(users, _of_user))
+    query = query.where(memberships.c.organization_id == organization_id, memberships.c.role == "admin", _ACTIVE)
+    return connection.execute(query).scalar_one()
+
+
+def end_membership(connection: sa.Connection, organization_id: str, user_id: str) -> bool:
+    """Deactivate a membership; return False if it is not active."""
+    end = sa.update(memberships).where(
+        memberships.c.organization_id == organization_id,
+        memberships.c.user_id == user_id,
+        memberships.c.deactivated_at.is_(None),
+    )
+    return connection.execute(end.values(deactivated_at=now())).rowcount == 1
+
+
+def add_identity(connection: sa.Connection, user_id: str, *, issuer: str, subject: str, by: str) -> bool:
+    """Bind an account at a provider to a user; return False if it is bound already."""
+    row = {"issuer": issuer, "subject": subject, "user_id": user_id, "created_at": now(), "created_by": by}
+    return connection.execute(_add_identity(connection), row).first() is not None
+
+
+def find_identity(connection: sa.Connection, issuer: str, subject: str) -> str | None:
+    """Return the user that an account at a provider is bound to, or None."""
+    query = sa.select(identities.c.user_id).where(identities.c.issuer == issuer, identities.c.subject == subject)
+    return connection.execute(query).scalar()
+
+
+def _to_member(row: Mapping[Any, Any]) -> Member:
+    values: dict[str, Any] = dict(row)
+    values["permissions"] = tuple(str(values["permissions"]).split())
+    return Member(**values)
