@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.scans import Scans
@@ -16,6 +17,7 @@ from prowess.engine.engine import Engine
 from prowess.engine.places import PACKS, find_plugin
 from prowess.engine.runtime import RunComponents
 from prowess.engine.stores import Stores
+from prowess.engine.tenants import MAX_RESOURCES, Listings, Matchers, RecentlyUsed
 from prowess.plugins import working_plugins
 from prowess.policy.actor import Actor, local_person
 from prowess.settings import Settings, read_settings, real_folders
@@ -23,9 +25,14 @@ from prowess.settings import Settings, read_settings, real_folders
 if TYPE_CHECKING:
     from prowess.feed.event_feed import EventFeed
     from prowess.feed.event_recorder import EventRecorder
+    from prowess.feed.metrics import Metrics
     from prowess.feed.wakeups import Wakeups
-    from prowess.match.matcher import Matcher
     from prowess.run.call import Call
+
+
+_MAX_FEEDS = 1_000
+_MAX_METRICS = 64
+"""How many organizations have their counts kept. Those of another one are counted from the start when they are asked for."""
 
 
 class Feeds:
@@ -35,20 +42,20 @@ class Feeds:
         self._stores = stores
         self._organization = organization
         self._lock = threading.RLock()
-        self._feeds: dict[str, EventFeed] = {}
+        # A feed that was dropped may get a subscriber who already held it, so all are closed in the end.
+        self._opened_feeds: WeakSet[EventFeed] = WeakSet()
+        self._feeds = RecentlyUsed(self._open_feed, _MAX_FEEDS, in_use=lambda feed: feed.is_followed)
+        self._metrics = RecentlyUsed(self._open_metrics, _MAX_METRICS)
         self._wakeups: Wakeups | None = None
         self._recorder: EventRecorder | None = None
 
     def feed(self, organization: str) -> EventFeed:
         """Return the event feed of an organization."""
-        with self._lock:
-            if organization not in self._feeds:
-                from prowess.feed.event_feed import EventFeed
+        return self._feeds[organization]
 
-                self._feeds[organization] = EventFeed(
-                    self._stores.records(), organization, wakeups=self._shared_wakeups()
-                )
-            return self._feeds[organization]
+    def metrics(self, organization: str) -> Metrics:
+        """Return the metrics of an organization. They are kept, so that only new events are counted next time."""
+        return self._metrics[organization]
 
     def recorder(self) -> EventRecorder:
         """Return the recorder that writes loads in the background."""
@@ -68,7 +75,7 @@ class Feeds:
     def close(self) -> None:
         """Write pending events, notify subscribers, and stop everything."""
         with self._lock:
-            recorder, feeds, wakeups = self._recorder, list(self._feeds.values()), self._wakeups
+            recorder, feeds, wakeups = self._recorder, list(self._opened_feeds), self._wakeups
         # Not under the lock: while the recorder writes its last events, its thread calls `wake`, which takes the
         # lock.
         if recorder is not None:
@@ -77,6 +84,18 @@ class Feeds:
             feed.close()
         if wakeups is not None:
             wakeups.close()
+
+    def _open_feed(self, organization: str) -> EventFeed:
+        from prowess.feed.event_feed import EventFeed
+
+        feed = EventFeed(self._stores.records(), organization, wakeups=self._shared_wakeups())
+        self._opened_feeds.add(feed)
+        return feed
+
+    def _open_metrics(self, organization: str) -> Metrics:
+        from prowess.feed.metrics import Metrics
+
+        return Metrics(self._stores.records(), organization)
 
     def _shared_wakeups(self) -> Wakeups:
         with self._lock:
@@ -110,42 +129,31 @@ class Prowess(Engine):
         stores = Stores(replace(chosen, trusted_folders=(*chosen.trusted_folders, *real_folders(trusted_folders))))
         who = actor or local_person(_local_name(), channel=channel)
         feeds = Feeds(stores, who.organization)
-        # A lambda, because components and resources need each other; `resources` is defined below.
-        components = RunComponents(stores, lambda organization: resources(organization).catalog, feeds.recorder)
+        components = RunComponents(stores, feeds.recorder)
+        scans = Scans(stores.scan_folder)
+        matchers, listings = Matchers(stores), Listings(stores, scans)
 
         def close() -> None:
             # Traces and events that are still pending go into the databases, so those are closed last.
             components.close()
             feeds.close()
+            listings.close()
             stores.close()
 
-        lock = threading.Lock()
-        opened: dict[str, Resources] = {}
-
-        def resources(organization: str) -> Resources:
-            with lock:
-                if organization not in opened:
-                    opened[organization] = make_resources(organization)
-                return opened[organization]
-
-        def make_resources(organization: str) -> Resources:
-            own = stores.of(organization)
-            matched = Catalog(own.matched, strict=stores.settings.strict)
-
-            def open_matcher() -> Matcher:
-                from prowess.engine.matcher import make_matcher
-
-                return make_matcher(stores.settings, lambda: matched, own, organization=organization)
-
+        def make_resources(key: tuple[str, str]) -> Resources:
+            own = stores.of(*key)
             return Resources(
-                of=resources,
-                catalog=Catalog(own.present, Scans(stores.scan_folder), strict=stores.settings.strict),
+                of=lambda organization, user: opened[organization, user],
+                catalog=Catalog(own.present, scans, strict=stores.settings.strict),
                 limits=stores.limits,
                 packs=PACKS,
                 plugin_of=find_plugin,
                 plugin_packs=tuple(pack for plugin in working_plugins() for pack in plugin.packs),
                 writable=own.writable,
-                open_matcher=open_matcher,
+                find_matcher=lambda: matchers.find(own),
+                find_lists=lambda: listings.find(own),
+                find_answers=listings.answers,
+                mark_changed=matchers.mark_changed,
                 records=stores.records,
                 records_url=stores.settings.account_database,
                 has_records=stores.has_records,
@@ -154,19 +162,22 @@ class Prowess(Engine):
                 feed=feeds.feed,
                 wake=feeds.wake,
                 recorder=feeds.recorder,
-                runner=lambda: components.runner(organization),
-                registry=lambda: components.registry(organization),
+                metrics=feeds.metrics,
+                build_runner=components.build_runner,
+                open_registry=components.open_registry,
                 render=components.render,
                 build_sandbox=components.sandboxes.build,
                 workspace=stores.settings.workspace,
                 user_home=stores.settings.user_home,
                 trusted_folders=stores.settings.trusted_folders,
                 environment=stores.settings.environment,
+                clean_up=components.clean_up,
                 aclose=components.aclose,
                 close=close,
             )
 
-        engine = cls(resources(who.organization), who)
+        opened = RecentlyUsed(make_resources, MAX_RESOURCES)
+        engine = cls(opened[who.organization, who.user], who)
 
         async def run_skill(call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
             return await engine.as_actor(call.actor).runs.run_for_script(call, slug, inputs)

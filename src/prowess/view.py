@@ -6,6 +6,7 @@ shapes: add fields, but do not rename or remove any.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from prowess.match.trigger_eval import QueryOutcome, TriggerReport
     from prowess.match.trigger_phrases import Suggestion
     from prowess.plugins import InstalledPlugin
+    from prowess.policy.actor import Actor
     from prowess.prompts.shelf import RegistryEntry
     from prowess.session.session import Session
+    from prowess.session.turn import ContextPackage, Turn
     from prowess.skill.evals import TriggerSet
-    from prowess.skill.model import SkillCard
+    from prowess.skill.package import File, Package
+    from prowess.storage.approvals import ApprovalRow
     from prowess.traces.trace import Trace
 
 JsonObject = dict[str, Any]
@@ -72,6 +76,18 @@ def _error_details(error: ProwessError) -> JsonObject:
     return {"approval_id": error.approval_id} if isinstance(error, ApprovalRequired) else {}
 
 
+def actor_json(actor: Actor) -> JsonObject:
+    """Return who acts, and what they may do."""
+    return {
+        "organization_id": actor.organization,
+        "user_id": actor.user,
+        "name": actor.name,
+        "kind": actor.kind,
+        "permissions": sorted(actor.permissions),
+        "channel": actor.channel,
+    }
+
+
 def problems_json(problems: Iterable[Problem]) -> list[JsonObject]:
     """Return problems as a list of objects."""
     return [asdict(problem) for problem in problems]
@@ -112,17 +128,77 @@ def imported_json(result: ImportResult) -> JsonObject:
 
 def session_json(session: Session) -> JsonObject:
     """Return a session with its enabled skills and its budget."""
+    details = [
+        {
+            "digest": skill.digest,
+            "scope": skill.scope,
+            "tokens": skill.tokens,
+            "enabled_at": skill.enabled_at,
+            "by": skill.by,
+            "trust": skill.trust,
+            "approval_id": skill.approval or None,
+        }
+        for skill in session.enabled
+    ]
+    state = session.state
+    enabled = [{**short, **more} for short, more in zip(state["enabled_skills"], details, strict=True)]
     return {
         "id": session.id,
+        "organization_id": session.organization,
+        "user_id": session.user,
         "conversation": session.conversation,
         "actor": session.actor,
         "role": session.role,
         "model": session.model,
         "window": session.window,
-        **session.state,
+        **state,
+        "enabled_skills": enabled,
         "budget_used_tokens": session.tokens,
         "created_at": session.created_at,
         "updated_at": session.updated_at,
+    }
+
+
+def approval_json(row: ApprovalRow, *, card: str, package: Package | None, diff: str) -> JsonObject:
+    """Return an approval with everything that a person needs to answer it, nothing cut. `card` is the text of its facts."""
+    from prowess.policy.consent import list_findings
+    from prowess.skill.text.hidden import show_hidden
+
+    return {
+        **asdict(row),
+        "card": card,
+        "card_sha256": hashlib.sha256(card.encode()).hexdigest(),
+        "requests": list(row.detail.get("requests") or ()),
+        "findings": list_findings(row.detail),
+        "files": None if package is None else files_json(package),
+        "diff": show_hidden(diff),
+    }
+
+
+def files_json(package: Package) -> list[JsonObject]:
+    """Return the files of a skill for a person to review: hidden characters as escapes, null for what is not text."""
+    return [_file_json(file) for file in package.files]
+
+
+def _file_json(file: File) -> JsonObject:
+    from prowess.skill.text.hidden import show_hidden
+
+    try:
+        text = show_hidden(file.content.decode())
+    except UnicodeDecodeError:
+        text = None
+    return {"path": file.path, "size": len(file.content), "sha256": file.entry.sha256, "text": text}
+
+
+def turn_json(package: ContextPackage, turn: Turn) -> JsonObject:
+    """Return what was known about a message, what was decided, and what that put into the prompt."""
+    session = turn.session or package.session
+    return {
+        "context": package.as_json(),
+        "decision": turn.decision.as_json(),
+        "text": turn.text,
+        "artifacts": [to_json(artifact) for artifact in turn.artifacts],
+        "session": session_json(session) if session else None,
     }
 
 
@@ -131,12 +207,12 @@ def trace_json(trace: Trace) -> JsonObject:
     return {name: value for name, value in asdict(trace).items() if name not in TRACE_TEXTS}
 
 
-def usage_json(card: SkillCard, usage: SkillUsage) -> JsonObject:
+def usage_json(slug: str, title: str, scope: str, usage: SkillUsage) -> JsonObject:
     """Return how a skill was used."""
     return {
-        "slug": card.slug,
-        "title": card.title,
-        "scope": card.scope,
+        "slug": slug,
+        "title": title,
+        "scope": scope,
         "loads": usage.loads,
         "last_loaded": usage.last_loaded or None,
         "last_enabled": usage.last_enabled or None,

@@ -190,6 +190,19 @@ async def test_folders_of_the_workspace_are_given_and_nothing_else(sandboxed, tr
     assert not (sandboxed.workspace / "out.txt").exists()
 
 
+async def test_a_server_that_serves_no_folders_gives_skills_nothing_of_its_own_folder(sandboxed):
+    (sandboxed.workspace / "texts").mkdir()
+    (sandboxed.workspace / "texts" / "a.txt").write_text("canary")
+    sandboxed.environment["PROWESS_SKILL_FOLDERS"] = "off"
+    skill(sandboxed, "def execute(args, ctx):\n    return ctx.read_file('texts/a.txt')", roots=["texts"])
+    async with sandboxed.open() as prowess:
+        (imported,) = await prowess.skills.import_path(sandboxed.workspace / ".agents/skills/tool", scope="org")
+        assert imported.error is None
+        with pytest.raises((Refused, RunFailed)) as raised:
+            await prowess.run("tool")
+    assert "canary" not in str(raised.value)
+
+
 async def test_functions_that_misbehave_fail_alone(sandboxed, traces):
     code = """
 def execute(args, ctx):

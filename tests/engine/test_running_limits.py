@@ -168,8 +168,8 @@ async def test_a_handler_that_breaks_is_a_failed_run_and_nothing_else(place, mon
 
 async def test_another_users_run_is_not_seen(each_place, greeter, traces):
     greeter(each_place)
-    ann = Actor(name="ann", organization="acme", user="ann", permissions=frozenset({"skills.read"}))
-    bob = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read"}))
+    ann = Actor(name="ann", organization="acme", user="ann", permissions=frozenset({"skills.read", "skills.run"}))
+    bob = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read", "skills.run"}))
     async with each_place.open(ann) as prowess:
         result = await prowess.run("greeter", {"name": "A"}, artifacts="greet", model=ScriptedModel(["Hi."]))
         trace = result.parts[0].trace

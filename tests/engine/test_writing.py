@@ -143,7 +143,9 @@ async def test_nothing_changes_where_the_audit_cannot_be_written(each_place: Any
 async def test_an_answer_is_given_by_a_person_who_may_see_the_question(place: Any):
     place.skill("triage")
     ann = Actor(name="ann", organization="acme", user="ann")
-    bob = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read", "skills.approve"}))
+    bob = Actor(
+        name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read", "approvals.resolve"})
+    )
     rival = Actor(name="eve", organization="rival", user="ann")
     async with place.open(ann) as engine:
         await engine.policy.set("skill_enablement_policy", "prompt-user")

@@ -9,10 +9,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from prowess.catalog.collisions import check_strictly, describe_collision, resolve_claims
+from prowess.catalog.failures import Failure, check_available, store_fault
 from prowess.catalog.scans import Scans
-from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, fault_problem, store_key
+from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, store_key
 from prowess.catalog.store_rules import suggest_names
-from prowess.errors import Invalid, NotFound, ProwessError
+from prowess.errors import Invalid, NotFound, ProwessError, Unavailable
 from prowess.skill.kinds import Kind
 from prowess.skill.model import SCOPES, Skill, SkillCard, Version
 
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 RECENT_SECONDS = 1.0
 """How long the list of stores is reused when a skill is looked up by name."""
-_MAX_RECENTLY_HIDDEN = 4_096
+_MAX_RECENT_OUTLINES = 4_096
 Stores = Sequence[Store] | Callable[[], Sequence[Store]]
-_Failure = tuple[str, Exception]
-"""The location of a store, and why it did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Catalog:
         self.scans = scans or Scans()
         """The findings about skills, by digest."""
         self._seen: tuple[float, list[Store]] = (-RECENT_SECONDS, [])
-        self._recently_hidden: dict[tuple[str, str], tuple[float, tuple[tuple[Store, SkillOutline], ...]]] = {}
+        self._recent_outlines: dict[tuple[str, str], tuple[float, SkillOutline | None]] = {}
         self._recent_listing: tuple[float, list[str], list[Fault]] = (-RECENT_SECONDS, [], [])
 
     def stores(self) -> list[Store]:
@@ -175,6 +174,24 @@ class Catalog:
             counts[key] = counts.get(key, 0) + 1
             yield (key if counts[key] == 1 else f"{key}#{counts[key]}"), store
 
+    def card(self, slug: str) -> SkillCard | None:
+        """Return the card that is served for a slug, with what it hides, as `cards` has it; None if there is none.
+
+        Raise `Unavailable` if a store that did not respond may have it.
+        """
+        claims: list[tuple[Store, SkillCard]] = []
+        unavailable: list[Failure] = []
+        for store in self.recent_stores():
+            try:
+                skill = store.get_skill_by_name(slug)
+                claims += [(store, skill.card)] if skill else []
+            except (ProwessError, OSError) as error:
+                unavailable.append((store.location, error))
+        if claims:
+            return resolve_claims(claims)[0]
+        check_available(slug, unavailable)
+        return None
+
     def get(self, slug: str) -> Skill:
         """Return a skill by slug, or by `scope:slug` if a nearer scope hides it."""
         return self.find(slug)[1]
@@ -199,46 +216,52 @@ class Catalog:
     def hidden_by(self, store: Store, outline: SkillOutline) -> tuple[tuple[Store, SkillOutline], ...]:
         """Return the skills of the same slug with other files that are not served because of this one, nearest first.
 
-        The answer may be a second old: looking for a name that a folder does not have scans the whole folder. A store that
-        fails hides nothing that could be used.
+        A store that fails hides nothing that could be used.
         """
-        key = (store_key(store), outline.slug)
-        when, found = self._recently_hidden.get(key, (-RECENT_SECONDS, ()))
-        if monotonic() - when >= RECENT_SECONDS:
-            found = tuple(self._look_behind(store, outline.slug))
-            if len(self._recently_hidden) >= _MAX_RECENTLY_HIDDEN:
-                self._recently_hidden.clear()
-            self._recently_hidden[key] = (monotonic(), found)
-        return tuple((other, hidden) for other, hidden in found if hidden.digest != outline.digest)
+        stores = self.recent_stores()
+        keys = [store_key(one) for one in stores]
+        place = keys.index(store_key(store)) if store_key(store) in keys else -1
+        found = [(other, self._recent_outline(other, outline.slug)) for other in stores[place + 1 :]]
+        return tuple(
+            (other, hidden) for other, hidden in found if hidden is not None and hidden.digest != outline.digest
+        )
 
     def collision(self, store: Store, outline: SkillOutline) -> str | None:
         """Return a warning if other sources of the same scope have the slug with other files; None if there are none."""
         others = [other.location for other, hidden in self.hidden_by(store, outline) if hidden.scope == outline.scope]
         return describe_collision(outline.slug, store.location, others) if others else None
 
-    def _look_behind(self, store: Store, slug: str) -> Iterator[tuple[Store, SkillOutline]]:
-        stores = self.recent_stores()
-        keys = [store_key(one) for one in stores]
-        place = keys.index(store_key(store)) if store_key(store) in keys else -1
-        for other in stores[place + 1 :]:
-            try:
-                found = other.get_outline(slug)
-            except (ProwessError, OSError):
-                continue
-            if found is not None:
-                yield other, found
+    def _recent_outline(self, store: Store, slug: str) -> SkillOutline | None:
+        """Return a skill of one store, None if it has none or fails. For a folder, the answer may be a second old.
+
+        Looking for a name that a folder does not have scans the whole folder. A database answers at once.
+        """
+        key = (store_key(store), slug)
+        when, found = self._recent_outlines.get(key, (-RECENT_SECONDS, None))
+        if store.folder and monotonic() - when < RECENT_SECONDS:
+            return found
+        try:
+            found = store.get_outline(slug)
+        except (ProwessError, OSError):
+            found = None
+        if store.folder:
+            if len(self._recent_outlines) >= _MAX_RECENT_OUTLINES:
+                self._recent_outlines.clear()
+            self._recent_outlines[key] = (monotonic(), found)
+        return found
 
     def _find(self, slug: str, ask: Callable[[Store, str], T | None]) -> tuple[Store, T]:
-        unavailable: list[_Failure] = []
+        unavailable: list[Failure] = []
         found = self._search(slug, ask, unavailable)
         if self._strict:
             self._recent_names()  # raises
         if found is None:
+            check_available(slug, unavailable)
             raise self._not_found(slug, _split_address(slug, [])[1], unavailable)
         return found
 
     def _search(
-        self, slug: str, ask: Callable[[Store, str], T | None], unavailable: list[_Failure]
+        self, slug: str, ask: Callable[[Store, str], T | None], unavailable: list[Failure]
     ) -> tuple[Store, T] | None:
         """Ask the recently found stores, then, if none has it, the stores that exist now. Failing stores are added to `unavailable`."""
         asked: list[Store] = []
@@ -271,7 +294,7 @@ class Catalog:
         """Return the versions of a skill (at least one) with the store that holds them. Works for deleted skills too."""
         try:
             store, skill = self.find(slug)
-        except NotFound:
+        except (NotFound, Unavailable):
             stores, name = _split_address(slug, self.stores())
             for store, versions in _with_versions(stores, name):
                 return store, versions
@@ -285,7 +308,7 @@ class Catalog:
             )
         return store, versions
 
-    def _not_found(self, slug: str, name: str, unavailable: Sequence[_Failure]) -> NotFound:
+    def _not_found(self, slug: str, name: str, unavailable: Sequence[Failure]) -> NotFound:
         for location, error in unavailable:
             # The store has the skill and refuses to serve it, for instance because its bytes were changed.
             if isinstance(error, Invalid):
@@ -300,7 +323,7 @@ class Catalog:
             )
         hint = suggest_names(name, slugs)
         if unavailable:
-            hint += f" These stores did not respond: {', '.join(place for place, _ in unavailable)}."
+            hint += f" These stores could not be read: {', '.join({place: None for place, _ in unavailable})}."
         return NotFound(f"Skill {slug[:80]!r} not found.", hint=hint)
 
     def _recent_names(self) -> tuple[list[str], list[Fault]]:
@@ -322,15 +345,18 @@ class Catalog:
         """List all stores and merge the results."""
         view = _View()
         merged: dict[str, list[tuple[Store, SkillCard]]] = {}
+        unavailable: dict[str, Fault] = {}
         for store in self.stores():
             try:
                 cards = store.list_skills()
                 view.faults.extend(store.faults())
             except (ProwessError, OSError) as error:
-                view.faults.append(_store_fault(store, error))
+                # One database may hold several scopes. That it does not respond is reported once.
+                unavailable[store.location] = store_fault(store, error)
                 continue
             for card in cards:
                 merged.setdefault(card.slug, []).append((store, card))
+        view.faults.extend(unavailable.values())
         if self._strict:
             check_strictly(merged, view.faults)
         for slug in sorted(merged):
@@ -354,15 +380,6 @@ def _serves(store: Store, kinds: Collection[Kind]) -> bool:
         return store.serves(kinds)
     except (ProwessError, OSError):
         return False
-
-
-def _store_fault(store: Store, error: Exception) -> Fault:
-    reason = error.message if isinstance(error, ProwessError) else str(error)
-    hint = error.hint if isinstance(error, ProwessError) else ""
-    problem = fault_problem(
-        "store-unavailable", f"The {store.scope} skills in {store.location!r} are unavailable: {reason}", hint
-    )
-    return Fault(location=store.location, slug="", problems=(problem,))
 
 
 def _with_versions(stores: Sequence[Store], slug: str) -> Iterator[tuple[Store, list[Version]]]:

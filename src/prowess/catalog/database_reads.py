@@ -23,6 +23,7 @@ from prowess.skill.reader_version import is_current, may_replace, reader_version
 from prowess.skill.slug import is_slug
 from prowess.skill.validate import rejection, validate
 from prowess.storage import artifacts, blobs, skills
+from prowess.storage.seals import seals_of
 from prowess.storage.skills import SkillKey, StoredSkill
 from prowess.storage.tenant import Tenant
 
@@ -118,8 +119,10 @@ class StoredSkills:
             return Reread(slug=slug, error=self._unreadable(slug, error), stored=row)
         state = skills.check_seal(connection, self.tenant, row, reading.skill)
         current = is_current(row.reader)
-        # What another installation sealed stays: two that share a database would otherwise seal the rows in turns.
-        due = may_replace(row.reader) and (not current or state != "foreign")
+        # What another installation sealed stays: two that share a database would otherwise seal the rows in turns. With a
+        # key that all servers share, the row is one from before they had it.
+        stays = state == "foreign" and not seals_of(connection).shared
+        due = may_replace(row.reader) and not (current and stays)
         return Reread(
             slug=slug,
             package=package,

@@ -101,9 +101,9 @@ class DatabaseStore(EditableStore):
         """Return True if any skill has an artifact of one of these kinds, or if there is any skill when no kind is given."""
         with self._database.read() as connection:
             # The kinds in outdated rows may be wrong, so the rows answer only if all are current.
-            if not skills.get_stale(connection, self._tenant):
+            if not kinds or not skills.get_stale(connection, self._tenant):
                 return skills.has_kinds(connection, self._tenant, kinds)
-        return any(not kinds or not set(kinds).isdisjoint(card.kinds) for card in self.list_skills())
+        return any(not set(kinds).isdisjoint(card.kinds) for card in self.list_skills())
 
     def changes(self, since: str = "") -> Changes:
         """Return the changes from the version log. Rows that another program edited directly do not show up."""
@@ -114,7 +114,7 @@ class DatabaseStore(EditableStore):
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
         """Yield the documents of these skills, or of all. No connection is held between two portions."""
         with self._database.read() as connection:
-            marks = skills.get_marks(connection, self._tenant)
+            marks = skills.get_marks(connection, self._tenant, slugs)
             seals = seals_of(connection)
         wanted = set(marks) if slugs is None else set(slugs).intersection(marks)
         unread = set(wanted)

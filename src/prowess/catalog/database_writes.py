@@ -108,7 +108,7 @@ class _Decider:
                 old.key.digest if old else None,
                 expected=request.expected,
                 replace=request.replace,
-                location=self.location,
+                location=f"the {self.tenant.scope} scope",
                 known=lambda: skills.get_slugs(self.connection, self.tenant),
             )
         except ProwessError as error:

@@ -72,29 +72,36 @@ class DeferredStore:
     """
 
     frozen = False
+    folder = ""
 
     def __init__(
-        self, open_store: Callable[[], Store], *, scope: Scope, location: str, cache: ListingCache | None
+        self,
+        open_store: Callable[[], Store],
+        *,
+        scope: Scope,
+        location: str,
+        cache: Callable[[], ListingCache | None],
     ) -> None:
         self.scope: Scope = scope
         self.location = location
         self._open_store = open_store
         self._opened: Store | None = None
-        self._cache = cache
+        self._find_cache = cache
 
     def list_skills(self) -> list[SkillCard]:
         """Return the cards of all skills, sorted by slug."""
         # Once the database is open, asking it is cheaper than keeping a file up to date.
-        if self._opened is not None or self._cache is None:
+        cache = self._find_cache() if self._opened is None else None
+        if cache is None:
             return self._store.list_skills()
-        saved = self._cache.load()
+        saved = cache.load()
         if saved is not None:
             return saved
-        before = self._cache.fingerprint()
+        before = cache.fingerprint()
         cards = self._store.list_skills()
         # Problems are read again by every process: they will be fixed, or reworded.
         if before and not self._store.faults():
-            self._cache.save(before, cards)
+            cache.save(before, cards)
         return cards
 
     def faults(self) -> list[Fault]:
@@ -112,7 +119,11 @@ class DeferredStore:
 
 
 def deferred_store(
-    open_store: Callable[[], Store], *, scope: Scope, location: str, cache: ListingCache | None = None
+    open_store: Callable[[], Store],
+    *,
+    scope: Scope,
+    location: str,
+    cache: Callable[[], ListingCache | None] = lambda: None,
 ) -> Store:
-    """Return a store that calls `open_store` when it is needed for the first time."""
+    """Return a store that calls `open_store` when it is needed for the first time. `cache` is asked until then."""
     return cast("Store", DeferredStore(open_store, scope=scope, location=location, cache=cache))

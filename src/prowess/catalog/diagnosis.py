@@ -14,7 +14,8 @@ from prowess.catalog.directory_store import DirectoryStore
 from prowess.catalog.store import Fault
 from prowess.errors import ProwessError, Refused
 from prowess.skill.model import Scope
-from prowess.storage.database import Database, check_integrity
+from prowess.storage.backup import check_integrity
+from prowess.storage.database import Database
 from prowess.storage.database_url import database_exists
 
 

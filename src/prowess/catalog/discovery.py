@@ -261,7 +261,7 @@ class FolderOwners:
     """Decides whose folders are read: those of this user and of root, as git does since CVE-2022-24765.
 
     Under `sudo` the folders of the user who called it are read too. Folders in `safe`, and everything below them, are read
-    whoever owns them; `*` means all folders.
+    no matter who owns them; `*` means all folders.
     """
 
     def __init__(self, safe: Iterable[str], environment: Mapping[str, str]) -> None:

@@ -38,6 +38,8 @@ class Scans:
         self._folder = folder
         self._rows: dict[str, tuple[FindingRow, ...]] = {}
         self._counts: dict[str, int] | None = None
+        self.revision = 0
+        """Counts the findings that were added, so that answers with older ones are not given again."""
 
     def of(self, store: Store, outline: SkillOutline) -> tuple[FindingRow, ...]:
         """Return the findings about a skill; scan it if they are not cached."""
@@ -79,6 +81,7 @@ class Scans:
     def remember(self, digest: str, rows: Iterable[FindingRow]) -> None:
         """Cache findings. A disk that is full or read-only is not an error."""
         kept = self._keep(digest, tuple(rows))
+        self.revision += 1
         base = self._folder()
         if base is None:
             return
@@ -96,6 +99,11 @@ class Scans:
     def dangers(self) -> dict[str, int]:
         """Return how many severe findings each cached digest has. This reads one folder, no files."""
         return self._list() | {digest: count_dangers(rows) for digest, rows in self._rows.items()}
+
+    def count(self, digest: str) -> int | None:
+        """Return how many severe findings these bytes have; None if they were not scanned yet."""
+        rows = self._rows.get(digest)
+        return self._list().get(digest) if rows is None else count_dangers(rows)
 
     def _list(self) -> dict[str, int]:
         """Return the numbers in the file names, read once: findings that another process adds meanwhile are scanned again."""

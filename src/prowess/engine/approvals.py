@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from prowess.policy.organization import OrgPolicy
     from prowess.skill.package import Package
     from prowess.storage.approvals import ApprovalRow, ApprovalState
-    from prowess.storage.ledger import AuditRow, AuditVerdict
+    from prowess.storage.audit_chain import AuditVerdict
+    from prowess.storage.ledger import AuditRow
 
 
 _ENDED = ("approval_resolved",)
@@ -112,7 +113,7 @@ class Approvals:
     async def record_token(self, *, made: bool) -> None:
         """Log that an approver's token was made or removed. Raise `Refused` unless the actor may approve."""
         context = self._context
-        context.actor.require("skills.approve")
+        context.actor.require("approvals.resolve")
         outcome = "token-made" if made else "token-removed"
         await offload(lambda: context.resources.gate.end(context.actor, "approve", outcome))
 
@@ -139,13 +140,18 @@ class Policy:
         return await offload(self._context.read_policy)
 
     async def set(self, name: str, value: Any) -> OrgPolicy:
-        """Change one setting, or reset it to its default with None. Only a person with `skills.admin` can."""
+        """Change one setting, or reset it to its default with None. Only a person with `admin` can."""
         resources = self._context.resources
 
-        return await self._changing(lambda: resources.policies.change(self._context.actor, name, value))
+        return await offload(lambda: resources.policies.change(self._context.actor, name, value))
+
+    async def set_all(self, values: Mapping[str, Any]) -> OrgPolicy:
+        """Change several settings together, or none if one of them is not valid. Only a person with `admin` can."""
+        resources = self._context.resources
+        return await offload(lambda: resources.policies.change_all(self._context.actor, values))
 
     async def switch(self, *slugs: str, on: bool) -> OrgPolicy:
-        """Switch skills off for the organization, or on again. Only a person with `skills.admin` can.
+        """Switch skills off for the organization, or on again. Only a person with `admin` can.
 
         A skill that is off is not found, enabled, loaded or run by anybody, and leaves every prompt. It stays in its place,
         and a person sees it in the list. Raise `NotFound` for a slug that does not exist.
@@ -157,19 +163,7 @@ class Policy:
             names = [slug.rpartition(":")[2] if on else catalog.find_outline(slug)[1].slug for slug in slugs]
             return resources.policies.switch(self._context.actor, names, on=on)
 
-        return await self._changing(change)
-
-    async def _changing(self, change: Callable[[], OrgPolicy]) -> OrgPolicy:
-        resources = self._context.resources
-
-        def changed() -> OrgPolicy:
-            try:
-                return change()
-            finally:
-                # The gate remembers policies for a moment; this process must see its own change at once.
-                resources.gate.forget()
-
-        return await offload(changed)
+        return await offload(change)
 
 
 class Environment:
@@ -255,7 +249,7 @@ class AuditLog:
         from prowess.policy.account import SkillAccount, read_account
 
         context = self._context
-        context.actor.require("skills.admin")
+        context.actor.require("admin")
         try:
             _, outline = context.catalog.find_outline(slug)
             place = {"digest": outline.digest, "location": f"{outline.scope}: {outline.location}"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -14,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
+from prowess.errors import Unavailable
 from prowess.policy.actor import Actor
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope
 
 if TYPE_CHECKING:
-    from prowess.engine.callables import CallableIndex
+    from prowess.engine.callables import Inventory
     from prowess.engine.search import IndexPlanner
+    from prowess.engine.skill_rows import RecentAnswers, SkillLists
     from prowess.engine.visibility import Visibility
     from prowess.feed.event_feed import EventFeed
     from prowess.feed.event_recorder import EventRecorder
@@ -48,15 +49,15 @@ _FOLDER_CHARS = 180
 
 @dataclass(kw_only=True, eq=False)
 class Resources:
-    """Everything that an engine opens once and shares between the actors of one organization.
+    """Everything that an engine opens once and shares between the actors of one user of an organization.
 
     Slow things are opened on first use. All of it is plain blocking code, safe to call from several threads. What reads
-    skills (catalog, matcher, runner, caches over them) exists once per organization, so that nothing of one organization
-    can be found from another; what does not (databases, models, sandboxes, recorders) is behind the callables.
+    skills (catalog, runner, caches over them) exists once per organization and user, so that nothing of one can be found
+    from another. What does not (databases, models, sandboxes, recorders, metrics) is shared, behind the callables.
     """
 
-    of: Callable[[str], Resources]
-    """Return the resources of an organization. The same ones each time."""
+    of: Callable[[str, str], Resources]
+    """Return the resources of an organization and a user. Those that were not used for long are made anew."""
     catalog: Catalog
     limits: Limits
     packs: Path
@@ -67,7 +68,17 @@ class Resources:
     """The folders of skills that plugins bring."""
     writable: Callable[[Scope], Store]
     """Return the store that keeps new skills of a scope."""
-    open_matcher: Callable[[], Matcher]
+    find_matcher: Callable[[], Matcher]
+    """Return the matcher over the skills of the user: the organization's, if the user has no skills of their own."""
+    find_lists: Callable[[], tuple[SkillLists, str]]
+    """Return what is known of all skills in the catalog, shared like the matcher.
+
+    The text stays the same as long as no skill has changed; '' if that is unknown.
+    """
+    find_answers: Callable[[], RecentAnswers]
+    """Return the answers that may be given again."""
+    mark_changed: Callable[[], None]
+    """Make the next match of everybody see what was just written."""
     records: Callable[[], Connections]
     """Return the database of sessions, approvals, events and the audit log; create it on first use."""
     records_url: str = field(repr=False)
@@ -82,9 +93,10 @@ class Resources:
     wake: Callable[[str], None]
     """Notify subscribers of an organization that there may be new events."""
     recorder: Callable[[], EventRecorder]
-    runner: Callable[[], Runner]
-    registry: Callable[[], Registry]
-    """Return the registry of prompts and rubrics."""
+    metrics: Callable[[str], Metrics]
+    """Return the metrics of an organization. They are kept, so that only new events are counted next time."""
+    build_runner: Callable[[Catalog, Registry], Runner]
+    open_registry: Callable[[Catalog], Registry]
     render: Callable[[str, Mapping[str, Any]], Awaitable[str]]
     """Render a Jinja template with values, in a process that can be killed."""
     build_sandbox: Callable[[Callable[[str], None]], None]
@@ -95,45 +107,49 @@ class Resources:
     """The folders that the operator trusts, by real path."""
     environment: Mapping[str, str] = field(repr=False)
     """Environment variables that skills may be granted."""
+    clean_up: Callable[[], None]
+    """Close the traces of interrupted runs, and delete records that are no longer kept, in all organizations. Never raises."""
     aclose: Callable[[], Awaitable[None]]
     """Close models and workers."""
     close: Callable[[], None]
+    _seen_tools: Inventory | None = field(default=None, init=False, repr=False)
     is_sandbox_built: bool = field(default=False, init=False)
     """True once this process has made sure that the interpreter of the sandbox exists."""
     acting: dict[tuple[Actor, str], tuple[float, Actor]] = field(
         default_factory=dict["tuple[Actor, str]", "tuple[float, Actor]"], init=False, repr=False
     )
     """Actors in the role of their conversation, each with the time until which that may be used."""
-    role_prompts: dict[tuple[str, Path | None], RolePrompts] = field(
-        default_factory=dict["tuple[str, Path | None]", "RolePrompts"], init=False, repr=False
+    role_prompts: dict[tuple[Actor, Path | None], RolePrompts] = field(
+        default_factory=dict["tuple[Actor, Path | None]", "RolePrompts"], init=False, repr=False
     )
-    """The role prompts of each organization and folder of templates that was asked for."""
-    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
-    _opened_matcher: Matcher | None = field(default=None, init=False, repr=False)
-    _metrics: dict[str, Metrics] = field(default_factory=dict[str, "Metrics"], init=False, repr=False)
+    """The role prompts of each actor and folder of templates that was asked for."""
 
     @property
     def matcher(self) -> Matcher:
-        """The matcher over the catalog."""
-        with self._lock:
-            if self._opened_matcher is None:
-                self._opened_matcher = self.open_matcher()
-            return self._opened_matcher
+        """The matcher over the catalog. Ask for it each time: a user may get skills of their own."""
+        return self.find_matcher()
 
-    def mark_changed(self) -> None:
-        """Make the next match see what was just written."""
-        # A matcher that was never opened reads everything when it is.
-        if self._opened_matcher is not None:
-            self._opened_matcher.look_again()
+    @cached_property
+    def registry(self) -> Registry:
+        """The prompts and rubrics in reach, by id and version."""
+        return self.open_registry(self.catalog)
 
-    def metrics(self, organization: str) -> Metrics:
-        """Return the metrics of an organization. They are kept, so that only new events are counted next time."""
-        from prowess.feed.metrics import Metrics
+    def check_records(self) -> None:
+        """Raise `Unavailable` unless the database answers and its tables are those of this version. Blocking."""
+        from prowess.storage.database import check_revision, revision
 
-        with self._lock:
-            if organization not in self._metrics:
-                self._metrics[organization] = Metrics(self.records(), organization)
-            return self._metrics[organization]
+        records = self.records()
+        with records.read() as connection:
+            if not check_revision(revision(connection), records.location):
+                raise Unavailable(
+                    f"The tables of the database {records.location} are older than this version of Prowess.",
+                    hint="Restart the server to update them.",
+                )
+
+    @cached_property
+    def runner(self) -> Runner:
+        """Runs skills of the catalog."""
+        return self.build_runner(self.catalog, self.registry)
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -198,12 +214,17 @@ class Resources:
 
         return IndexPlanner(matcher=lambda: self.matcher, records=self.records, has_records=self.has_records)
 
-    @cached_property
-    def callables(self) -> CallableIndex:
-        """Knows the skills that can be called as tools."""
-        from prowess.engine.callables import CallableIndex
+    def look_for_tools(self) -> Inventory:
+        """Return what agents can work with now."""
+        self._seen_tools = self.find_lists()[0].callables.look()
+        return self._seen_tools
 
-        return CallableIndex(self.catalog)
+    @property
+    def last_tools(self) -> Inventory:
+        """The result of the last `look_for_tools`; empty before the first."""
+        from prowess.engine.callables import Inventory
+
+        return self._seen_tools or Inventory()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

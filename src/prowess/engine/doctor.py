@@ -130,7 +130,10 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
         findings = examine_stores(
             home=stores.settings.home,
             workspace=stores.settings.workspace,
-            database_urls=stores.places.database_urls,
+            # The skills of users and organizations are in the account's database.
+            database_urls={
+                scope: url for scope, url in stores.places.database_urls.items() if scope in ("workspace", "account")
+            },
             open_database=lambda url: open_database(url, stores.seals, ours_only=stores.must_be_ours(url)),
             catalog=Catalog(stores.present),
         )

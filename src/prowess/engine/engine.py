@@ -16,6 +16,7 @@ from prowess.threads import offload
 if TYPE_CHECKING:
     from prowess.engine.approvals import Approvals, AuditLog, Environment, Policy
     from prowess.engine.events import Events
+    from prowess.engine.people import Organizations, SignIns, Tokens, Users
     from prowess.engine.registry import Registry
     from prowess.engine.runs import Runs
     from prowess.engine.sessions import Roles, Sessions
@@ -39,7 +40,7 @@ class Engine:
     """
 
     def __init__(self, resources: Resources, actor: Actor) -> None:
-        self._context = Context(resources=resources.of(actor.organization), actor=actor)
+        self._context = Context(resources=resources.of(actor.organization, actor.user), actor=actor)
 
     @property
     def actor(self) -> Actor:
@@ -137,6 +138,34 @@ class Engine:
         from prowess.engine.approvals import AuditLog
 
         return AuditLog(self._context)
+
+    @cached_property
+    def organizations(self) -> Organizations:
+        """Create, list and deactivate organizations."""
+        from prowess.engine.people import Organizations
+
+        return Organizations(self._context)
+
+    @cached_property
+    def users(self) -> Users:
+        """Add, list, change and remove the members of an organization."""
+        from prowess.engine.people import Users
+
+        return Users(self._context)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Create, list and revoke tokens for HTTP."""
+        from prowess.engine.people import Tokens
+
+        return Tokens(self._context)
+
+    @cached_property
+    def sign_ins(self) -> SignIns:
+        """Sign people in to a browser, and list and end web sessions."""
+        from prowess.engine.people import SignIns
+
+        return SignIns(self._context)
 
     @cached_property
     def traces(self) -> Traces:
@@ -286,6 +315,10 @@ class Engine:
 
         return await offload(plan_for_prompt, self._context, message, session=session, budget=budget)
 
+    async def check_ready(self) -> None:
+        """Raise `Unavailable` unless the database answers and has the tables of this version of Prowess."""
+        await offload(self._context.resources.check_records)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -295,6 +328,14 @@ class Engine:
         except RunFailed:
             if kind is None:  # otherwise the exception that ended the block matters more
                 raise
+
+    async def clean_up(self) -> None:
+        """Close the traces of interrupted runs, and delete records that are no longer kept, in all organizations.
+
+        A server calls this about every hour; several may at the same time. Problems are logged, not raised.
+        """
+        if self._context.resources.has_records():
+            await offload(self._context.resources.clean_up)
 
     async def close(self) -> None:
         """Close models, workers, databases and files.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
+from typing import TYPE_CHECKING
 
 from prowess.engine.context import Context
 from prowess.events import Event
 from prowess.threads import offload
+
+if TYPE_CHECKING:
+    from prowess.feed.event_feed import Subscription
 
 
 class Events:
@@ -24,6 +28,11 @@ class Events:
         feed = self._context.resources.feed(self._context.actor.organization)
         return await offload(lambda: feed.read(after, limit, names=names, session_id=session, user=user))
 
+    async def first(self) -> int:
+        """Return the number of the oldest event that is kept, or 1. Older ones were pruned."""
+        self._context.actor.require("skills.read")
+        return await offload(self._context.resources.feed(self._context.actor.organization).first)
+
     async def last(self) -> int:
         """Return the number of the organization's newest event, or 0."""
         self._context.actor.require("skills.read")
@@ -32,12 +41,23 @@ class Events:
     async def follow(
         self, *, after: int | None = None, names: Sequence[str] = (), session: str = ""
     ) -> AsyncGenerator[Event]:
-        """Yield events as they happen, in this process or another; with `after`, from that number on. None is lost."""
+        """Yield events as they happen, in this process or another; with `after`, from that number on. None is lost.
+
+        If events after that number are no longer kept, an event `events_pruned` takes their place.
+        """
         user = self._visible_user()
         feed = self._context.resources.feed(self._context.actor.organization)
         async with aclosing(feed.follow(after, names=names, session_id=session, user=user)) as events:
             async for event in events:
                 yield event
+
+    def subscribe(
+        self, *, after: int | None = None, names: Sequence[str] = (), session: str = ""
+    ) -> AbstractContextManager[Subscription]:
+        """Return a subscription to the same events as `follow`, for a server with many clients. Use it as a context manager."""
+        user = self._visible_user()
+        feed = self._context.resources.feed(self._context.actor.organization)
+        return feed.subscribe(after, names=names, session_id=session, user=user)
 
     async def metrics(self) -> bytes:
         """Return the organization's metrics in Prometheus' text format, for an endpoint or a file.

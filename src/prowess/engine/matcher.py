@@ -6,6 +6,7 @@ The catalog is opened only if something changed, because importing it takes long
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from prowess.match.vectors.embedder import WordsOnly
 from prowess.match.vectors.encoder import default_encoder
 from prowess.plugins import working_plugins
 from prowess.settings import Settings, read_settings
-from prowess.storage.accepted import Accepted, read_disabled, read_sqlite_file
+from prowess.storage.accepted import Accepted, read_disabled, read_sqlite_file, read_stored
 from prowess.storage.database_url import database_exists, sqlite_path
 from prowess.storage.owner import Owner
 
@@ -113,17 +114,16 @@ def make_matcher(
     catalog: Callable[[], CatalogReader],
     watch: Places | Stores,
     *,
-    organization: str = "",
     close: Callable[[], None] = lambda: None,
 ) -> Matcher:
-    """Return a matcher over the catalog of an organization, with the snapshot that these settings have."""
+    """Return a matcher over a catalog, with the snapshot of these settings and of the owner of the stores."""
     # Plugins add kinds and forms, which are part of the reader version that a snapshot is checked against.
     working_plugins()
-    places = watch if isinstance(watch, Places) else watch.places
+    places, owner = (watch, ("", "")) if isinstance(watch, Places) else (watch.places, (watch.organization, watch.user))
     return Matcher(
         catalog,
         watch,
-        snapshot=Snapshot(snapshot_folder(settings, organization)),
+        snapshot=Snapshot(snapshot_folder(settings, *owner)),
         embedder=lambda: open_embedder(settings),
         cards=lambda: open_card_vectors(settings),
         changed_folders=lambda saved: read_changed_folders(saved, places, catalog),
@@ -153,16 +153,21 @@ def mark_trust(found: Sequence[Recommendation], settings: Settings) -> list[Reco
     found = [item for item in found if item.slug not in off]
     accepted, folders = read
     scopes = _regard_scopes(Places(settings), (*settings.trusted_folders, *folders))
-    return [
-        replace(item, trust="local" if (item.slug, item.digest) in accepted else scopes.get(item.scope, ""))
-        for item in found
-    ]
+    regarded = {item.slug: scopes.get(item.scope, "") for item in found if (item.slug, item.digest) not in accepted}
+    # The user's skills are in folders and in the account's database, where nothing is under a rule for folders.
+    doubtful = [item.slug for item in found if item.scope == "user" and regarded.get(item.slug)]
+    if doubtful and database_exists(url):
+        stored = read_stored(sqlite_path(url), owner, doubtful)
+        regarded |= dict.fromkeys((slug for slug in doubtful if stored is None or ("user", slug) in stored), "")
+    return [replace(item, trust=regarded.get(item.slug, "local")) for item in found]
 
 
 def _regard_scopes(places: Places, trusted: Sequence[str]) -> dict[str, str]:
-    """Return how far everything is trusted that nobody accepted, for the scopes in which that is the same for all."""
+    """Return how far everything in folders is trusted that nobody accepted, for the scopes in which that is the same for all."""
     by_scope: dict[str, set[str]] = {"system": {"local"}}
     for place in places.present():
+        if place.kind != "folder" and place.scope == "user":
+            continue
         regarded = by_scope.setdefault(place.scope, set())
         if place.kind != "folder":
             regarded.add("")
@@ -176,14 +181,16 @@ def _regard_scopes(places: Places, trusted: Sequence[str]) -> dict[str, str]:
     return {scope: next(iter(regarded)) for scope, regarded in by_scope.items() if len(regarded) == 1}
 
 
-def snapshot_folder(settings: Settings, organization: str = "") -> Path:
-    """Return where the index of an organization is kept.
+def snapshot_folder(settings: Settings, organization: str = "", user: str | None = "") -> Path:
+    """Return where the index of a user is kept, or without a user (None) the one that an organization shares.
 
     It is below the home folder, never in a workspace, which may be somebody else's work.
     """
     # Everything that decides which skills are indexed and how, so that other settings get an index of their own.
     parts = [settings.workspace, settings.user_home, settings.database_url, settings.embedder]
-    parts += [organization] if organization else []
+    parts += [] if settings.skill_folders else ["no folders"]
+    # As JSON, so that no organization and user together look like another pair.
+    parts += [json.dumps([organization, user])] if organization or user != "" else []
     name = hashlib.sha256("\0".join(map(str, parts)).encode(errors="surrogateescape")).hexdigest()[:20]
     return snapshots_folder(settings) / name
 

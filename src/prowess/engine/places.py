@@ -67,8 +67,13 @@ class Places:
 
     @property
     def database_urls(self) -> dict[Scope, str]:
-        """The database of each scope that has one, whether it exists yet or not."""
-        return {"workspace": self.settings.workspace_database, "account": self.settings.account_database}
+        """The database of each scope that has one, whether it exists yet or not.
+
+        The account's database holds the skills of each user and of each organization too.
+        """
+        account = self.settings.account_database
+        near: dict[Scope, str] = {"workspace": self.settings.workspace_database} if self.settings.skill_folders else {}
+        return {**near, "user": account, "org": account, "account": account}
 
     @property
     def kept(self) -> list[Path]:
@@ -88,11 +93,24 @@ class Places:
     def find(self) -> tuple[list[Place], list[tuple[Place, int]]]:
         """Return `present`, and the skill folders that are not read because they belong to another user, with that user's id."""
         settings = self.settings
+        found: list[Place] = []
+        foreign: list[tuple[Place, int]] = []
+        if settings.skill_folders:
+            self._find_folders(found, foreign)
+        exists: dict[str, bool] = {}
+        for scope, url in self.database_urls.items():
+            if url not in exists:
+                exists[url] = database_exists(url)
+            if exists[url] and not self.leads_elsewhere(scope):
+                found.append(Place(scope=scope, kind="database", address=url))
+        packs = [pack for plugin in working_plugins() for pack in plugin.packs]
+        return [*found, *(Place(scope="system", kind="folder", address=str(pack)) for pack in packs)], foreign
+
+    def _find_folders(self, found: list[Place], foreign: list[tuple[Place, int]]) -> None:
+        settings = self.settings
         owners = FolderOwners(settings.safe_folders, settings.environment)
         near = workspace_roots(settings.workspace)
         far = [root for root in user_roots(settings.user_home, settings.environment) if root not in near]
-        found: list[Place] = []
-        foreign: list[tuple[Place, int]] = []
         scopes: list[tuple[Scope, Path, list[Path]]] = [
             ("workspace", settings.workspace, near),
             ("user", settings.user_home, far),
@@ -105,11 +123,6 @@ class Places:
                     found.append(place)
                 else:
                     foreign.append((place, owner))
-        for scope, url in self.database_urls.items():
-            if database_exists(url) and not self.leads_elsewhere(scope):
-                found.append(Place(scope=scope, kind="database", address=url))
-        packs = [pack for plugin in working_plugins() for pack in plugin.packs]
-        return [*found, *(Place(scope="system", kind="folder", address=str(pack)) for pack in packs)], foreign
 
     def shipped(self) -> list[Place]:
         """Return the folder of skills that come with Prowess, unless it is switched off. They are chosen by role, never matched."""
@@ -169,8 +182,11 @@ class Places:
         if any(plugin.stores for plugin in working_plugins()):
             return b""
         parts = [f"{settings.max_skill_bytes} {settings.max_file_bytes} {settings.max_files} {settings.strict}"]
+        marks: dict[str, str] = {}
         for place in places:
-            now = "folder" if place.kind == "folder" else _database_mark(place.address)
+            if place.kind == "database" and place.address not in marks:
+                marks[place.address] = _database_mark(place.address)
+            now = marks.get(place.address, "folder")
             if not now:
                 return b""
             parts += [place.key, now]

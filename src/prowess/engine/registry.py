@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
 from prowess.errors import Invalid
@@ -28,7 +28,7 @@ class Registry:
         actor.require("skills.read")
 
         def read() -> list[RegistryEntry]:
-            registry = self._context.resources.registry()
+            registry = self._context.resources.registry
             find = registry.prompts if kind == "prompt" else registry.rubrics
             return find(organization=actor.organization)
 
@@ -44,7 +44,7 @@ class Registry:
 
         def read() -> RegistryEntry:
             referring = self._context.catalog.get(skill) if skill else None
-            registry = self._context.resources.registry()
+            registry = self._context.resources.registry
             return registry.find(kind, id, version, skill=referring, organization=actor.organization)
 
         return await offload(read)
@@ -75,6 +75,24 @@ class Registry:
 
         return await offload(add)
 
+    async def add_content(
+        self, kind: EntryKind, id: str, version: str, content: Mapping[str, Any]
+    ) -> tuple[RegistryEntry, bool]:
+        """Store one version of a prompt or rubric whose content is a JSON object. Return and raise as `add` does."""
+        from prowess.prompts.database_shelf import RegistryWriter
+        from prowess.prompts.shelf import read_entry
+        from prowess.skill.forms.data import json_text
+
+        resources = self._context.resources
+
+        def add() -> tuple[RegistryEntry, bool]:
+            document = {**content, f"{kind}_id": id, "version": version}
+            data = json_text(document).encode("utf-8", "replace")
+            entry = read_entry(kind, f"{kind}.json", data, origin="database", limits=resources.limits)
+            return entry, RegistryWriter(resources.records).add(self._context.actor, entry)
+
+        return await offload(add)
+
     async def remove(self, kind: EntryKind, id: str, version: str) -> None:
         """Remove one version that the organization has stored. Only a person can; files stay."""
         from prowess.prompts.database_shelf import RegistryWriter
@@ -92,5 +110,5 @@ def list_used(context: Context, skill: Skill, artifacts: Sequence[str] = ()) -> 
     if not named:
         return ()
     # As the handlers of a run find them: entries of other skills are behind those skills' own gate.
-    registry = context.resources.registry().without_other_skills()
+    registry = context.resources.registry.without_other_skills()
     return registry.list_used(skill, named, organization=context.actor.organization)

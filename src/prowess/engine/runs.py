@@ -39,7 +39,7 @@ class Runs:
         if not request.dry_run and not resources.is_sandbox_built and _needs_interpreter(run):
             with suppress(Unavailable):  # the run itself says so, or a fallback takes over
                 await self.build_sandbox(request.on_setup)
-        return await resources.runner().run(run)
+        return await resources.runner.run(run)
 
     async def run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
         """Run another skill for the script of a call, in the same session and through the gate; return its output.
@@ -107,14 +107,13 @@ class Runs:
         from prowess.session.text import read_standing
 
         context = self._context
-        gate, runner = context.resources.gate, context.resources.runner()
+        gate, runner = context.resources.gate, context.resources.runner
         with context.resources.snapshot():
             inside = gate.inside(context.actor, context.session_key(request.session))
             store, skill = context.catalog.find(request.slug)
             facts = runner.facts(skill)
             standing = read_standing(context.catalog, store, facts.outline)
-            # A run that may be granted something uses the policy of this moment: what was just revoked stays revoked.
-            policy = gate.read_policy(inside.actor, fresh=bool(facts.needs.as_json()))
+            policy = gate.read_policy(inside.actor)
         artifacts, checkpoint = request.artifacts, None
         inputs = request.inputs(skill) if callable(request.inputs) else request.inputs
         if request.resume:

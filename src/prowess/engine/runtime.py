@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
@@ -131,21 +132,14 @@ _CLOSE_TIMEOUT_SECONDS = 1.0
 class RunComponents:
     """Everything that a run needs, made once.
 
-    Organizations share models, sandboxes and recorders. Each has its own runner and registry, because those read skills
-    from its catalog.
+    Organizations share models, sandboxes and recorders. Each user has a runner and a registry over their own catalog.
     """
 
-    def __init__(
-        self, stores: Stores, catalog: Callable[[str], Catalog], recorder: Callable[[], EventRecorder]
-    ) -> None:
+    def __init__(self, stores: Stores, recorder: Callable[[], EventRecorder]) -> None:
         self._stores = stores
         self._settings = stores.settings
-        self._catalog = catalog
         self._recorder = recorder
-        self._runners: dict[str, Runner] = {}
-        self._registries: dict[str, Registry] = {}
-        # Reentrant: building a runner asks for the registry.
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self.sandboxes = Sandboxes(stores.settings)
         self.run_skill: RunSkill | None = None
         """Runs another skill for a script."""
@@ -154,21 +148,12 @@ class RunComponents:
         self._tidying_ended = threading.Event()
         self._tidy_again = 0.0
 
-    def runner(self, organization: str) -> Runner:
-        """Return what runs the skills of an organization."""
-        with self._lock:
-            if organization not in self._runners:
-                self._runners[organization] = self._build_runner(organization)
-            return self._runners[organization]
+    def open_registry(self, catalog: Catalog) -> Registry:
+        """Return the prompts and rubrics in reach, by id and version, with those of the skills in a catalog."""
+        return _open_registry(self._stores, catalog)
 
-    def registry(self, organization: str) -> Registry:
-        """Return the prompts and rubrics that an organization has, by id and version."""
-        with self._lock:
-            if organization not in self._registries:
-                self._registries[organization] = _open_registry(self._stores, self._catalog(organization))
-            return self._registries[organization]
-
-    def _build_runner(self, organization: str) -> Runner:
+    def build_runner(self, catalog: Catalog, registry: Registry) -> Runner:
+        """Return what runs the skills of a catalog."""
         from prowess.plugins import working_plugins
         from prowess.run.allowance import DEFAULT_SECONDS
         from prowess.run.assertions.evaluation import AssertionRunner
@@ -176,7 +161,7 @@ class RunComponents:
         from prowess.run.runner import Runner
 
         run_artifact = build_pipeline(
-            self._handlers(organization),
+            self._handlers(catalog, registry),
             assertions=AssertionRunner(
                 self._model_client, [one for plugin in working_plugins() for one in plugin.assertions]
             ),
@@ -196,7 +181,7 @@ class RunComponents:
         return Models(make_model_config(self._settings))
 
     def traces(self) -> TraceRecorder:
-        """Return the trace recorder. About every hour, close rows that other processes left open and delete old ones."""
+        """Return the trace recorder. About every hour, clean up in the background."""
         with self._lock:
             if self._opened_traces is None:
                 from prowess.traces.trace_recorder import TraceRecorder
@@ -243,7 +228,7 @@ class RunComponents:
         from prowess.redaction.redactor import Redactor, find_secrets
 
         settings = self._settings
-        own = [key for key in (settings.model_key, settings.embedder_key) if key]
+        own = [key for key in (settings.model_key, settings.embedder_key, settings.secret_key) if key]
         # A database URL may hold a password.
         return Redactor([*find_secrets({**settings.environment, "DATABASE_URL": settings.database_url}), *own])
 
@@ -260,7 +245,7 @@ class RunComponents:
 
         return ModelClient(self.models, Spending(self._stores.records), self._telemetry)
 
-    def _handlers(self, organization: str) -> dict[Kind, Handler]:
+    def _handlers(self, catalog: Catalog, registry: Registry) -> dict[Kind, Handler]:
         from prowess.handlers.host_functions import HostModule
         from prowess.handlers.requirements import look_up_grants
         from prowess.handlers.table import build_handlers
@@ -268,23 +253,35 @@ class RunComponents:
         from prowess.run.checkpoints import Checkpoints
         from prowess.workspace.workspace import Workspace
 
-        catalog = self._catalog(organization)
         return build_handlers(
             models=self._model_client,
             renderer=self._renderer,
             # An approval covers the bytes of one skill, so its runs must not use prompts of others.
-            registry=self.registry(organization).without_other_skills(),
+            registry=registry.without_other_skills(),
             sandboxes=self.sandboxes.by_runtime,
             commands=self.sandboxes.commands,
             outbound=self.sandboxes.outbound,
             grants_of=look_up_grants(self._grants),
             provision=self.sandboxes.provision,
-            host=HostModule(self._model_client, Workspace(self._settings.workspace), self.run_skill),
+            host=HostModule(self._model_client, Workspace(self._workspace), self.run_skill),
             checkpoints=Checkpoints(self._stores.records, self._redactor),
             read_file=partial(_read_file, catalog),
             files=partial(_read_files, catalog),
             brought=[handler for plugin in working_plugins() for handler in plugin.handlers],
         )
+
+    @cached_property
+    def _workspace(self) -> Path:
+        """The folder that skills may read: the workspace, or an empty one if this machine's folders are not served.
+
+        On a server of many organizations the working folder is the operator's, and no tenant may read it.
+        """
+        if self._settings.skill_folders:
+            return self._settings.workspace
+        empty = self._settings.home / "cache" / "empty"
+        with suppress(OSError):  # a read-only home: reading fails, which is as good as reading nothing
+            empty.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return empty
 
     @cached_property
     def _grants(self) -> GrantResolver:
@@ -293,24 +290,22 @@ class RunComponents:
         places = self._stores.places
         return GrantResolver(
             environment=self._settings.environment,
-            workspace=self._settings.workspace,
+            workspace=self._workspace,
             closed=places.kept,
             hidden=[places.kept_in_workspace],
             skills=lambda: [Path(place.address) for place in places.present() if place.kind == "folder"],
             user_home=self._settings.user_home,
         )
 
-    def _tidy(self) -> None:
-        """Close interrupted traces and delete old ones, in a background thread."""
-        from prowess.traces.cleanup import RETENTION_DAYS, clean_up_traces
+    def clean_up(self) -> None:
+        """Close interrupted traces and delete records that are no longer kept. Blocking; never raises; ends with `close`."""
+        from prowess.policy.retention import clean_up
 
-        days = self._settings.trace_days or RETENTION_DAYS
-        self._tidying = threading.Thread(
-            target=clean_up_traces,
-            args=(self._stores.records(), days, self._tidying_ended),
-            name="prowess-traces-tidy",
-            daemon=True,
-        )
+        clean_up(self._stores.records(), trace_days=self._settings.trace_days, ended=self._tidying_ended)
+
+    def _tidy(self) -> None:
+        """Clean up in a background thread."""
+        self._tidying = threading.Thread(target=self.clean_up, name="prowess-traces-tidy", daemon=True)
         self._tidying.start()
 
 
@@ -348,9 +343,11 @@ def _open_registry(stores: Stores, catalog: Catalog) -> Registry:
 
     settings, limits = stores.settings, stores.limits
     near = ["", f"{FOLDER}/"]
-    shelves: list[Shelf] = [FolderShelf(settings.workspace, _registry_folders(near), origin="workspace", limits=limits)]
+    shelves: list[Shelf] = []
+    if settings.skill_folders:
+        shelves.append(FolderShelf(settings.workspace, _registry_folders(near), origin="workspace", limits=limits))
     # A home inside the workspace is one of its folders already; its entries must not appear twice.
-    if not any(settings.home == settings.workspace / prefix for prefix in near):
+    if settings.skill_folders and not any(settings.home == settings.workspace / prefix for prefix in near):
         shelves.append(FolderShelf(settings.home, _registry_folders([""]), origin="home", limits=limits))
     shelves.append(DatabaseShelf(stores.records, stores.has_records))
     return Registry(lambda: shelves, catalog)

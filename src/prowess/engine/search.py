@@ -88,7 +88,11 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
     from prowess.session.sessions import with_session_role
 
     found = context.find_session(session)
-    ranked = context.visibility.recommendations(context.resources.matcher.rank(message, limit=limit))
+    visibility, matcher = context.visibility, context.resources.matcher
+    if context.actor.is_person:
+        ranked = visibility.recommendations(matcher.rank(message, limit=limit))
+    else:  # for an agent, skills that are switched off do not exist
+        ranked = visibility.usable(lambda most: matcher.rank(message, limit=most), limit)
     cards, policy, actor = context.catalog.cards(), context.read_policy(), context.actor
     listed = context.visibility.for_prompt(cards)
     plan, budget = context.resources.planner.plan(actor, listed, message=message, session=found)

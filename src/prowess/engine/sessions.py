@@ -13,17 +13,19 @@ from prowess.catalog.collisions import describe_collision
 from prowess.engine.context import Context
 from prowess.errors import DuplicateSkill, NotFound
 from prowess.policy.text import clean_text
+from prowess.storage.database_url import sqlite_path
 from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.policy.actor import Actor
+    from prowess.policy.roles import Role
     from prowess.session.load import LoadResult, ResourceResult
     from prowess.session.role_prompt import RolePrompt, RolePrompts
     from prowess.session.session import Session
     from prowess.skill.package import Package
 
 _CACHE_SECONDS, _CACHED_ACTORS = 1.0, 1_000
-"""How long another process's new session may go unnoticed by the choice of tools, and how many are remembered."""
+"""How long another process's new session in a SQLite file may go unnoticed by the choice of tools, and how many are remembered."""
 
 _RECORDED_CHARS = 200
 """How much of a name is recorded. Names come from callers, who may send anything."""
@@ -69,10 +71,16 @@ class Sessions:
         """Create a session without a named conversation."""
         return await self.open(role=role, model=model, window=window, budget=budget)
 
-    async def list(self) -> list[Session]:
-        """Return the open sessions, last changed first."""
+    async def list(self, *, limit: int = 200, after: tuple[str, str] | None = None) -> list[Session]:
+        """Return the open sessions, last changed first. `after` is the `position` of the last one on the page before."""
         context = self._context
-        return await offload(lambda: context.resources.sessions.listed(context.actor))
+        place = {} if after is None else {"after": after}
+        return await offload(lambda: context.resources.sessions.listed(context.actor, limit=limit, **place))
+
+    async def count(self) -> int:
+        """Return how many sessions are open."""
+        context = self._context
+        return await offload(lambda: context.resources.sessions.count(context.actor))
 
     async def get(self, session: Session | str) -> Session:
         """Return a session as it is now, or raise `NotFound`."""
@@ -97,10 +105,11 @@ class Sessions:
         context = self._context
 
         # The gate reads the role again before every action. This answer only decides which tools an agent has, and every
-        # tool call needs it: a second-old one saves a query and a thread.
+        # tool call needs it: a second-old one saves a query and a thread. Several servers may share a database that is
+        # not a file, and what one of them did must show at once.
         key, cache = (context.actor, conversation), context.resources.acting
         until, known = cache.get(key, (0.0, context.actor))
-        if time.monotonic() < until:
+        if time.monotonic() < until and sqlite_path(context.resources.records_url):
             return known
 
         def read() -> Actor:
@@ -153,6 +162,16 @@ class Sessions:
             )
         )
 
+    async def load(
+        self, slug: str, *, session: Session | str = "", reference: str | None = None, script: str | None = None
+    ) -> dict[str, Any]:
+        """Load one text of a skill like `Prowess.load`, but raise the error, also for an unknown session."""
+        opened = (await self.get(session)).id if session else ""
+        loaded = await _load(self._context, slug, reference=reference, script=script, session=opened)
+        if loaded.failure is not None:
+            raise loaded.failure
+        return loaded.as_json()
+
     async def text(self, slug: str, *, session: Session | str) -> str:
         """Return the prompt block of one enabled skill, as it was admitted.
 
@@ -181,10 +200,23 @@ class Sessions:
 
 
 class Roles:
-    """The prompts of roles."""
+    """Roles: what each may do, and its prompt."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
+
+    async def list(self) -> list[Role]:
+        """Return the roles of the organization, by name: its own and those that come with Prowess."""
+        from prowess.policy.roles import find_role, role_names
+
+        policy = await offload(self._context.read_policy)
+        return [find_role(name, policy) for name in role_names(policy)]
+
+    async def get(self, name: str) -> Role:
+        """Return one role, or raise `NotFound`."""
+        from prowess.policy.roles import find_role
+
+        return find_role(name, await offload(self._context.read_policy))
 
     async def prompt(
         self, role: str, *, templates: Path | None = None, values: Mapping[str, Any] | None = None
@@ -219,9 +251,9 @@ class Roles:
         from prowess.session.role_prompt import RolePrompts
 
         context = self._context
-        # The index inside a prompt is that of the organization, so prompts are cached for each.
-        key = (context.actor.organization, templates)
-        known = context.resources.role_prompts.get(key)
+        # The index inside a prompt has only texts that the actor may see.
+        key, cache = (context.actor, templates), context.resources.role_prompts
+        known = cache.get(key)
         if known is None:
             known = RolePrompts(
                 templates=templates,
@@ -230,7 +262,9 @@ class Roles:
                 index=self._index_text,
                 limits=context.resources.limits,
             )
-            context.resources.role_prompts[key] = known
+            if len(cache) >= _CACHED_ACTORS:
+                cache.clear()
+            cache[key] = known
         return known
 
     def _index_text(self, about: str) -> str:
@@ -245,12 +279,16 @@ async def load_text(
     context: Context, slug: str, *, reference: str | None, script: str | None, session: str
 ) -> dict[str, Any]:
     """Load the instructions, a reference or a script of a skill, and record that."""
+    return (await _load(context, slug, reference=reference, script=script, session=session)).as_json()
+
+
+async def _load(context: Context, slug: str, *, reference: str | None, script: str | None, session: str) -> LoadResult:
     began = time.perf_counter()
     loaded = await offload(
         lambda: context.resources.loader.load(context.actor, slug, reference=reference, script=script, session=session)
     )
     _record_load(context, slug, reference, script, loaded, error=loaded.error, began=began)
-    return loaded.as_json()
+    return loaded
 
 
 async def load_file(context: Context, slug: str, path: str, *, session: str) -> bytes:

@@ -18,18 +18,21 @@ from typing import TypeVar
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.importer import ImportPlan, ImportResult, Progress, ProgressCallback, import_path
 from prowess.catalog.store import Store
+from prowess.catalog.store_rules import accepted_skill
 from prowess.engine.context import Context
-from prowess.errors import Conflict, ProwessError, Refused, Unavailable
+from prowess.errors import Conflict, DuplicateSkill, Invalid, ProwessError, Refused, Unavailable
 from prowess.policy.acceptance import make_acceptance
 from prowess.policy.actor import Action, Actor
 from prowess.policy.gate import Admission
 from prowess.policy.subject import Subject
 from prowess.session.text import format_diff, read_subject
+from prowess.skill.draft import SkillDraft, change_package, make_package
 from prowess.skill.edit import rewrite_package
 from prowess.skill.forms.conversion import read_package
-from prowess.skill.model import SCOPES, Scope, Skill, Version
+from prowess.skill.model import SCOPES, Provenance, Scope, Skill, Version
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
+from prowess.skill.validate import accept
 from prowess.storage.trust import Acceptance
 
 T = TypeVar("T")
@@ -48,12 +51,77 @@ class SkillWriter:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def create(self, skill: Skill, scope: Scope, note: str) -> Skill:
-        """Keep a new skill."""
+    def create(self, skill: Skill, scope: Scope | None, note: str) -> Skill:
+        """Keep a new skill, by default in the nearest scope that there is."""
+        scope = scope or self._default_scope()
         actor, store = self._context.actor, self._context.resources.writable(scope)
         package = rewrite_package(skill, limits=self._context.resources.limits)
-        subject = _read_subject(self._context.catalog, store, skill, package)
+        kept = skill.kept_as(id="", scope=scope, location=store.location)
+        subject = _read_subject(self._context.catalog, store, kept, package)
         return self._keep("install", subject, lambda: store.create_skill(skill, actor=actor.label, note=note))
+
+    def create_document(self, draft: SkillDraft, scope: Scope, note: str) -> Skill:
+        """Keep a new skill of one document."""
+        actor, resources = self._context.actor, self._context.resources
+        store = resources.writable(scope)
+        package = make_package(draft, resources.limits)
+        skill, _ = accepted_skill(accept(package, resources.limits))
+        # Saving the same files twice is no error for an import. Here it is: the second caller did not create anything.
+        if store.get_digest(skill.slug) is not None:
+            raise self._taken(skill.slug, scope)
+        new = skill.kept_as(id="", scope=scope, location=store.location)
+        if actor.is_person:
+            # A person who sends the text has it in hand, as with an import, whatever it says about its source.
+            new = new.model_copy(update={"provenance": Provenance()})
+        subject = _read_subject(self._context.catalog, store, new, package)
+        try:
+            return self._keep("install", subject, lambda: store.save(package, actor=actor.label, note=note))
+        except DuplicateSkill as error:
+            raise self._taken(skill.slug, scope) from error
+
+    def update_document(self, slug: str, draft: SkillDraft, expected: str, note: str) -> Skill:
+        """Change the document of a skill, or single fields."""
+        actor, limits = self._context.actor, self._context.resources.limits
+        store, kept, package = self._find_expected(slug, expected)
+        changed = change_package(kept, package, draft, limits)
+        if changed.digest == kept.digest:
+            return kept
+        accept(changed, limits)
+        subject = _read_subject(self._context.catalog, store, kept, changed, replaces=kept.digest)
+        return self._keep(
+            "update",
+            subject,
+            lambda: store.save(changed, expected=kept.digest, actor=actor.label, note=note),
+            diff=format_diff(package, changed),
+        )
+
+    def _find_expected(self, slug: str, expected: str) -> tuple[Store, Skill, Package]:
+        """Return a skill that may be changed, with its files; raise `Conflict` if its digest is not the expected one."""
+        store, kept = self._context.catalog.find(slug)
+        _check_not_frozen(store, kept.slug)
+        package = store.get_package(kept.id)
+        if package is None or package.digest != kept.digest or (expected and kept.digest != expected):
+            raise _changed(kept.slug)
+        return store, kept, package
+
+    def _default_scope(self) -> Scope:
+        """Return the workspace, or without one the organization. What an agent writes there is for its user alone."""
+        try:
+            self._context.resources.writable("workspace")
+        except Invalid:
+            actor = self._context.actor
+            return "user" if actor.user and not actor.is_person else "org"
+        return "workspace"
+
+    def _taken(self, slug: str, scope: Scope) -> DuplicateSkill:
+        actor = self._context.actor
+        owner = f"the organization {actor.organization!r}" if actor.organization else f"the {scope} scope"
+        if scope == "user" and actor.user:
+            owner = f"the skills of the user {actor.user!r} in {owner}"
+        return DuplicateSkill(
+            f"The slug {slug!r} is already taken in {owner}.",
+            hint="Choose another slug, for example with a namespace such as team.purpose, or change that skill.",
+        )
 
     def update(self, skill: Skill, note: str) -> Skill:
         """Change a skill that was read before."""
@@ -61,9 +129,7 @@ class SkillWriter:
         store, kept = self._context.catalog.find(f"{skill.scope}:{skill.slug}")
         package = store.get_package(kept.id)
         if package is None or kept.digest != skill.digest:
-            raise Conflict(
-                f"The skill {skill.slug!r} changed in the meantime.", hint="Read the skill again and repeat the change."
-            )
+            raise _changed(skill.slug)
         _check_not_frozen(store, skill.slug)
         rewritten = rewrite_package(skill, package, self._context.resources.limits)
         return self._keep(
@@ -95,10 +161,12 @@ class SkillWriter:
         note = f"Fork of {source.scope}:{skill.slug} (sha256:{skill.digest[:12]})"
         return self._keep("install", subject, lambda: store.save(package, actor=actor.label, note=note))
 
-    def delete(self, slug: str, note: str) -> Version:
+    def delete(self, slug: str, note: str, *, expected: str = "") -> Version:
         """Delete a skill and return its last version."""
         store, skill = self._context.catalog.find(slug)
         _check_not_frozen(store, slug)
+        if expected and skill.digest != expected:
+            raise _changed(skill.slug)
 
         def remove() -> Version:
             store.delete_skill(skill.id, expected=skill.digest, actor=self._context.actor.label, note=note)
@@ -128,17 +196,19 @@ class SkillWriter:
             accept=not self._context.actor.is_person,
         )
 
-    def import_path(self, path: Path, scope: Scope, plan: ImportPlan, *, step: ProgressCallback) -> list[ImportResult]:
-        """Import every skill at or below a path."""
+    def import_path(
+        self, path: Path, scope: Scope, plan: ImportPlan, *, step: ProgressCallback, origin: str = ""
+    ) -> list[ImportResult]:
+        """Import every skill at or below a path. `origin` is recorded as the place that they came from (default: the path)."""
         actor, resources = self._context.actor, self._context.resources
-        store = resources.writable(scope)
-        resources.gate.begin(actor, "install", path=str(path), scope=scope, replace=plan.on_conflict == "replace")
+        store, place = resources.writable(scope), origin or str(path)
+        resources.gate.begin(actor, "install", path=place, scope=scope, replace=plan.on_conflict == "replace")
         imported: list[ImportResult] = []
 
         def end(outcome: str) -> None:
             kept = [result for result in imported if result.error is None]
-            accepted = _accept_imported(actor, kept, scope)
-            resources.gate.end(actor, "install", outcome, accepted=accepted, path=str(path), kept=len(kept))
+            accepted = _accept_imported(actor, kept, scope, origin)
+            resources.gate.end(actor, "install", outcome, accepted=accepted, path=place, kept=len(kept))
 
         results = import_path(path, store, plan, actor=actor.label, limits=resources.limits, watch=step)
         self._audited(lambda: imported.extend(results), end)
@@ -196,6 +266,8 @@ class SkillWriter:
             raise
         finally:
             self._context.resources.mark_changed()
+            # The write may have created a database, which is one more store.
+            self._context.catalog.stores()
         note("done")
         return written
 
@@ -214,35 +286,41 @@ def _read_subject(
 def _accept_written(actor: Actor, admission: Admission, digest: str) -> tuple[Acceptance, ...]:
     """Return the acceptance of what was written: by the person who wrote it, or who approved an agent's change.
 
-    The approver of a change saw the difference to the bytes before, so these must have been accepted.
+    The approver of a change saw the difference to the bytes before, so these must have been accepted. A skill that only
+    its user sees is accepted for that user alone.
     """
     subject, approval = admission.subject, admission.approval
     if subject is None or (not actor.is_person and subject.digest != digest):
         return ()
+    everyone = subject.scope != "user"
     if actor.is_person:
-        return (make_acceptance(actor, replace(subject, digest=digest), "written", everyone=True),)
+        return (make_acceptance(actor, replace(subject, digest=digest), "written", everyone=everyone),)
     if approval is None or subject.trust != "local":
         return ()
     approver = approval.resolver or ""
-    return (make_acceptance(actor, subject, "approved", everyone=True, approver=approver),)
+    return (make_acceptance(actor, subject, "approved", everyone=everyone, approver=approver),)
 
 
-def _accept_imported(actor: Actor, kept: Sequence[ImportResult], scope: Scope) -> list[Acceptance]:
+def _accept_imported(actor: Actor, kept: Sequence[ImportResult], scope: Scope, origin: str) -> list[Acceptance]:
     """Return a person's acceptance of each imported skill. None of them may hide a trusted one before a person has agreed."""
     return [
         Acceptance(
             organization_id=actor.organization,
-            user_id="",
+            user_id=actor.user if scope == "user" else "",
             slug=result.slug,
             digest=result.digest,
             how="imported",
             actor=actor.label,
-            origin=f"{scope}: {result.path}",
+            origin=f"{scope}: {origin or result.path}",
             channel=actor.channel,
         )
         for result in kept
         if result.slug and result.digest
     ]
+
+
+def _changed(slug: str) -> Conflict:
+    return Conflict(f"The skill {slug!r} changed in the meantime.", hint="Read the skill again and repeat the change.")
 
 
 def _check_not_frozen(store: Store, slug: str) -> None:

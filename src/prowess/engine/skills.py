@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,11 +24,18 @@ from prowess.catalog.importer import (
 from prowess.catalog.scans import FindingRow, count_dangers
 from prowess.catalog.store import Fault
 from prowess.engine.context import Context
-from prowess.errors import NotFound, ProwessError, Refused
-from prowess.skill.edit import FileChange, diff_packages
-from prowess.skill.kinds import Artifact, Kind, kind_info
+from prowess.engine.skill_reader import (
+    VersionDiff,
+    diff_versions,
+    list_unused,
+    read_package,
+    read_part,
+    read_version,
+    report_skill_usage,
+)
+from prowess.errors import ProwessError, Refused
+from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
-from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.skill.slug import check_slug
 from prowess.threads import offload
@@ -36,23 +43,15 @@ from prowess.threads import offload
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
     from prowess.engine.callables import Inventory
+    from prowess.engine.skill_rows import SkillPage, SkillQuery, SkillRow
     from prowess.engine.skill_writer import SkillWriter
     from prowess.feed.usage import SkillUsage, UsageReport
     from prowess.match.recommendation import Recommendation
     from prowess.session.session import Session
+    from prowess.skill.draft import ParsedDocument, SkillDraft
     from prowess.skill.outline import SkillOutline
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionDiff:
-    """What changed from one version of a skill to another. A version of None is the skill as it is now."""
-
-    slug: str
-    before: int | None
-    after: int | None
-    changes: tuple[FileChange, ...]
 
 
 class Skills:
@@ -105,6 +104,42 @@ class Skills:
         """Return a skill, or raise `NotFound`."""
         return await offload(self._context.catalog.get, slug)
 
+    async def page(self, query: SkillQuery) -> SkillPage:
+        """Return one page of the available skills as rows, by slug. Cheaper than `cards`: only changes are read again."""
+        from prowess.engine.skill_rows import list_rows
+
+        answers = self._context.resources.find_answers()
+        mark = answers.mark(self._context)
+        page: SkillPage | None = answers.get(self._context, query, mark)
+        if page is None:
+            page = await offload(list_rows, self._context, query)
+            answers.put(self._context, query, mark, page, len(page.items_json))
+        return page
+
+    async def row(self, slug: str) -> SkillRow:
+        """Return a skill as a row with its document, or raise `NotFound`."""
+        from prowess.engine.skill_rows import read_one
+
+        answers = self._context.resources.find_answers()
+        mark = answers.mark(self._context)
+        row: SkillRow | None = answers.get(self._context, slug, mark)
+        if row is None:
+            row = await offload(read_one, self._context, slug)
+            answers.put(self._context, slug, mark, row, len(row.json))
+        return row
+
+    async def locate(self, id: str) -> str:
+        """Return `scope:slug` of the skill with an id. A slug or an address is returned as it is."""
+        from prowess.engine.skill_rows import find_address, looks_like_id
+
+        return await offload(find_address, self._context.catalog, id) if looks_like_id(id) else id
+
+    async def check_readable(self, slug: str) -> None:
+        """Raise `Refused` if the actor is an agent that may not see the texts of a skill yet."""
+        from prowess.engine.skill_rows import check_readable
+
+        await offload(check_readable, self._context, slug)
+
     async def outline(self, slug: str) -> SkillOutline | None:
         """Return the outline of a skill without its texts, or None. This is cheap."""
         return await offload(self._context.catalog.outline, slug)
@@ -148,15 +183,19 @@ class Skills:
 
     async def part(self, slug: str, name: str, *, kind: Kind | None = None) -> tuple[Artifact, bytes]:
         """Return one artifact with its content, by name or by `name@variant`; with `kind`, only one of that kind."""
-        return await offload(self._read_part, slug, name, kind)
+        return await offload(read_part, self._context, slug, name, kind)
 
     async def history(self, slug: str) -> list[Version]:
         """Return the versions of a skill, oldest first, even if it was deleted."""
         return await offload(lambda: self._context.catalog.history(slug)[1])
 
+    async def version(self, slug: str, number: int) -> tuple[Version, str]:
+        """Return one version of a skill, and its document; raise `NotFound`."""
+        return await offload(read_version, self._context, slug, number)
+
     async def diff(self, slug: str, before: int | None = None, after: int | None = None) -> VersionDiff:
         """Return what changed between two versions; without numbers, the last change."""
-        return await offload(self._diff, slug, before, after)
+        return await offload(diff_versions, self._context, slug, before, after)
 
     # Search
 
@@ -185,55 +224,30 @@ class Skills:
 
         Skills of the system scope, which come with Prowess or a plugin, are left out unless `system` is true.
         """
-        from prowess.feed.usage import NEVER_USED, days_ago, list_usage
-
-        context = self._context
-
-        def read() -> list[tuple[SkillCard, SkillUsage]]:
-            has_records = context.resources.has_records()
-            usage = list_usage(context.resources.records(), context.actor.organization) if has_records else {}
-            cards = [card for card in context.catalog.cards() if system or card.scope != "system"]
-            found = [(card, usage.get(card.slug, NEVER_USED)) for card in cards]
-            border = days_ago(days)
-            unused = [(card, use) for card, use in found if use.last < border]
-            return sorted(unused, key=lambda pair: (pair[1].last, pair[0].slug))
-
-        return await offload(read)
+        return await offload(list_unused, self._context, days, system=system)
 
     async def usage(self, *, days: float = 30, system: bool = False) -> UsageReport:
         """Report which skills, references and scripts were loaded in the last days, and which can be retired.
 
         Skills of the system scope are left out of the unused ones unless `system` is true.
         """
-        from prowess.feed.usage import days_ago, report_usage
-        from prowess.storage.counts import loaded_files
+        return await offload(report_skill_usage, self._context, days, system=system)
 
-        context = self._context
+    async def uses(self) -> Mapping[str, SkillUsage]:
+        """Return how often and when each skill was used in the organization that ever was, by slug."""
+        from prowess.feed.usage import list_usage
 
-        def read() -> UsageReport:
-            cards = [card for card in context.catalog.cards() if system or card.scope != "system"]
-            loads: list[tuple[str, str, tuple[str, ...]]] = []
-            if context.resources.has_records():
-                with context.resources.records().read() as connection:
-                    loads = list(loaded_files(connection, context.actor.organization, since=days_ago(days)))
-            used = {slug for slug, _, _ in loads}
-            files = {card.slug: self._loadable_files(card.slug) if card.slug in used else () for card in cards}
-            return report_usage(loads, files, days=days)
-
-        return await offload(read)
-
-    def _loadable_files(self, slug: str) -> tuple[str, ...]:
-        _, outline = self._context.catalog.find_outline(slug)
-        return tuple(part.name for kind in ("reference", "script") for part in outline.of_kind(kind))
+        resources, organization = self._context.resources, self._context.actor.organization
+        return await offload(list_usage, resources.records(), organization) if resources.has_records() else {}
 
     async def inventory(self) -> Inventory:
         """Return what agents can use, such as callable skills. Only changes are read again."""
-        return await offload(self._context.resources.callables.look)
+        return await offload(self._context.resources.look_for_tools)
 
     @property
     def last_inventory(self) -> Inventory:
         """The result of the last `inventory()`; empty before the first. Reads nothing."""
-        return self._context.resources.callables.seen
+        return self._context.resources.last_tools
 
     # Check and export
 
@@ -264,7 +278,7 @@ class Skills:
         """Write a skill to a folder. `name` is the file name of an archive (default: after the skill)."""
 
         def export() -> ExportResult:
-            skill, package = self._read_package(slug)
+            skill, package = read_package(self._context, slug)
             limits = self._context.resources.limits
             return export_skill(
                 skill, package, folder, name=name, form=form, profile=profile, replace=replace, limits=limits
@@ -274,9 +288,32 @@ class Skills:
 
     # Write. See `SkillWriter` for what every write leaves behind.
 
-    async def create(self, skill: Skill, *, scope: Scope = "workspace", note: str = "") -> Skill:
-        """Store a new skill. Raise `DuplicateSkill` if the slug is taken."""
+    async def create(self, skill: Skill, *, scope: Scope | None = None, note: str = "") -> Skill:
+        """Store a new skill. Raise `DuplicateSkill` if the slug is taken.
+
+        The default scope is the workspace. On a server without one, it is the organization; for an agent, its user.
+        """
         return await offload(lambda: self._writer.create(skill, scope, note))
+
+    async def create_document(self, draft: SkillDraft, *, scope: Scope = "org", note: str = "") -> Skill:
+        """Store a new skill of one document. The fields of the draft take precedence over its frontmatter.
+
+        Raise `DuplicateSkill` if the slug is taken.
+        """
+        return await offload(lambda: self._writer.create_document(draft, scope, note))
+
+    async def update_document(self, slug: str, draft: SkillDraft, *, expected: str = "", note: str = "") -> Skill:
+        """Change the document of a skill, or single fields. Raise `Conflict` if it changed meanwhile.
+
+        With `expected`, the skill must have that digest.
+        """
+        return await offload(lambda: self._writer.update_document(slug, draft, expected, note))
+
+    async def parse(self, content: str) -> ParsedDocument:
+        """Read a document as a draft, with every problem. Stores nothing."""
+        from prowess.skill.draft import parse_document
+
+        return await offload(lambda: parse_document(content, limits=self._context.resources.limits))
 
     async def update(self, skill: Skill, *, note: str = "") -> Skill:
         """Change a skill that was read before. Raise `Conflict` if it has changed since."""
@@ -289,9 +326,9 @@ class Skills:
         """
         return await offload(lambda: self._writer.fork(slug, scope))
 
-    async def delete(self, slug: str, *, note: str = "") -> Version:
-        """Delete a skill and return its last version, which `rollback` can restore."""
-        return await offload(lambda: self._writer.delete(slug, note))
+    async def delete(self, slug: str, *, expected: str = "", note: str = "") -> Version:
+        """Delete a skill and return its last version, which `rollback` can restore. `expected` is as in `update_document`."""
+        return await offload(lambda: self._writer.delete(slug, note, expected=expected))
 
     async def rollback(self, slug: str, number: int, *, note: str = "") -> Skill:
         """Make the files of an earlier version current again, as a new version."""
@@ -306,57 +343,29 @@ class Skills:
         on_conflict: OnConflict = "refuse",
         slug: str = "",
         prefix: str = "",
+        origin: str = "",
         watch: ProgressCallback = ignore_progress,
     ) -> list[ImportResult]:
         """Import every skill at or below a path. Only a person can; an agent creates skills one by one.
 
         `on_conflict` says what to do with a skill whose slug another one has: report it as an error, skip it, import it under
         a free slug, or replace the other one (as does `replace`). `slug` is the new slug of the only skill at the path, and
-        `prefix` a namespace for all slugs.
+        `prefix` a namespace for all slugs. `origin` is recorded as the place that they came from (default: the path).
         """
         for text in (slug, prefix):
             if text:
                 check_slug(text)
         writer = self._writer
         plan = ImportPlan(on_conflict="replace" if replace else on_conflict, slug=slug, prefix=prefix)
-        return await _offload_cancellable(lambda step: writer.import_path(path, scope, plan, step=step), watch)
+        return await _offload_cancellable(
+            lambda step: writer.import_path(path, scope, plan, step=step, origin=origin), watch
+        )
 
     @property
     def _writer(self) -> SkillWriter:
         from prowess.engine.skill_writer import SkillWriter
 
         return SkillWriter(self._context)
-
-    def _read_part(self, slug: str, name: str, kind: Kind | None) -> tuple[Artifact, bytes]:
-        store, skill = self._context.catalog.find(slug)
-        candidates = [artifact for artifact in skill.artifacts if kind in (None, artifact.kind)]
-        named = [artifact for artifact in candidates if name in _artifact_names(artifact)]
-        found = min(named, key=lambda artifact: _artifact_names(artifact).index(name), default=None)
-        if found is None:
-            there = ", ".join(_artifact_names(artifact)[0] for artifact in candidates)
-            raise NotFound(f"{skill.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"It has: {there or 'none'}.")
-        if kind_info(found.kind).is_file and found.path:
-            return found, store.read_file(skill.id, found.path)
-        return found, found.content.encode()
-
-    def _read_package(self, slug: str) -> tuple[Skill, Package]:
-        store, skill = self._context.catalog.find(slug)
-        package = store.get_package(skill.id)
-        if package is None:
-            raise NotFound(f"The files of {slug!r} are missing.", hint="Run `prowess doctor`.")
-        return skill, package
-
-    def _diff(self, slug: str, before: int | None, after: int | None) -> VersionDiff:
-        store, versions = self._context.catalog.history(slug)
-        name = versions[-1].slug
-        if before is None and after is None:
-            after = versions[-1].number
-            before = versions[-2].number if len(versions) > 1 else None
-            old = store.version_package(name, before) if before else Package(name=name, files=())
-        else:
-            old = store.version_package(name, before or versions[0].number)
-        new = store.version_package(name, after) if after else self._read_package(slug)[1]
-        return VersionDiff(slug=name, before=before, after=after, changes=tuple(diff_packages(old, new)))
 
     def _with_references(self, checked: CheckResult) -> CheckResult:
         """Add the problems of prompts and rubrics that the skill refers to."""
@@ -365,7 +374,7 @@ class Skills:
             return checked
         from prowess.prompts.registry import add_reference_problems
 
-        registry = self._context.resources.registry().without_other_skills()
+        registry = self._context.resources.registry.without_other_skills()
         problems = add_reference_problems(skill, checked.problems, registry, self._context.actor.organization)
         return replace(checked, problems=problems, report=replace(checked.report, problems=problems))
 
@@ -389,12 +398,3 @@ async def _offload_cancellable(work: Callable[[ProgressCallback], T], watch: Pro
         with suppress(BaseException):  # the caller sees the cancellation, whatever the work raised
             running.result()
         raise
-
-
-def _artifact_names(artifact: Artifact) -> tuple[str, ...]:
-    """Return the names that an artifact can be found by, the most specific first."""
-    if kind_info(artifact.kind).is_file and artifact.path:
-        return (artifact.name, artifact.path)
-    if artifact.variant is None:
-        return (artifact.name,)
-    return (f"{artifact.name}@{artifact.variant}", artifact.name)

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from prowess.catalog.deferred_store import ListingCache, deferred_store
 from prowess.catalog.directory_store import DirectoryStore
@@ -31,37 +32,42 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class _Opened:
-    """What the stores of all organizations share."""
+    """What the stores of all organizations and users share."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     databases: dict[str, DeferredDatabase] = field(default_factory=dict[str, "DeferredDatabase"])
     folders: dict[tuple[Scope, str], DirectoryStore] = field(default_factory=dict[tuple[Scope, str], DirectoryStore])
-    organizations: dict[str, Stores] = field(default_factory=dict[str, "Stores"])
+    sessions: WeakValueDictionary[tuple[str, str | None], MemoryStore] = field(
+        default_factory=WeakValueDictionary[tuple[str, "str | None"], MemoryStore]
+    )
+    """The skills of this process alone, by organization and user, as long as anybody uses them."""
 
 
 class Stores:
-    """The stores of one organization, each opened on first use.
+    """The stores of one user of an organization, each opened on first use. Without a user (None), those that all users share.
 
     They are looked up at every call, so that a skill folder or a database that appears later is seen. Folders belong to
-    the machine and serve every organization; a database holds the skills of each organization apart.
+    the machine and serve every organization; a database holds the skills of each organization and of each user apart.
     """
 
-    def __init__(self, settings: Settings, organization: str = "", opened: _Opened | None = None) -> None:
+    def __init__(
+        self, settings: Settings, organization: str = "", user: str | None = "", opened: _Opened | None = None
+    ) -> None:
         self.settings = settings
         self.organization = organization
+        self.user = user
         self.places = Places(settings)
         self.limits = make_limits(settings)
         self._opened = opened or _Opened()
         self._has_records = False
         self._account_url = settings.account_database  # composed from paths; asked for several times in every call
-        self._session = MemoryStore(scope="session")
-        self._opened.organizations[organization] = self
-
-    def of(self, organization: str) -> Stores:
-        """Return the stores of an organization, which use the databases and folders that are open here."""
         with self._opened.lock:
-            found = self._opened.organizations.get(organization)
-            return found or Stores(self.settings, organization, self._opened)
+            self._session = self._opened.sessions.setdefault((organization, user), MemoryStore(scope="session"))
+        self._in_account: dict[Scope, Store] = {}
+
+    def of(self, organization: str, user: str | None) -> Stores:
+        """Return new stores of a user, or of an organization, which use the databases and folders that are open here."""
+        return Stores(self.settings, organization, user, self._opened)
 
     def present(self) -> list[Store]:
         """Return every store that exists, those of one scope in the order of `Places.present`."""
@@ -72,27 +78,37 @@ class Stores:
         brought = [store for plugin in working_plugins() for store in plugin.stores]
         places, foreign = self.places.find()
         unread = [ForeignFolder(place.address, scope=place.scope, owner=owner) for place, owner in foreign]
-        return [self._session, *map(self._store, places), *brought, *unread]
+        own = [place for place in places if self.user is not None or (place.scope, place.kind) != ("user", "database")]
+        return [self._session, *map(self._store, own), *brought, *unread]
+
+    def has_session_skills(self) -> bool:
+        """Return True if the user has skills that only this process knows."""
+        return bool(self._session.list_skills())
+
+    def in_account_only(self) -> bool:
+        """Return True if only skills in the account's database can change: no folder, workspace or plugin has others."""
+        brought = any(plugin.stores for plugin in working_plugins())
+        return not (self.settings.skill_folders or brought or self.has_session_skills())
 
     def record(self) -> bytes:
         """Return `Places.record`, or b'' if the session has skills of its own, which no other process can see."""
-        return b"" if self._session.list_skills() else self.places.record()
+        return b"" if self.has_session_skills() else self.places.record()
 
     def holds(self, record: bytes) -> bool:
         """Return `Places.holds`, or False if the session has skills of its own."""
-        return not self._session.list_skills() and self.places.holds(record)
+        return not self.has_session_skills() and self.places.holds(record)
 
     def shared(self) -> bool:
         """Return True if no skill belongs to the session alone."""
-        return not self._session.list_skills()
+        return not self.has_session_skills()
 
     def writable(self, scope: Scope) -> Store:
         """Return the store that keeps new skills of a scope. Its database is created when something is written."""
         url = self.places.database_urls.get(scope)
-        if url is None:
+        if url is None or (scope == "user" and self.user is None):
             raise Invalid(
                 f"Skills cannot be imported into the {scope} scope.",
-                hint="Use `--scope workspace` or `--scope account`.",
+                hint=f"Use one of these scopes: {', '.join(self.places.database_urls)}.",
             )
         if scope == "workspace" and self.settings.new_skills == "folder":
             return self._new_skills_folder()
@@ -102,12 +118,17 @@ class Stores:
                 f"{str(self.settings.workspace / FOLDER)!r} or its database is a link, which could lead outside the workspace.",
                 hint="Remove the link, or import with `--scope account`.",
             )
-        return deferred_store(
+        # The account's database is always usable. Keeping its stores spares the catalog from asking them twice.
+        known = self._in_account.get(scope)
+        if known is not None:
+            return known
+        made = deferred_store(
             lambda: self._database_store(scope, url),
             scope=scope,
             location=display_url(url),
-            cache=self._listing_cache(scope, url),
+            cache=lambda: self._listing_cache(scope, url),
         )
+        return made if scope == "workspace" else self._in_account.setdefault(scope, made)
 
     def _new_skills_folder(self) -> Store:
         root = self.settings.workspace / "skills"
@@ -161,15 +182,25 @@ class Stores:
         refusal = database.refusal() if scope == "workspace" else None
         if refusal is not None:
             return UnusedStore(scope, database.location, refusal)
-        return DatabaseStore(database, scope=scope, organization_id=self.organization, limits=self.limits)
+        return DatabaseStore(
+            database,
+            scope=scope,
+            organization_id=self.organization,
+            user_id=self._user_of(scope),
+            limits=self.limits,
+        )
+
+    def _user_of(self, scope: Scope) -> str:
+        """Return the user whose skills of this scope these are; '' for scopes that an organization has in common."""
+        return self.user or "" if scope == "user" else ""
 
     def _listing_cache(self, scope: Scope, url: str) -> ListingCache | None:
         """Return the cache for the first listing in this process; None for a server, whose changes no file shows."""
         path, home = sqlite_path(url), self.settings.home
-        if not path or url in self._opened.databases or not home.is_dir():
+        # Only short commands gain from it, and those work for the single user of this machine.
+        if not path or self.organization or self.user or not home.is_dir():
             return None
-        folder = home / "cache" / "databases"
-        return ListingCache(folder, path=path, scope=scope, organization=self.organization)
+        return ListingCache(home / "cache" / "databases", path=path, scope=scope, organization=self.organization)
 
     def _database(self, url: str) -> DeferredDatabase:
         from prowess.storage.database import DeferredDatabase
@@ -182,10 +213,10 @@ class Stores:
 
     @property
     def seals(self) -> Seals:
-        """The seals of this installation, whose key is kept in the home folder."""
+        """The seals of this installation, or of all servers that share a secret key."""
         from prowess.storage.seals import Seals
 
-        return Seals.of_home(self.settings.home)
+        return Seals.of_home(self.settings.home, self.settings.secret_key)
 
     def must_be_ours(self, url: str) -> bool:
         """Return True for the database of the workspace: a workspace may come from anyone, and so may a database in it."""
@@ -225,7 +256,7 @@ class Stores:
             )
         name = self._name(scope, root)
         # Versions of a workspace's skills stay with the workspace; all others belong to the account.
-        url = self.places.database_urls["workspace" if scope == "workspace" else "account"]
+        url = self.settings.workspace_database if scope == "workspace" else self._account_url
         versions = LazyVersions(
             find=lambda: self._versions(scope, name, url) if self._is_usable(scope, url) else None,
             make=lambda: self._versions(scope, name, url),

@@ -11,7 +11,7 @@ from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.storage.trace_stats import GroupBy
-    from prowess.storage.traces import TraceFilter
+    from prowess.storage.traces import TraceFilter, TracePosition
     from prowess.traces.export import ExportFormat
     from prowess.traces.report import Report
     from prowess.traces.trace import Trace
@@ -44,8 +44,12 @@ class Traces:
         run: str = "",
         days: float | None = None,
         limit: int = 50,
+        after: TracePosition | None = None,
     ) -> list[Trace]:
-        """Return the newest traces first, without inputs and texts."""
+        """Return the newest traces first, without inputs and texts.
+
+        `after` is the start time and the id of the last trace on the page before.
+        """
         from prowess.traces.history import list_newest
 
         which = self._visible(
@@ -59,7 +63,7 @@ class Traces:
         )
         if not self._context.resources.has_records():
             return []
-        return await offload(lambda: list_newest(self._context.resources.records(), which, limit))
+        return await offload(lambda: list_newest(self._context.resources.records(), which, limit, after))
 
     async def get(self, trace_id: str) -> Trace:
         """Return one complete trace by its id or at least four leading characters of it, or raise `NotFound`."""

@@ -93,7 +93,7 @@ class TrustList:
 
 
 class Trust:
-    """Trusted skills. Only a person with `skills.approve` can change them."""
+    """Trusted skills. Only a person with `approvals.resolve` can change them."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

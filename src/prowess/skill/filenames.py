@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from prowess.skill.form_info import MARKER_FILES
+from prowess.skill.form_info import MARKER_FILES, FormName, form_info
+from prowess.skill.limits import UNLIMITED
 
 if TYPE_CHECKING:
     from prowess.skill.kinds import Kind
@@ -48,6 +50,25 @@ def find_document_path(package: Package) -> str:
     """Return the path of the document of a package: SKILL.md, or else its first file."""
     file = find_skill_md(package) or next(iter(package.files), None)
     return file.path if file is not None else SKILL_MD
+
+
+def find_document(form: FormName, package: Package) -> File | None:
+    """Return the document that describes a skill: SKILL.md, the only Markdown file, or the file of a form of data."""
+    info = form_info(form)
+    paths = info.load().controls(package, UNLIMITED) if info.is_data else {find_document_path(package)}
+    return next((file for path in sorted(paths) if (file := package.get(path)) is not None), None)
+
+
+def document_text(form: FormName, package: Package) -> str:
+    """Return the text of the document that describes a skill, frontmatter included; '' if its form has none."""
+    file = find_document(form, package)
+    # PostgreSQL cannot store NUL in text.
+    return file.content.decode(errors="replace").replace("\x00", "\ufffd") if file else ""
+
+
+def hash_content(content: str, digest: str) -> str:
+    """Return the hash that tells whether a document changed; the digest of the files if the skill has none."""
+    return hashlib.sha256(content.encode()).hexdigest() if content else digest
 
 
 def name_in_folder(path: str) -> str:

@@ -7,8 +7,9 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
+from prowess.errors import NotFound
 from prowess.skill.form_info import FormName
-from prowess.skill.kinds import AnyArtifact, Artifact, FrozenModel, JsonObject, Kind
+from prowess.skill.kinds import AnyArtifact, Artifact, FrozenModel, JsonObject, Kind, kind_info
 from prowess.skill.package import FileEntry
 from prowess.skill.slug import check_slug
 
@@ -147,6 +148,19 @@ class Skill(FrozenModel):
         """Return the artifact with this name and variant, or None."""
         return next((a for a in self.artifacts if a.name == name and a.variant == variant), None)
 
+    def find_artifact(self, name: str, kind: Kind | None = None) -> Artifact:
+        """Return an artifact by its name or `name@variant`, a file also by its path; with `kind`, only one of that kind.
+
+        Raise `NotFound`, with the names that there are.
+        """
+        candidates = [artifact for artifact in self.artifacts if kind in (None, artifact.kind)]
+        named = [artifact for artifact in candidates if name in _artifact_names(artifact)]
+        found = min(named, key=lambda artifact: _artifact_names(artifact).index(name), default=None)
+        if found is None:
+            there = ", ".join(_artifact_names(artifact)[0] for artifact in candidates)
+            raise NotFound(f"{self.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"It has: {there or 'none'}.")
+        return found
+
     def kept_as(self, *, id: str, scope: Scope, location: str = "", **dates: Any) -> Skill:
         """Return the skill as a store keeps it: with its id, and each artifact with the ids derived from it."""
         artifacts = tuple(
@@ -171,6 +185,15 @@ class Skill(FrozenModel):
             **dates,
         }
         return self.model_copy(update=changes)
+
+
+def _artifact_names(artifact: Artifact) -> tuple[str, ...]:
+    """Return the names that an artifact can be found by, the most specific first."""
+    if kind_info(artifact.kind).is_file and artifact.path:
+        return (artifact.name, artifact.path)
+    if artifact.variant is None:
+        return (artifact.name,)
+    return (f"{artifact.name}@{artifact.variant}", artifact.name)
 
 
 def artifact_id(skill_id: str, name: str, variant: str | None) -> str:

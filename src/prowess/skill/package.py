@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from prowess.errors import Invalid
+from prowess.errors import Invalid, TooLarge
 from prowess.skill.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 
 Mode = Literal["0644", "0755"]
@@ -225,9 +225,9 @@ def check_size(path: str, size: int, limits: Limits) -> None:
         raise too_large_error(f"bytes in one file ({path!r})", limits.file_bytes, f"{size:,}", "max_file_bytes")
 
 
-def too_large_error(what: str, limit: int, actual: str, setting: str) -> Invalid:
+def too_large_error(what: str, limit: int, actual: str, setting: str) -> TooLarge:
     """Return the error for something over a limit: what, the limit, the actual amount, and the setting to raise."""
-    return Invalid(
+    return TooLarge(
         f"Too many {what}: the limit is {limit:,}, this has {actual}.",
         hint=f"Make it smaller, or raise the setting PROWESS_{setting.upper()}.",
     )

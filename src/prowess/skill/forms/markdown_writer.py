@@ -18,7 +18,7 @@ from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
 from prowess.skill.text.fields import as_list, as_tools
-from prowess.skill.text.yaml import load
+from prowess.skill.text.yaml import YamlRefused, load
 from prowess.skill.text.yaml_writer import dump
 
 _MARKER = "---"
@@ -124,12 +124,13 @@ def _joined(values: tuple[str, ...]) -> str | list[str]:
 def write_document(form: FormName, skill: Skill, original: Original, *, path: str, fields: JsonObject) -> list[File]:
     """Return all files of a skill in a form that is one document with files next to it.
 
-    The author's frontmatter is kept if it contains everything that a new one would.
+    The author's frontmatter is kept if it contains everything that a new one would. In the same form, only the lines of
+    changed fields are replaced.
     """
     body = body_text(skill)
     beside = [*_bucket_files(skill, original), *original.others]
     fresh = File(path=path, content=compose_document(dump_fields(fields), body))
-    for raw in _own_frontmatter(form, original):
+    for raw in (*_own_frontmatter(form, original), *_edited_frontmatter(form, original, fields)):
         own = File(path=path, content=compose_document(raw, body))
         packages = (Package.written(original.package.name, [file, *beside]) for file in (own, fresh))
         mine, theirs = (read(form, Candidate(package, original.limits)).skill for package in packages)
@@ -147,6 +148,35 @@ def _own_frontmatter(form: FormName, original: Original) -> list[str | None]:
     if original.reading.document is not None and original.reading.document.raw is not None:
         found.append(original.reading.document.raw)
     return found
+
+
+def _edited_frontmatter(form: FormName, original: Original, fields: JsonObject) -> list[str]:
+    """Return the author's frontmatter with the lines of changed fields replaced, and new fields at its end.
+
+    It is empty if the files have another form, or if the frontmatter is not plain YAML with one key in each line.
+    """
+    document = original.reading.document
+    if original.reading.form != form or document is None or document.raw is None or document.how != "yaml":
+        return []
+    there = document.fields
+    changed = {key: value for key, value in fields.items() if key in there and _differs(value, there[key])}
+    try:
+        raw = replace_fields(document.raw, changed, original.limits)
+    except YamlRefused:
+        return []
+    if raw is None:
+        return []
+    default = {"version"} if fields.get("version") == DEFAULT_VERSION else set[str]()
+    new = dump_fields({key: value for key, value in fields.items() if key not in there and key not in default})
+    newline = line_ending(raw)
+    separator = "" if not raw or raw.endswith(("\n", "\r")) else newline
+    return [raw + separator + new.replace("\n", newline)]
+
+
+def _differs(value: Any, there: Any) -> bool:
+    if isinstance(value, list):
+        return tuple(cast("list[Any]", value)) != as_list(there)
+    return not same_json(value or None, there or None)
 
 
 def _covers(mine: Skill | None, theirs: Skill | None, skill: Skill) -> bool:

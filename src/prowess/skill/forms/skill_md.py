@@ -144,6 +144,9 @@ def _still_holds(skill: Skill, original: Original, path: str, document: Document
         del said["title"]
     if said.pop("slug") not in (skill.slug, skill.name):
         return False
+    # A document without a description does not hold one that was given elsewhere.
+    if said.pop("described", True) != skill.described:
+        return False
     # A description that was shortened to the limit of the standard is still true; the sidecar has the full one.
     if said["description"] == standard_fields(skill)["description"]:
         del said["description"]

@@ -1,0 +1,158 @@
+"""Make a skill from one Markdown document and fields that are given next to it, and change a stored skill in the same way.
+
+A given field takes precedence over the frontmatter, and is written into it. A document that already says the same keeps
+its bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prowess.errors import Invalid, Problem
+from prowess.skill.edit import rewrite_package
+from prowess.skill.filenames import SKILL_MD, find_document, is_skill_md
+from prowess.skill.form_info import FormName
+from prowess.skill.forms.conversion import read_package, write_package
+from prowess.skill.limits import DEFAULT_LIMITS, UNLIMITED, Limits
+from prowess.skill.model import Provenance, Scope, Skill
+from prowess.skill.package import File, Package
+from prowess.skill.prompt_block import prompt_chars
+from prowess.skill.slug import check_slug, slugify
+from prowess.skill.validate import rejection, validate
+
+SourceType = Literal["manual", "github", "url", "marketplace"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillDraft:
+    """What somebody gives to create or change a skill. None leaves a field as the document, or the stored skill, has it.
+
+    `content` is the whole document, frontmatter included.
+    """
+
+    content: str | None = None
+    slug: str | None = None
+    title: str | None = None
+    description: str | None = None
+    version: str | None = None
+    author: str | None = None
+    tags: tuple[str, ...] | None = None
+    source_type: SourceType | None = None
+    source_url: str | None = None
+    source_ref: str | None = None
+    source_id: str | None = None
+
+    def apply(self, skill: Skill) -> Skill:
+        """Return the skill with the given fields."""
+        named = ("slug", "title", "description", "version", "author", "tags")
+        changes: dict[str, Any] = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+        if self.description is not None:
+            changes["described"] = True
+        sources = {
+            name: getattr(self, name) for name in Provenance.model_fields if getattr(self, name, None) is not None
+        }
+        if sources:
+            changes["provenance"] = skill.provenance.model_copy(update=sources)
+        return skill.model_copy(update=changes) if changes else skill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedDocument:
+    """A document as a draft: its frontmatter and body, what was read from them, and every problem with its line."""
+
+    frontmatter: dict[str, Any]
+    body: str
+    body_line: int
+    slug: str
+    """The slug that the document says, or a suggestion; '' if nothing suggests one."""
+    name: str
+    description: str
+    version: str
+    author: str | None
+    tags: tuple[str, ...]
+    content_length: int
+    ok: bool
+    problems: tuple[Problem, ...]
+
+
+def parse_document(content: str, *, scope: Scope = "org", limits: Limits = DEFAULT_LIMITS) -> ParsedDocument:
+    """Read a document without storing anything. Bad content never raises."""
+    report = validate(_document_package("", content), "prowess", limits)
+    document, skill = report.reading.document, report.reading.skill
+    return ParsedDocument(
+        frontmatter=dict(document.fields) if document else {},
+        body=document.body if document else content,
+        body_line=document.body_line if document else 1,
+        slug=skill.slug if skill else "",
+        name=skill.title if skill else "",
+        description=skill.searched_description if skill else "",
+        version=skill.version if skill else "",
+        author=skill.author if skill else None,
+        tags=skill.tags if skill else (),
+        content_length=prompt_chars(skill, scope) if skill else 0,
+        ok=report.ok,
+        problems=report.problems,
+    )
+
+
+def make_package(draft: SkillDraft, limits: Limits = DEFAULT_LIMITS) -> Package:
+    """Return the files of a new skill. Raise `Invalid` with every problem if they cannot be stored."""
+    slug = check_slug(draft.slug) if draft.slug is not None else slugify(draft.title or "")
+    package = _document_package(slug.rpartition(".")[2], draft.content or "")
+    report = validate(package, "prowess", limits)
+    skill = report.reading.skill
+    if skill is None:
+        raise rejection(report)
+    changed = draft.apply(skill)
+    if changed == skill:
+        return Package(name=skill.name, files=package.files)
+    # Agentcy's form: one document that has all of these fields, also a title and a slug with a namespace.
+    written = write_package(changed, package, "agentcy", limits)
+    if written.left_out:
+        return rewrite_package(changed, package, limits)
+    files = [File(path=SKILL_MD, content=written.package.files[0].content)]
+    return Package.written(changed.name, files) if len(written.package.files) == 1 else written.package
+
+
+def change_package(skill: Skill, package: Package, draft: SkillDraft, limits: Limits = DEFAULT_LIMITS) -> Package:
+    """Return the files of a stored skill with the changes of a draft. They keep their form if it can hold the changes.
+
+    Raise `Invalid` for another slug: a slug never changes.
+    """
+    if draft.content is not None:
+        package = _replace_document(skill.form, package, draft.content)
+    read = read_package(package, limits).skill
+    if read is None or (read.slug != skill.slug and draft.content is None):
+        # Some forms take the slug from the name of the folder, which may have been another one.
+        read = read_package(Package(name=skill.slug, files=package.files), limits).skill or read
+    if read is None:
+        raise rejection(validate(package, "prowess", limits))
+    for slug in (draft.slug, read.slug if draft.slug is None else None):
+        if slug is not None and slug != skill.slug:
+            raise Invalid(
+                f"The skill {skill.slug!r} cannot be renamed to {slug!r}: a slug never changes.",
+                hint="Create a skill under the new slug, then delete the old one.",
+            )
+    changed = draft.apply(read)
+    if changed == read:
+        return package
+    written = write_package(changed, package, read.form, limits)
+    return rewrite_package(changed, package, limits) if written.left_out else _same_path(written.package, package)
+
+
+def _document_package(name: str, content: str) -> Package:
+    return Package.of_texts(name, {SKILL_MD: content.encode("utf-8", "replace")}, UNLIMITED)
+
+
+def _replace_document(form: FormName, package: Package, content: str) -> Package:
+    before = find_document(form, package)
+    path, mode = (before.path, before.mode) if before else (SKILL_MD, "0644")
+    return package.with_files([File(path=path, content=content.encode("utf-8", "replace"), mode=mode)])
+
+
+def _same_path(written: Package, before: Package) -> Package:
+    """Return a package of one document under the name that the document had."""
+    if len(written.files) != 1 or len(before.files) != 1 or not is_skill_md(before.files[0].path):
+        return written
+    return Package.written(before.name, [File(path=before.files[0].path, content=written.files[0].content)])

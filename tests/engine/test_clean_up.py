@@ -1,0 +1,54 @@
+"""Cleaning up deletes what is no longer kept, and a session that is in use is kept."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+OLD = "2001-01-01T00:00:00.000000Z"
+
+
+def age(place, table: str, column: str) -> None:
+    with sqlite3.connect(f"{place.environment['PROWESS_HOME']}/agents.db") as connection:
+        connection.execute(f"UPDATE {table} SET {column} = ?", (OLD,))
+    connection.close()
+
+
+async def test_an_engine_cleans_up_for_a_server(place):
+    place.skill("one")
+    async with place.open() as prowess:
+        await prowess.sessions.open("unused")
+        await prowess.load("one")
+        await prowess.load("one")
+    age(place, "sessions", "updated_at")
+    age(place, "events", "at")
+
+    async with place.open() as prowess:
+        await prowess.clean_up()
+        assert await prowess.sessions.list() == []
+        assert [event.number for event in await prowess.events.list()] == [2]
+        assert await prowess.events.first() == 2
+        assert (await prowess.audit.rows())[-1].actor == "retention"
+        assert (await prowess.skills.usage(days=1)).loads == 0
+
+
+async def test_a_session_that_builds_prompts_is_not_idle_although_nothing_in_it_changes(place):
+    place.skill("one")
+    async with place.open() as prowess:
+        session = await prowess.sessions.open("used")
+        await prowess.enable("one", session=session)
+    age(place, "sessions", "updated_at")
+
+    async with place.open() as prowess:
+        await prowess.prompt(session="used")
+        await prowess.clean_up()
+        assert [one.conversation for one in await prowess.sessions.list()] == ["used"]
+
+
+async def test_an_engine_without_records_makes_none_to_clean_up(place, home):
+    async with place.open() as prowess:
+        await prowess.clean_up()
+    assert not (home / ".prowess" / "agents.db").exists()
