@@ -1,24 +1,47 @@
-"""Check host, origin and token of every HTTP request before it is routed.
+"""Check every HTTP request before it is routed: its host, origin, content type, size, rate and token.
 
-This stops a browser driven by a malicious page or by DNS rebinding: the Host must be allowed, the Origin must be ours
-or absent, and the token must be valid. No response has a CORS header.
+The order is that of cost: what the headers alone show, then the token, then the limits of its caller. `browser.py` has the
+rules about browsers, `limits.py` those about rates.
 """
 
 from __future__ import annotations
 
 import hmac
-import ipaddress
-from collections.abc import Callable, Collection, Mapping
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from inspect import isawaitable
+from typing import TYPE_CHECKING
 
-from starlette.responses import PlainTextResponse
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
+from prowess.errors import Unavailable
+from prowess.interfaces.auth.browser import BrowserRules, single_header
+from prowess.interfaces.auth.caller import FIND_AGAIN_KEY, SCOPE_KEY, Caller
+from prowess.interfaces.auth.exchange import MAX_BODY_BYTES, STOPPING, Exchange, too_large
+from prowess.interfaces.auth.refusal import RETRY_SECONDS, Refusal, Respond, plain_response, retry_later, unavailable
 
-FindCaller = Callable[[str], Caller | None]
+if TYPE_CHECKING:
+    from prowess.interfaces.auth.limits import RateLimits
+
+FindCaller = Callable[[str], Caller | Awaitable[Caller | None] | None]
 """Returns the caller that a token belongs to, or None to refuse the request. Without a token, it is called with ''."""
 
-LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+COOKIE = "prowess_session"
+"""The cookie of a person who has signed in."""
+
+MAX_RUNNING = 256
+MAX_STREAMS = 2000
+"""How many requests may run, and streams of events may be open, at once."""
+
+_UNAUTHORIZED = Refusal(
+    status=401,
+    code="unauthorized",
+    detail="Missing or invalid token.",
+    hint="Send the header `Authorization: Bearer TOKEN`.",
+    headers={"WWW-Authenticate": "Bearer"},
+)
 
 
 def known_tokens(callers: Mapping[str, Caller]) -> FindCaller:
@@ -33,24 +56,47 @@ def known_tokens(callers: Mapping[str, Caller]) -> FindCaller:
     return find
 
 
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 class RequestGuard:
-    """An ASGI app that passes authenticated requests to another one, with the caller in the scope."""
+    """An ASGI app that passes authenticated requests to another one, with the caller in the scope.
 
-    def __init__(self, app: ASGIApp, *, callers: FindCaller, hosts: Collection[str], origins: Collection[str]) -> None:
+    Requests for the paths in `public` need no token and have no caller; attempts to sign in at the paths in `sign_in` are
+    counted more strictly. `cookies` returns the caller of a session cookie. `body_limits` maps a path to the size of its
+    body, if that is not the usual one. `respond` makes the response to a request that is refused, and `log` gets one line
+    per request.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        callers: FindCaller,
+        rules: BrowserRules,
+        public: Collection[str] = (),
+        sign_in: Collection[str] = (),
+        cookies: FindCaller | None = None,
+        rates: RateLimits | None = None,
+        body_limits: Mapping[str, int] | None = None,
+        respond: Respond = plain_response,
+        log: Callable[[str], None] | None = None,
+        max_running: int = MAX_RUNNING,
+        max_streams: int = MAX_STREAMS,
+    ) -> None:
         self._app = app
         self._callers = callers
-        self._hosts = frozenset(host.lower() for host in hosts)
-        self._origins = frozenset(origin.lower() for origin in origins)
+        self._rules = rules
+        self._public = frozenset(public)
+        self._sign_in = frozenset(sign_in)
+        self._cookies = cookies
+        self._rates = rates
+        self._body_limits = dict(body_limits or {})
+        self._respond = respond
+        self._log = log
+        self._max_running = max_running
+        self._max_streams = max_streams
+        self._running: Counter[str] = Counter()
+        self._keys: dict[Exchange, str] = {}
+        self._streams: set[Exchange] = set()
+        self._is_stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request or pass it on. WebSockets are always refused."""
@@ -60,50 +106,109 @@ class RequestGuard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await refusal(scope, receive, send)
-            return
-        caller = self._callers(_bearer_token(scope))
-        if caller is None:
-            headers = {"WWW-Authenticate": "Bearer"}
-            await PlainTextResponse("Missing or invalid token.", 401, headers)(scope, receive, send)
-            return
-        await self._app({**scope, SCOPE_KEY: caller}, receive, send)
+        exchange = Exchange(
+            scope,
+            receive,
+            send,
+            headers=self._rules.response_headers(scope),
+            respond=self._respond,
+            max_bytes=self._max_bytes(scope),
+            on_stream=self._open_stream,
+        )
+        caller: Caller | None = None
+        try:
+            refusal = self._rules.check(scope) or self._check_length(scope)
+            if refusal is None and self._rules.is_preflight(scope):
+                refusal = Refusal(status=204, code="", detail="")
+            if refusal is None:
+                caller, refusal = await self._authenticate(scope)
+            if refusal is None:
+                await self._pass_on(exchange, scope, caller)
+            else:
+                await exchange.refuse(refusal)
+        finally:
+            if self._log is not None:
+                actor = caller.actor if caller else None
+                line = exchange.log_line(actor.label if actor else "", actor.organization if actor else "")
+                self._log(json.dumps(line))
 
-    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
-        if not _is_length_clear(scope):
-            return PlainTextResponse("Invalid Content-Length.", 400)
-        host = _single_header(scope, b"host").lower()
-        if _strip_port(host) not in self._hosts:
-            return PlainTextResponse("Unknown host.", 421)
-        origins = [value for name, value in scope["headers"] if name == b"origin"]
-        own = {f"http://{host}", f"https://{host}"} | self._origins
-        if any(origin.decode("latin-1").lower() not in own for origin in origins):
-            return PlainTextResponse("Origin not allowed.", 403)
+    def stop(self) -> None:
+        """End all streams, and open no more. Requests that are running go on."""
+        self._is_stopping = True
+        for exchange in self._keys:
+            exchange.is_stopping = True
+        for exchange in tuple(self._streams):
+            exchange.end()
+
+    async def _authenticate(self, scope: Scope) -> tuple[Caller | None, Refusal | None]:
+        """Return the caller, or why there is none. Both are None for a public path."""
+        client = scope.get("client")
+        address = client[0] if client else ""
+        if scope["path"] in self._public:
+            kind = "sign-in" if scope["path"] in self._sign_in and scope["method"] == "POST" else "anonymous"
+            return None, self._rates.of_address(kind, address) if self._rates else None
+        try:
+            caller = await self._find_caller(scope)
+        except Unavailable as error:
+            return None, unavailable(error)
+        if caller is None:
+            slow = self._rates.of_address("failure", address) if self._rates else None
+            return None, slow or _UNAUTHORIZED
+        return caller, self._rates.of_caller(caller.key) if self._rates else None
+
+    async def _find_caller(self, scope: Scope) -> Caller | None:
+        authorization = single_header(scope, b"authorization")
+        cookie = "" if authorization or self._cookies is None else self._cookie(scope)
+        if cookie and self._cookies is not None:
+            found = self._cookies(cookie)
+        else:
+            kind, _, token = authorization.partition(" ")
+            found = self._callers(token.strip() if kind.lower() == "bearer" else "")
+        return await found if isawaitable(found) else found
+
+    def _cookie(self, scope: Scope) -> str:
+        given = single_header(scope, b"cookie")
+        return cookie_parser(given).get(COOKIE, "") if given and self._rules.is_own_page(scope) else ""
+
+    async def _pass_on(self, exchange: Exchange, scope: Scope, caller: Caller | None) -> None:
+        if caller is None:
+            await exchange.run(self._app, scope)
+            return
+        key = caller.key
+        # No caller gets more than half, so that one alone cannot keep the others out.
+        if self._running.total() >= self._max_running or self._running[key] >= self._max_running / 2:
+            await exchange.refuse(retry_later(503, "overloaded", "Too many requests are running.", 1))
+            return
+        self._running[key] += 1
+        self._keys[exchange] = key
+        try:
+            found = {SCOPE_KEY: caller, FIND_AGAIN_KEY: lambda: self._find_caller(scope)}
+            await exchange.run(self._app, {**scope, **found})
+        finally:
+            self._streams.discard(exchange)
+            self._release(exchange)
+
+    def _open_stream(self, exchange: Exchange) -> Refusal | None:
+        """Count a request as a stream from now on. Return a refusal if there are too many."""
+        if self._is_stopping:
+            return STOPPING
+        if len(self._streams) >= self._max_streams:
+            return retry_later(503, "overloaded", "Too many streams are open.", RETRY_SECONDS)
+        self._release(exchange)
+        self._streams.add(exchange)
         return None
 
+    def _release(self, exchange: Exchange) -> None:
+        key = self._keys.pop(exchange, None)
+        if key is not None:
+            self._running[key] -= 1
+            if not self._running[key]:
+                del self._running[key]
 
-def _is_length_clear(scope: Scope) -> bool:
-    """Return False if the length of the body is invalid or given twice, which two servers would read differently."""
-    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
-    chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
-    # Checked here because an application may run this in a server that does not check it.
-    return len(lengths) + chunked <= 1 and all(one.isdigit() and len(one) <= 18 for one in lengths)
+    def _check_length(self, scope: Scope) -> Refusal | None:
+        length = single_header(scope, b"content-length")
+        limit = self._max_bytes(scope)
+        return too_large(limit) if length and int(length) > limit else None
 
-
-def _single_header(scope: Scope, name: bytes) -> str:
-    """Return the value of a header that must occur exactly once; otherwise ''."""
-    values = [value for key, value in scope["headers"] if key == name]
-    return values[0].decode("latin-1") if len(values) == 1 else ""
-
-
-def _strip_port(host: str) -> str:
-    """Return a Host header without its port."""
-    name, _, port = host.rpartition(":")
-    return name if name and port.isdigit() and port.isascii() else host
-
-
-def _bearer_token(scope: Scope) -> str:
-    kind, _, token = _single_header(scope, b"authorization").partition(" ")
-    return token.strip() if kind.lower() == "bearer" else ""
+    def _max_bytes(self, scope: Scope) -> int:
+        return self._body_limits.get(scope["path"], MAX_BODY_BYTES)

@@ -1,0 +1,97 @@
+"""Listen on a socket and serve an ASGI app until a signal arrives."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+import uvicorn
+
+from prowess.errors import Unavailable
+from prowess.interfaces.auth.guard import RequestGuard
+from prowess.interfaces.stop_signals import stop_on_signals
+
+_SHUTDOWN_SECONDS = 5
+_KEEP_ALIVE_SECONDS = 75
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket. Raise `Unavailable` if the address cannot be used."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol given, asyncio sets TCP_NODELAY, so that small responses are sent at once.
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host.strip("[]"), port))
+        opened.listen(128)
+    except OSError as error:
+        opened.close()
+        raise Unavailable(
+            f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint="Choose another port with --port."
+        ) from error
+    return opened
+
+
+async def serve_http(
+    app: RequestGuard,
+    listener: socket.socket,
+    *,
+    ready: Callable[[], None] = lambda: None,
+    trusted_proxies: Sequence[str] = (),
+) -> int:
+    """Serve until a signal arrives, and return the exit code.
+
+    Streams end at once, so that their clients connect to another server; running requests have some seconds to finish.
+    `ready` is called when the lifespan of the app has begun. From `trusted_proxies`, the address of a client is taken from
+    `X-Forwarded-For`.
+    """
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
+        # Longer than proxies keep an idle connection, so that none sends a request into one that is being closed.
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+    )
+    server = _UvicornServer(config, app, ready)
+    await server.serve(sockets=[listener])
+    return 130 if signal.SIGINT in server.received else 0
+
+
+class _UvicornServer(uvicorn.Server):
+    """Stops on a signal without raising it again, so that the caller can close what it opened."""
+
+    def __init__(self, config: uvicorn.Config, app: RequestGuard, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._app = app
+        self._ready = ready
+        self.received: list[int] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End all streams, and then the server."""
+        self._app.stop()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop at the first signal within the block, and remember all of them."""
+
+        def stop(number: int) -> None:
+            self.received.append(number)
+            self.handle_exit(number, None)
+
+        with stop_on_signals(stop):
+            yield

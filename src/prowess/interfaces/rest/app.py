@@ -1,0 +1,115 @@
+"""The routes of the HTTP API. `interfaces/server.py` serves them, behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+from fastapi import APIRouter, FastAPI
+from starlette.routing import Match
+from starlette.types import Scope
+
+from prowess.engine.engine import Engine
+from prowess.interfaces.auth.oidc import Provider
+from prowess.interfaces.rest import (
+    approvals,
+    audit,
+    events,
+    health,
+    matching,
+    packages,
+    pages,
+    people,
+    registries,
+    roles,
+    runs,
+    sessions,
+    settings,
+    sign_in,
+    skills,
+    traces,
+    trust,
+    versions,
+)
+from prowess.interfaces.rest.problems import PROBLEM_RESPONSES, add_handlers
+from prowess.interfaces.rest.uploads import UPLOAD_TYPES
+
+API = "/api/v1"
+OPENAPI_PATH = f"{API}/openapi.json"
+ROUTERS: Sequence[APIRouter] = (
+    skills.router,
+    packages.router,
+    versions.router,
+    matching.router,
+    sessions.router,
+    runs.router,
+    approvals.router,
+    events.router,
+    traces.router,
+    registries.router,
+    roles.router,
+    audit.router,
+    trust.router,
+    settings.router,
+    people.router,
+    sign_in.router,
+)
+"""The routers below /api/v1, in the order in which the reference shows them."""
+PUBLIC_PATHS = (
+    *health.PUBLIC_PATHS,
+    *pages.PUBLIC_PATHS,
+    OPENAPI_PATH,
+    *(API + path for path in sign_in.PUBLIC_PATHS),
+)
+"""Paths that need no token."""
+SIGN_IN_PATHS: Sequence[str] = (API + sign_in.SIGN_IN_PATH,)
+"""Those of them at which people sign in. Attempts are limited per address."""
+UPLOADS: Mapping[str, frozenset[str]] = {f"{API}{path}": UPLOAD_TYPES for path in packages.UPLOAD_PATHS}
+"""The content types that a body may have besides JSON, for each path that takes an upload."""
+
+
+def make_api(engine: Engine, *, public_url: str = "", provider: Provider | None = None) -> FastAPI:
+    """Return the routes of the API, without the guard that finds the caller of each request.
+
+    `public_url` is the address that browsers use, and `provider` the one through which people sign in.
+    """
+    app = FastAPI(
+        title="Prowess",
+        version=version("prowess"),
+        summary="The skill engine for AI agents.",
+        openapi_url=OPENAPI_PATH,
+        docs_url=None,
+        redoc_url=None,
+        # A redirect would lose the body and the method of a request with a slash too many.
+        redirect_slashes=False,
+        responses=PROBLEM_RESPONSES,
+    )
+    app.state.engine = engine
+    app.state.public_url = public_url
+    app.state.provider = provider
+    add_handlers(app)
+    for router in ROUTERS:
+        app.include_router(_Section(router, API), prefix=API)
+    for router in (health.router, pages.router):
+        app.include_router(_Section(router))
+    return app
+
+
+class _Section(APIRouter):
+    """The routes of a router, which are looked at only for paths that can be theirs.
+
+    FastAPI tries all routes one after the other, twice, which for the last of a hundred took longer than the guard, the
+    token and the response together.
+    """
+
+    def __init__(self, router: APIRouter, prefix: str = "") -> None:
+        super().__init__(routes=router.routes)
+        # The path of a route up to its first parameter, or all of it.
+        paths = [str(getattr(route, "path", "")) for route in router.routes]
+        self._starts = tuple({prefix + path.partition("{")[0].rstrip("/") for path in paths})
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return how far a route matches a request."""
+        if not scope["path"].removeprefix(scope.get("root_path", "")).startswith(self._starts):
+            return Match.NONE, {}
+        return super().matches(scope)

@@ -1,0 +1,115 @@
+"""Routes of the audit log: read it, verify it, and read the account of one skill."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from prowess.errors import Invalid
+from prowess.interfaces.rest.request import Admin, Page, PageShape, Shape, cursor_at, respond
+
+router = APIRouter(prefix="/audit", tags=["audit"])
+
+_MAX_NUMBER = 10**15
+
+
+class AuditRowShape(Shape):
+    """One decision. `hash` covers the row and the hash of the row before."""
+
+    organization_id: str
+    number: int
+    at: str
+    actor: str
+    action: str
+    slug: str
+    digest: str
+    outcome: str
+    detail: dict[str, Any]
+    previous: str
+    hash: str
+
+
+class AuditPageShape(PageShape[AuditRowShape]):
+    """One page of the audit log. `last` is the number of the newest row."""
+
+    last: int
+
+
+class VerdictShape(Shape):
+    """The result of verifying the chain. If it is not `ok`, `first_bad` is the number at which it breaks."""
+
+    rows: int
+    ok: bool
+    first_bad: int | None
+    problem: str
+    head: str
+
+
+class AnswerShape(Shape):
+    """A person's answer about one content of a skill."""
+
+    digest: str
+    how: str
+    by: str
+    at: str
+    channel: str
+    proof: str
+    state: str
+    shown: str
+    shown_ok: bool | None
+
+
+class ContentShape(Shape):
+    """One content of a skill: the answers about it, and where it is in a prompt or was run."""
+
+    digest: str
+    current: bool
+    answers: list[AnswerShape]
+    prompts: list[dict[str, Any]]
+    runs: list[dict[str, Any]]
+
+
+class AccountShape(Shape):
+    """Everything that is recorded about one skill."""
+
+    slug: str
+    location: str
+    digest: str
+    trust: str
+    standing: str
+    contents: list[ContentShape]
+    decisions: list[AuditRowShape]
+
+
+@router.get("", response_model=AuditPageShape)
+async def read_audit(
+    engine: Admin,
+    page: Page,
+    after: Annotated[int, Query(ge=0, le=_MAX_NUMBER, description="Only rows after this number.")] = 0,
+) -> Response:
+    """Return the recorded decisions of the organization, oldest first."""
+    position = page.after
+    if position is not None and not (isinstance(position, int) and 0 <= position <= _MAX_NUMBER):
+        raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
+    last = await engine.audit.last()
+    found = await engine.audit.rows(after=after if position is None else position, limit=page.limit + 1)
+    shown = found[: page.limit]
+    cursor = cursor_at(shown[-1].number) if len(found) > len(shown) else None
+    return respond({"items": shown, "next_cursor": cursor, "total": last, "last": last})
+
+
+@router.get("/verify", response_model=VerdictShape)
+async def verify_audit(
+    engine: Admin,
+    head: Annotated[str, Query(max_length=200, description="The `head` of an earlier verdict that you kept.")] = "",
+) -> Response:
+    """Check that no row was altered, removed or moved; with `head`, also that none is missing at the end."""
+    return respond(await engine.audit.verify(head=head))
+
+
+@router.get("/skills/{slug}", response_model=AccountShape)
+async def read_account(slug: Annotated[str, Path(max_length=500)], engine: Admin) -> Response:
+    """Return who approved which content of a skill, when, through which channel and what they saw, and where it is used."""
+    return respond(await engine.audit.skill(slug))

@@ -1,0 +1,210 @@
+"""Translate every error into problem details (RFC 9457), in one place."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import compile_path
+
+from prowess.errors import (
+    Conflict,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    ProwessError,
+    Refused,
+    RunFailed,
+    TooLarge,
+    TryLater,
+    Unavailable,
+)
+from prowess.view import error_json
+
+PROBLEM_TYPE = "application/problem+json"
+RETRY_SECONDS = 5
+"""What `Retry-After` says if nothing better is known."""
+
+STATUSES: Mapping[type[ProwessError], int] = {
+    ProwessError: 500,
+    NotFound: 404,
+    Invalid: 422,
+    TooLarge: 413,
+    Refused: 403,
+    Conflict: 409,
+    PreconditionFailed: 412,
+    Unavailable: 503,
+    RunFailed: 502,
+}
+"""One status per error family, and for two members that HTTP has a status for."""
+
+_CODES = {
+    400: "bad-request",
+    401: "unauthorized",
+    404: "no-such-route",
+    405: "method-not-allowed",
+    413: "too-large",
+    415: "unsupported-media-type",
+    421: "unknown-host",
+    429: "too-many-requests",
+}
+_log = logging.getLogger(__name__)
+
+
+class ProblemDetails(BaseModel):
+    """Problem details (RFC 9457). `code` is stable and meant for programs; `hint` says what to do next."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(examples=["urn:prowess:problem:not-found"])
+    title: str
+    status: int
+    detail: str
+    code: str
+    hint: str = ""
+
+
+PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": ProblemDetails, "description": HTTPStatus(status).phrase}
+    for status in (400, 401, 403, 404, 405, 408, 409, 412, 413, 414, 415, 421, 422, 429, 431, 502, 503)
+}
+"""The responses of every route, besides its own."""
+_PROBLEM_STATUSES = frozenset(str(status) for status in PROBLEM_RESPONSES)
+_PROBLEM_SCHEMA = {"$ref": f"#/components/schemas/{ProblemDetails.__name__}"}
+
+
+def status_of(error: ProwessError) -> int:
+    """Return the status of an error's nearest family."""
+    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+
+
+def problem_json(error: ProwessError) -> dict[str, Any]:
+    """Return an error as problem details: ours with its extras (`problems`, `budget`, `approval_id`)."""
+    fields = error_json(error)
+    status = status_of(error)
+    if isinstance(error, PreconditionFailed):
+        fields |= {"etag": error.etag, "version": error.version}
+    return {
+        "type": f"urn:prowess:problem:{error.code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": fields.pop("message"),
+        **fields,
+    }
+
+
+def problem_response(error: ProwessError, extra: Mapping[str, Any] | None = None) -> Response:
+    """Return the response to a request that failed, with further members if given."""
+    fields = {**problem_json(error), **(extra or {})}
+    headers = {"ETag": error.etag} if isinstance(error, PreconditionFailed) else {}
+    if fields["status"] == 503:
+        wait = error.retry_after if isinstance(error, TryLater) and error.retry_after else RETRY_SECONDS
+        headers["Retry-After"] = str(max(1, round(wait)))
+    return _respond(fields, headers)
+
+
+def plain_problem(
+    status: int, detail: str, *, code: str = "", hint: str = "", headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a problem that no error of ours stands for, such as a missing token."""
+    code = code or _CODES.get(status, "bad-request" if status < 500 else "error")
+    fields = {
+        "type": f"urn:prowess:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "hint": hint,
+    }
+    return _respond(fields, headers or {})
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Answer every exception of a route with problem details."""
+
+    @app.exception_handler(ProwessError)
+    async def _(_: Request, error: ProwessError) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return problem_response(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def _(_: Request, error: RequestValidationError) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return _invalid_request(error)
+
+    @app.exception_handler(HTTPException)
+    async def _(request: Request, error: HTTPException) -> Response:  # pyright: ignore[reportUnusedFunction]
+        headers = error.headers
+        if error.status_code == 405:
+            headers = {**(headers or {}), "Allow": ", ".join(_allowed_methods(app, request.url.path))}
+        return plain_problem(error.status_code, str(error.detail), headers=headers)
+
+    @app.exception_handler(Exception)
+    async def _(_: Request, error: Exception) -> Response:  # pyright: ignore[reportUnusedFunction]
+        _log.error("A request failed unexpectedly.", exc_info=error)
+        return plain_problem(500, "Internal error.", code="error", hint="See the server's log.")
+
+    _describe_problems(app)
+
+
+def _describe_problems(app: FastAPI) -> None:
+    """Give every error in the OpenAPI document its content type."""
+    generate = app.openapi
+
+    def describe() -> dict[str, Any]:
+        # FastAPI gives every response model of a route the content type of the route's own response.
+        document = generate()
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                for status, response in operation["responses"].items():
+                    if status in _PROBLEM_STATUSES and "content" in response:
+                        response["content"] = {PROBLEM_TYPE: {"schema": _PROBLEM_SCHEMA}}
+        return document
+
+    app.openapi = describe
+
+
+def _allowed_methods(app: FastAPI, path: str) -> list[str]:
+    """Return the methods of a path. The router knows only those of the first of its routes that has this path."""
+    paths = app.openapi()["paths"]
+    templates = [path] if path in paths else [one for one in paths if compile_path(one)[0].match(path)]
+    return sorted({method.upper() for template in templates for method in paths[template]})
+
+
+def _invalid_request(error: RequestValidationError) -> Response:
+    found = error.errors()
+    if any(one.get("type") == "json_invalid" for one in found):
+        return plain_problem(400, "The body is not valid JSON.", hint="Send a JSON object.")
+    # The values themselves are left out: they may be secrets, and they would come back to a log.
+    problems = [
+        {
+            "code": "field",
+            "severity": "error",
+            "message": f"{one.get('msg', 'Invalid')}.",
+            "hint": "",
+            "field": ".".join(str(part) for part in one.get("loc", ())),
+            "line": None,
+        }
+        for one in found
+    ]
+    fields = {
+        "type": "urn:prowess:problem:invalid",
+        "title": HTTPStatus(422).phrase,
+        "status": 422,
+        "detail": "The request has invalid fields.",
+        "code": "invalid",
+        "hint": "See `problems`.",
+        "problems": problems,
+    }
+    return _respond(fields, {})
+
+
+def _respond(fields: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
+    body = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(body, fields["status"], {**headers, "content-type": PROBLEM_TYPE})

@@ -1,0 +1,99 @@
+"""Routes of the registries: prompts and rubrics by id and version."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+from starlette.responses import Response
+
+from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, Writer, paginate, respond
+from prowess.interfaces.rest.skills import ProblemShape
+from prowess.prompts.registry import unusable_entry
+from prowess.prompts.shelf import EntryKind, RegistryEntry
+from prowess.view import entry_json, to_json
+
+router = APIRouter(prefix="/registries", tags=["registries"])
+
+Kind = Annotated[Literal["prompts", "rubrics"], Path()]
+EntryId = Annotated[str, Path(max_length=200)]
+Version = Annotated[str, Path(max_length=200)]
+_KINDS: dict[str, EntryKind] = {"prompts": "prompt", "rubrics": "rubric"}
+
+
+class EntryShape(Shape):
+    """One version of a prompt or rubric. `ok` is False if its problems make it unusable."""
+
+    kind: EntryKind
+    id: str
+    version: str
+    origin: str
+    description: str
+    ok: bool
+    problems: list[ProblemShape]
+
+
+class WholeEntryShape(EntryShape):
+    """A prompt or rubric with its content."""
+
+    content: dict[str, Any]
+
+
+class EntryBody(Body):
+    """One version of a prompt or rubric. `content` has its fields, for example `description` and `template`."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$")]
+    version: Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,99}$", examples=["1.0.0"])]
+    content: dict[str, Any]
+
+
+class AddedShape(EntryShape):
+    """A stored entry. `new` is False if exactly this entry was stored before."""
+
+    new: bool
+
+
+@router.get("/{kind}", response_model=PageShape[EntryShape])
+async def list_entries(kind: Kind, engine: Reader, page: Page) -> Response:
+    """Return every available prompt or rubric by id and version, also those with problems."""
+    found = [_summary(entry) for entry in await engine.registry.list(_KINDS[kind])]
+    # An id and version may occur in several places.
+    keyed = [(f"{one['id']}\n{one['version']}\n{one['origin']}\n{place:06}", one) for place, one in enumerate(found)]
+    keyed.sort(key=lambda pair: pair[0])
+    listed = paginate(keyed, page, lambda pair: pair[0])
+    return respond({**listed, "items": [one for _, one in listed["items"]]})
+
+
+@router.get("/{kind}/{id}", response_model=WholeEntryShape)
+async def get_entry(
+    kind: Kind,
+    id: EntryId,
+    engine: Reader,
+    version: Annotated[str, Query(max_length=200, description="Exactly this version; by default the latest.")] = "",
+    skill: Annotated[str, Query(max_length=500, description="Find it as this skill does.")] = "",
+) -> Response:
+    """Return the latest release of an id, or exactly this version."""
+    entry = await engine.registry.get(_KINDS[kind], id, version or None, skill=skill)
+    if entry.value is None:
+        raise unusable_entry(entry)
+    return respond({**_summary(entry), "content": to_json(entry.value)})
+
+
+@router.post("/{kind}", response_model=AddedShape)
+async def add_entry(kind: Kind, body: EntryBody, engine: Writer) -> Response:
+    """Store a prompt or rubric for the organization. Only a person can. A stored version never changes."""
+    entry, new = await engine.registry.add_content(_KINDS[kind], body.id, body.version, body.content)
+    return respond({**_summary(entry), "new": new})
+
+
+@router.delete("/{kind}/{id}/{version}", status_code=204, response_class=Response)
+async def remove_entry(kind: Kind, id: EntryId, version: Version, engine: Writer) -> Response:
+    """Remove one version that the organization has stored. Only a person can."""
+    await engine.registry.remove(_KINDS[kind], id, version)
+    return Response(status_code=204)
+
+
+def _summary(entry: RegistryEntry) -> dict[str, Any]:
+    # The location is a path on the server.
+    return {name: value for name, value in entry_json(entry).items() if name != "location"}

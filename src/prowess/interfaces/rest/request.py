@@ -1,0 +1,175 @@
+"""What every route needs: the caller's engine with the permission it takes, pages, entity tags and JSON responses.
+
+A route names the permission it takes by the type of its engine: `Reader`, `Writer`, `Runner`, `Approver`, `Admin`, or
+`Anyone` for every caller with a valid token. OpenAPI shows it, and a test reads it from there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Generic, TypeVar, cast
+
+import orjson
+from fastapi import Depends, Query, Request, Security
+from fastapi.security import HTTPBearer, SecurityScopes
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from starlette.responses import Response
+
+from prowess.engine.engine import Engine
+from prowess.errors import Invalid
+from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
+from prowess.policy.actor import Permission
+from prowess.view import to_json
+
+T = TypeVar("T")
+
+MAX_PAGE = 200
+_bearer = HTTPBearer(auto_error=False, scheme_name="token", description="A token from `prowess token create`.")
+
+
+def caller_of(request: Request) -> Caller:
+    """Return the caller that the guard found."""
+    return request.scope[SCOPE_KEY]
+
+
+async def caller_engine(request: Request, needed: SecurityScopes, _: Annotated[Any, Depends(_bearer)]) -> Engine:
+    """Return the engine of the caller, who must have the permissions of the route."""
+    actor = caller_of(request).actor
+    for permission in needed.scopes:
+        actor.require(cast("Permission", permission))
+    return request.app.state.engine.as_actor(actor)
+
+
+Anyone = Annotated[Engine, Security(caller_engine)]
+Reader = Annotated[Engine, Security(caller_engine, scopes=["skills.read"])]
+Writer = Annotated[Engine, Security(caller_engine, scopes=["skills.write"])]
+Runner = Annotated[Engine, Security(caller_engine, scopes=["skills.run"])]
+Approver = Annotated[Engine, Security(caller_engine, scopes=["approvals.resolve"])]
+Admin = Annotated[Engine, Security(caller_engine, scopes=["admin"])]
+
+
+def _check_whole(value: object) -> object:
+    # JSON Schema takes 5.0 for an integer, and neither "5" nor true. Pydantic takes all of them, or only 5.
+    if isinstance(value, bool | str):
+        raise ValueError("Input should be a valid integer")  # noqa: TRY004  (pydantic reports a ValueError)
+    return value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_check_whole)]
+"""A whole number in a body, as JSON Schema understands it."""
+
+
+class Body(BaseModel):
+    """The body of a request. Unknown fields are refused, so that a misspelt one is not silently ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Shape(BaseModel):
+    """The shape of a response, for OpenAPI and the client. Fields may be added later."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class PageShape(BaseModel, Generic[T]):
+    """One page of a list. `next_cursor` is null on the last one."""
+
+    items: list[T]
+    next_cursor: str | None
+    total: int
+
+
+class PageQuery:
+    """The page that a request asks for."""
+
+    def __init__(
+        self,
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many items to return.")] = 50,
+        cursor: Annotated[
+            str, Query(max_length=1000, description="`next_cursor` of the page before; empty for the first page.")
+        ] = "",
+    ) -> None:
+        self.limit = limit
+        self._cursor = cursor
+
+    @property
+    def after(self) -> Any:
+        """The position after which the page begins, as `cursor_at` was given it; None for the first page."""
+        if not self._cursor:
+            return None
+        try:
+            padded = self._cursor + "=" * (-len(self._cursor) % 4)
+            return json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        except (ValueError, binascii.Error) as error:
+            raise Invalid(
+                "Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page."
+            ) from error
+
+
+Page = Annotated[PageQuery, Depends()]
+
+
+def cursor_at(position: Any) -> str:
+    """Return the cursor of the page that begins after a position, which is plain JSON."""
+    return base64.urlsafe_b64encode(json.dumps(position, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def paginate(
+    items: Sequence[T], page: PageQuery, key: Callable[[T], str], *, newest_first: bool = False
+) -> dict[str, Any]:
+    """Return one page of a whole list that is sorted by a unique text, or in the reverse order."""
+    after = page.after
+    if after is not None and not isinstance(after, str):
+        raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
+    rest = [item for item in items if after is None or (key(item) < after if newest_first else key(item) > after)]
+    shown = rest[: page.limit]
+    more = len(rest) > len(shown)
+    return {
+        "items": [to_json(item) for item in shown],
+        "next_cursor": cursor_at(key(shown[-1])) if more else None,
+        "total": len(items),
+    }
+
+
+def respond(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a value as a JSON response. This costs half of what FastAPI's own conversion does."""
+    return Response(to_bytes(value), status, {**(headers or {}), "content-type": "application/json"})
+
+
+def to_bytes(value: object) -> bytes:
+    """Return a value as JSON on one line."""
+    plain = to_json(value)
+    try:
+        return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        # Outputs of models and programs may have lone surrogates or integers beyond 64 bits, which orjson refuses.
+        return json.dumps(plain, ensure_ascii=False, default=str).encode("utf-8", "replace")
+
+
+def etag(digest: str) -> str:
+    """Return the entity tag of a digest."""
+    return f'"{digest}"'
+
+
+def if_match(request: Request) -> tuple[str, ...]:
+    """Return the entity tags of `If-Match`; empty if the request has no condition."""
+    return _tags(request.headers.get("if-match", ""))
+
+
+def is_unchanged(request: Request, digest: str) -> bool:
+    """Return True if the caller has this content already, by `If-None-Match`."""
+    tags = _tags(request.headers.get("if-none-match", ""))
+    return etag(digest) in tags or "*" in tags
+
+
+def is_stale(request: Request, digest: str) -> bool:
+    """Return True if the request expects other content than there is now, by `If-Match`."""
+    tags = if_match(request)
+    return bool(tags) and "*" not in tags and etag(digest) not in tags
+
+
+def _tags(header: str) -> tuple[str, ...]:
+    return tuple(tag.strip().removeprefix("W/") for tag in header.split(",") if tag.strip())

@@ -1,0 +1,345 @@
+"""Routes of skills: list, create, parse, read, change and delete them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field, StrictBool
+from starlette.responses import Response
+
+from prowess.engine.engine import Engine
+from prowess.engine.skill_rows import SkillQuery, SkillRow
+from prowess.errors import Conflict, Invalid, PreconditionFailed
+from prowess.interfaces.rest.request import (
+    Body,
+    Page,
+    PageShape,
+    Reader,
+    Shape,
+    Writer,
+    cursor_at,
+    etag,
+    if_match,
+    is_stale,
+    is_unchanged,
+    respond,
+)
+from prowess.skill.draft import SkillDraft, SourceType
+from prowess.skill.model import Scope
+from prowess.view import to_json
+
+router = APIRouter(prefix="/skills", tags=["skills"])
+
+WritableScope = Literal["org", "user", "account", "workspace"]
+SkillId = Annotated[
+    str,
+    Path(
+        alias="id",
+        min_length=1,
+        max_length=250,
+        description="The id of a skill, its slug, or `scope:slug` for one that a nearer scope hides.",
+    ),
+]
+
+
+class ProblemShape(Shape):
+    """A problem of a skill, for the person who fixes it. `line` is counted from 1."""
+
+    code: str
+    severity: Literal["error", "warning", "info"]
+    message: str
+    hint: str
+    field: str | None
+    line: int | None
+
+
+class HiddenShape(Shape):
+    """A skill that is hidden by one of the same slug in a nearer scope."""
+
+    scope: Scope
+    source: str
+    digest: str
+
+
+class SkillShape(Shape):
+    """A skill, without its document."""
+
+    id: str
+    organization_id: str | None
+    user_id: str | None
+    name: str
+    slug: str
+    description: str
+    version: str
+    author: str | None
+    tags: list[str]
+    scope: Scope
+    content_length: int = Field(description="The characters that it takes in a prompt, as the budget counts them.")
+    content_hash: str
+    source_type: SourceType
+    source_url: str | None
+    source_ref: str | None
+    source_id: str | None
+    digest: str = Field(description="The SHA-256 of all its files. In quotes, it is the ETag.")
+    kinds: list[str]
+    created_at: str | None
+    updated_at: str | None
+    source: str = Field(description="Who it comes from: `system`, `community` or `user`.")
+    hides: list[HiddenShape] = Field(description="Skills of the same slug in farther scopes.")
+    enabled: bool = Field(description="False if an administrator has switched it off for the organization.")
+    trust: str
+    dangers: int | None = Field(description="How many severe findings it has; null if it was not scanned yet.")
+
+
+class WholeSkillShape(SkillShape):
+    """A skill with its document. `content` is null for an agent that may not see it before a person has accepted it."""
+
+    content: str | None
+
+
+class DraftShape(Shape):
+    """A document as a draft. `slug` is the one that it says, or a suggestion."""
+
+    frontmatter: dict[str, Any]
+    body: str
+    body_line: int
+    slug: str
+    name: str
+    description: str
+    version: str
+    author: str | None
+    tags: list[str]
+    content_length: int
+    ok: bool
+    problems: list[ProblemShape]
+
+
+class DocumentBody(Body):
+    """A document to read."""
+
+    content: str = Field(max_length=2_000_000, description="Markdown with frontmatter.")
+
+
+class _SkillFields(Body):
+    """Fields of a skill. They take precedence over the frontmatter of `content`, and are written into it.
+
+    Fields that the server sets (`id`, `digest`, dates and so on) are accepted and ignored, so that a skill can be sent back
+    as it was read.
+    """
+
+    name: str | None = Field(default=None, min_length=1, max_length=500, description="The title, for people.")
+    description: str | None = Field(default=None, min_length=1, max_length=20_000)
+    version: str | None = Field(default=None, min_length=1, max_length=100)
+    author: str | None = Field(default=None, max_length=500)
+    tags: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(default=None, max_length=200)
+    source_type: SourceType | None = None
+    source_url: str | None = Field(default=None, max_length=2_000)
+    source_ref: str | None = Field(default=None, max_length=500)
+    source_id: str | None = Field(default=None, max_length=200)
+    enabled: StrictBool | None = None
+
+    id: Any = Field(default=None, exclude=True)
+    organization_id: Any = Field(default=None, exclude=True)
+    user_id: Any = Field(default=None, exclude=True)
+    content_length: Any = Field(default=None, exclude=True)
+    content_hash: Any = Field(default=None, exclude=True)
+    digest: Any = Field(default=None, exclude=True)
+    kinds: Any = Field(default=None, exclude=True)
+    trust: Any = Field(default=None, exclude=True)
+    source: Any = Field(default=None, exclude=True)
+    hides: Any = Field(default=None, exclude=True)
+    dangers: Any = Field(default=None, exclude=True)
+    created_at: Any = Field(default=None, exclude=True)
+    updated_at: Any = Field(default=None, exclude=True)
+
+
+class NewSkillBody(_SkillFields):
+    """A new skill: its document, and fields that take precedence over the frontmatter."""
+
+    content: str = Field(min_length=1, max_length=2_000_000, description="The whole document, frontmatter included.")
+    slug: str | None = Field(default=None, min_length=1, max_length=200)
+    scope: WritableScope = "org"
+
+
+class SkillChangeBody(_SkillFields):
+    """The fields that change; those that are left out, or null, stay. `slug` and `scope` never change."""
+
+    content: str | None = Field(default=None, min_length=1, max_length=2_000_000)
+    slug: str | None = Field(default=None, max_length=200)
+    scope: Scope | None = None
+
+
+_ETAG: dict[str, Any] = {"ETag": {"description": "The digest of the skill, in quotes.", "schema": {"type": "string"}}}
+
+
+@router.get("", response_model=PageShape[SkillShape], summary="List skills")
+async def list_skills(
+    engine: Reader,
+    page: Page,
+    q: Annotated[str, Query(max_length=1_000, description="Words that the skill must contain.")] = "",
+    tags: Annotated[
+        list[str] | None, Query(description="Tags that the skill must have. Repeat it, or separate tags by commas.")
+    ] = None,
+    scope: Annotated[Scope | None, Query(description="Only skills of this scope.")] = None,
+    source_id: Annotated[str, Query(max_length=200, description="Only skills that came from this source.")] = "",
+    enabled: Annotated[bool | None, Query(description="Only skills that are switched on, or off.")] = None,
+) -> Response:
+    """Return the available skills, by slug. If several scopes have a slug, the nearest one is listed."""
+    after = page.after
+    if after is not None and not isinstance(after, str):
+        raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
+    found = await engine.skills.page(
+        SkillQuery(
+            words=tuple(q.casefold().split()),
+            tags=frozenset(tag for text in tags or () for tag in text.split(",") if tag),
+            scope=scope or "",
+            source_id=source_id,
+            enabled=enabled,
+            limit=page.limit,
+            after=after or "",
+        )
+    )
+    last = found.rows[-1].slug if found.rows and found.more else None
+    cursor = f'"{cursor_at(last)}"' if last else "null"
+    return _ready(b'{"items":%b,"next_cursor":%b,"total":%d}' % (found.items_json, cursor.encode(), found.total))
+
+
+def _ready(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return JSON that is encoded already."""
+    return Response(body, status, {**(headers or {}), "content-type": "application/json"})
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=WholeSkillShape,
+    responses={201: {"headers": {**_ETAG, "Location": {"schema": {"type": "string"}}}}},
+    summary="Create a skill",
+)
+async def create_skill(body: NewSkillBody, engine: Writer) -> Response:
+    """Create a skill from one document.
+
+    The fields of the body take precedence over the frontmatter, and are written into it. 409 if the slug is taken.
+    """
+    if body.enabled is False:
+        engine.actor.require("admin")
+    kept = await engine.skills.create_document(_draft(body, body.slug), scope=body.scope)
+    address = f"{kept.scope}:{kept.slug}"
+    if body.enabled is False:
+        await engine.policy.switch(address, on=False)
+    row = await engine.skills.row(address)
+    return respond(row, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
+
+
+@router.post("/parse", response_model=DraftShape, summary="Parse a document")
+async def parse_skill(body: DocumentBody, engine: Reader) -> Response:
+    """Read a Markdown document as a draft, with every problem and its line. Nothing is stored."""
+    return respond(to_json(await engine.skills.parse(body.content)))
+
+
+@router.get(
+    "/{id}",
+    response_model=WholeSkillShape,
+    responses={200: {"headers": _ETAG}, 304: {"description": "The skill has the ETag of `If-None-Match`."}},
+    summary="Get a skill",
+)
+async def read_skill(id: SkillId, request: Request, engine: Reader) -> Response:
+    """Return a skill with its document."""
+    row = await engine.skills.row(await engine.skills.locate(id))
+    headers = {"ETag": etag(row.digest)}
+    # `enabled` and `trust` can change without a new digest, so only the usual state is answered without a body.
+    if row.enabled and row.trust == "local" and is_unchanged(request, row.digest):
+        return Response(status_code=304, headers=headers)
+    return _ready(row.json, 200, headers)
+
+
+@router.put("/{id}", response_model=WholeSkillShape, responses={200: {"headers": _ETAG}}, summary="Update a skill")
+async def change_skill(id: SkillId, body: SkillChangeBody, request: Request, engine: Writer) -> Response:
+    """Change a skill: its document, single fields, or whether it is switched on (which needs `admin`).
+
+    With `If-Match`, 412 if the skill has another ETag by now. Without it, 409 if it changes during the request.
+    """
+    address = await engine.skills.locate(id)
+    before = await engine.skills.row(address)
+    address = f"{before.scope}:{before.slug}"
+    if is_stale(request, before.digest):
+        raise await _precondition_failed(engine, before)
+    if body.scope not in (None, before.scope):
+        raise Invalid(
+            f"The skill {before.slug!r} is in the {before.scope} scope and cannot be moved.",
+            hint=f"Copy it with POST /api/v1/skills/{before.slug}/fork.",
+        )
+    switched = body.enabled is not None and body.enabled != before.enabled
+    if switched:
+        engine.actor.require("admin")
+    draft = _draft(body, body.slug)
+    if draft != SkillDraft():
+        try:
+            await engine.skills.update_document(address, draft, expected=_expected(request, before.digest))
+        except Conflict as error:
+            raise await _stale(error, request, engine, address) from error
+    if switched:
+        await engine.policy.switch(address, on=bool(body.enabled))
+    row = await engine.skills.row(address)
+    return respond(row, 200, {"ETag": etag(row.digest)})
+
+
+@router.delete("/{id}", status_code=204, response_class=Response, summary="Delete a skill")
+async def delete_skill(
+    id: SkillId,
+    request: Request,
+    engine: Writer,
+    note: Annotated[str, Query(max_length=2_000, description="A note for the history.")] = "",
+) -> Response:
+    """Delete a skill. Its versions stay, so that it can be restored with `rollback`."""
+    address = await engine.skills.locate(id)
+    expected = ""
+    if if_match(request):
+        before = await engine.skills.row(address)
+        if is_stale(request, before.digest):
+            raise await _precondition_failed(engine, before)
+        expected = _expected(request, before.digest)
+    try:
+        await engine.skills.delete(address, expected=expected, note=note)
+    except Conflict as error:
+        raise await _stale(error, request, engine, address) from error
+    return Response(status_code=204)
+
+
+def _draft(body: NewSkillBody | SkillChangeBody, slug: str | None) -> SkillDraft:
+    return SkillDraft(
+        content=body.content,
+        slug=slug,
+        title=body.name,
+        description=body.description,
+        version=body.version,
+        author=body.author,
+        tags=None if body.tags is None else tuple(body.tags),
+        source_type=body.source_type,
+        source_url=body.source_url,
+        source_ref=body.source_ref,
+        source_id=body.source_id,
+    )
+
+
+def _expected(request: Request, digest: str) -> str:
+    """Return the digest that the skill must still have when it is written; '' if the request has no condition."""
+    return digest if if_match(request) else ""
+
+
+async def _stale(error: Conflict, request: Request, engine: Engine, address: str) -> Conflict:
+    """Return the error for a write that came second: 412 if the request had a condition."""
+    if not if_match(request):
+        return error
+    return await _precondition_failed(engine, await engine.skills.row(address))
+
+
+async def _precondition_failed(engine: Engine, now: SkillRow) -> PreconditionFailed:
+    history = await engine.skills.history(f"{now.scope}:{now.slug}")
+    return PreconditionFailed(
+        f"The skill has changed: it is now at version {history[-1].number}, with the ETag {etag(now.digest)}.",
+        hint="Read the skill again, and repeat the change with its new ETag.",
+        etag=etag(now.digest),
+        version=history[-1].number,
+    )

@@ -1,0 +1,211 @@
+"""Routes of runs that were recorded: list, show, export and count them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response, StreamingResponse
+
+from prowess.errors import Invalid
+from prowess.interfaces.rest.request import Page, PageQuery, Reader, Shape, cursor_at, respond, to_bytes
+from prowess.storage.trace_stats import GroupBy
+from prowess.traces.export import ExportFormat
+from prowess.traces.trace import RunStatus
+from prowess.view import to_json, trace_json
+
+router = APIRouter(tags=["traces"])
+
+_DAY_SECONDS = 86_400
+_CHUNK_BYTES = 64 * 1024
+Slug = Annotated[str, Query(max_length=500, description="Only runs of this skill.")]
+Days = Annotated[float | None, Query(ge=0, le=36_500, description="Only runs of the last days.")]
+Since = Annotated[str, Query(max_length=40, description="Only runs that started at this time (ISO 8601) or later.")]
+Status = Annotated[RunStatus | Literal[""], Query(description="Only runs with this status.")]
+Text = Annotated[str, Query(max_length=500)]
+
+
+class TraceShape(Shape):
+    """One run of one artifact, without its texts."""
+
+    id: str
+    run_id: str
+    organization_id: str
+    user_id: str
+    actor: str
+    session_id: str
+    skill_id: str
+    skill_slug: str
+    skill_digest: str
+    artifact_id: str
+    artifact_name: str
+    artifact_kind: str
+    fallback_of: str | None
+    status: RunStatus
+    started_at: str
+    deadline_at: str
+    completed_at: str | None
+    duration_ms: int | None
+    model_id: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    estimated_cost: float | None
+    assertions_run: int
+    assertions_passed: int
+    error_code: str | None
+    error: str | None
+    verdicts: list[dict[str, Any]]
+
+
+class WholeTraceShape(TraceShape):
+    """One run with its inputs and texts. Secrets were removed when it was written."""
+
+    detail: dict[str, Any]
+    inputs: dict[str, Any]
+    rendered_input: str | None
+    raw_output: str | None
+    resumable: bool
+
+
+class TraceListShape(Shape):
+    """One page of traces, newest first. They are not counted: `next_cursor` is null on the last page."""
+
+    items: list[TraceShape]
+    next_cursor: str | None
+
+
+class FiguresShape(Shape):
+    """Figures of one group of runs. Rates are null if there is nothing to divide by."""
+
+    name: str
+    runs: int
+    failures: int
+    failure_rate: float | None
+    assertions_run: int
+    assertions_passed: int
+    assertion_rate: float | None
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    p50_ms: int | None
+    p95_ms: int | None
+    p99_ms: int | None
+    replaced: int
+    statuses: dict[str, int]
+
+
+class StatsShape(Shape):
+    """Figures of each group and of all runs together."""
+
+    by: GroupBy
+    since: str | None
+    rows: list[FiguresShape]
+    total: FiguresShape
+
+
+@router.get("/traces", response_model=TraceListShape)
+async def list_traces(
+    engine: Reader,
+    page: Page,
+    skill: Slug = "",
+    artifact: Text = "",
+    status: Status = "",
+    session: Text = "",
+    model: Text = "",
+    run: Text = "",
+    since: Since = "",
+    days: Days = None,
+) -> Response:
+    """Return the runs that the caller may see, newest first, without inputs and texts."""
+    found = await engine.traces.list(
+        skill=skill,
+        artifact=artifact,
+        status=status,
+        session=session,
+        model=model,
+        run=run,
+        days=_count_days(since, days),
+        limit=page.limit + 1,
+        after=_position(page),
+    )
+    shown = found[: page.limit]
+    more = len(found) > len(shown)
+    cursor = cursor_at((shown[-1].started_at, shown[-1].id)) if more else None
+    return respond({"items": [trace_json(trace) for trace in shown], "next_cursor": cursor})
+
+
+@router.get(
+    "/traces/export",
+    response_class=Response,
+    responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
+)
+async def export_traces(
+    engine: Reader,
+    format: ExportFormat = "jsonl",
+    skill: Slug = "",
+    artifact: Text = "",
+    status: Status = "",
+    since: Since = "",
+    days: Days = None,
+) -> Response:
+    """Stream every run as a line of JSON, oldest first: all its columns, or an example for an evaluation data set."""
+    rows = engine.traces.export(format, skill=skill, artifact=artifact, status=status, days=_count_days(since, days))
+    # The first row is read before the response begins, so that an error still has its status.
+    first = await anext(rows, None)
+    return StreamingResponse(_lines(first, rows), media_type="application/x-ndjson")
+
+
+@router.get("/traces/{id}", response_model=WholeTraceShape)
+async def get_trace(
+    id: Annotated[str, Path(max_length=200, description="The id, or at least its first four characters.")],
+    engine: Reader,
+) -> Response:
+    """Return one run with its inputs, texts and verdicts."""
+    trace = await engine.traces.get(id)
+    return respond({**to_json(trace), "resumable": await engine.runs.can_resume(trace.id)})
+
+
+@router.get("/stats", response_model=StatsShape)
+async def read_stats(
+    engine: Reader, by: GroupBy = "skill", skill: Slug = "", since: Since = "", days: Days = None
+) -> Response:
+    """Return runs, failures, assertions, tokens, cost and durations per skill, artifact, model or day, and in total."""
+    return respond(await engine.traces.stats(by, skill=skill, days=_count_days(since, days)))
+
+
+async def _lines(first: dict[str, Any] | None, rest: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
+    held = [] if first is None else [to_bytes(first), b"\n"]
+    size = sum(map(len, held))
+    async for row in rest:
+        line = to_bytes(row)
+        held += (line, b"\n")
+        size += len(line)
+        if size >= _CHUNK_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    yield b"".join(held)
+
+
+def _count_days(since: str, days: float | None) -> float | None:
+    """Return how many days back to look: since a time, or the given number."""
+    if not since:
+        return days
+    try:
+        parsed = datetime.fromisoformat(since)
+    except ValueError as error:
+        raise Invalid(f"Invalid time {since!r}.", hint="Use a time such as 2026-03-01T09:30:00Z.") from error
+    start = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    # Further back than any run, and not so far that the subtraction would leave the calendar.
+    return min(36_500.0, max(0.0, (datetime.now(UTC) - start).total_seconds() / _DAY_SECONDS))
+
+
+def _position(page: PageQuery) -> tuple[str, str] | None:
+    match page.after:
+        case None:
+            return None
+        case [str(started), str(last)]:
+            return started, last
+        case _:
+            raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")

@@ -1,0 +1,37 @@
+// Sign in with the code after `#`. Browsers do not send that part to a server, so it is in no log.
+"use strict";
+
+const show = (status, hint, state) => {
+  document.getElementById("status").textContent = status.replaceAll("`", "");
+  document.getElementById("hint").textContent = hint.replaceAll("`", "");
+  document.body.dataset.state = state;
+};
+
+const signIn = async (code) => {
+  show("Signing in …", "", "working");
+  try {
+    const answer = await fetch("/api/v1/sign-in", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ code }),
+    });
+    if (answer.ok) {
+      const me = await fetch("/api/v1/me").then((found) => (found.ok ? found.json() : {}));
+      const name = me.name ? ` as ${me.name}${me.organization_id ? ` of ${me.organization_id}` : ""}` : "";
+      show(`You are signed in${name}.`, "You can close this page, or continue.", "done");
+      document.getElementById("next").hidden = false;
+      return;
+    }
+    const problem = await answer.json().catch(() => ({}));
+    show(problem.detail || `The server answered ${answer.status}.`, problem.hint || "Try again with a new link.", "failed");
+  } catch {
+    show("The server does not answer.", "Check that `prowess serve` is running, and reload this page.", "failed");
+  }
+};
+
+const code = location.hash.slice(1);
+if (code) {
+  // The code must not stay in the address, where the history would keep it.
+  history.replaceState(null, "", location.pathname);
+  signIn(decodeURIComponent(code));
+}

@@ -1,0 +1,162 @@
+"""The ASGI app of a server: the HTTP API, MCP and the operational endpoints, behind one guard.
+
+| path | what |
+|---|---|
+| `/api/v1/…` | the HTTP API and its OpenAPI document |
+| `/mcp` | MCP over streamable HTTP |
+| `/metrics`, `/healthz`, `/readyz` | for the machines that operate the server |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from prowess.engine.engine import Engine
+from prowess.errors import ProwessError
+from prowess.interfaces.auth.browser import LOOPBACK_HOSTS, BrowserRules
+from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
+from prowess.interfaces.auth.guard import FindCaller, RequestGuard
+from prowess.interfaces.auth.oidc import Provider
+from prowess.interfaces.auth.refusal import Refusal, plain_response
+from prowess.interfaces.mcp.http import DEFAULT_PATH as MCP_PATH
+from prowess.interfaces.mcp.http import NOBODY, Endpoint
+from prowess.interfaces.mcp.server import APPROVAL_SECONDS, make_security, make_server
+from prowess.interfaces.rest.app import PUBLIC_PATHS, SIGN_IN_PATHS, UPLOADS, make_api
+from prowess.interfaces.rest.problems import plain_problem
+from prowess.policy.actor import agent_of
+from prowess.skill.limits import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    from prowess.interfaces.auth.limits import RateLimits
+
+CLEAN_UP_SECONDS = 3600.0
+"""How often records that are no longer kept are deleted, at least."""
+
+
+def make_app(
+    engine: Engine,
+    *,
+    callers: FindCaller,
+    keys: Sequence[bytes],
+    hosts: Collection[str] = LOOPBACK_HOSTS,
+    origins: Collection[str] = (),
+    public_url: str = "",
+    cookies: FindCaller | None = None,
+    provider: Provider | None = None,
+    rates: RateLimits | None = None,
+    max_upload_bytes: int = DEFAULT_LIMITS.archive_bytes,
+    log: Callable[[str], None] | None = None,
+    cache: Path | None = None,
+    approval_seconds: float = APPROVAL_SECONDS,
+    background: bool = False,
+) -> RequestGuard:
+    """Return the server of an engine as an ASGI app. Run its lifespan.
+
+    `callers` returns the caller of a token, `cookies` that of a session cookie, and `provider` signs people in. `hosts` are
+    the names it is served under, without ports, `public_url` is the address that browsers use if a proxy is in between, and
+    `origins` are other web pages that may use it. `keys`, of 32 bytes or more, seal questions to people: processes that share
+    the first key accept each other's answers. `rates` limits requests per minute, `max_upload_bytes` an uploaded archive,
+    and `log` gets a line for each request. `cache` is a folder that only the user can write to. `approval_seconds` is how
+    long a tool call over MCP waits for a person to approve it. With `background`, the app reads the index before the first
+    match, and deletes records that are no longer kept about every hour.
+    """
+    security = make_security(list(keys), NOBODY)
+    server = make_server(engine, NOBODY, security=security, cache=cache, approval_seconds=approval_seconds)
+    public = urlsplit(public_url)
+    rules = BrowserRules(
+        hosts=frozenset(name.lower() for name in (*hosts, public.hostname or "") if name),
+        own_origins=frozenset({f"{public.scheme}://{public.netloc}".lower()} if public_url else ()),
+        origins=frozenset(origin.lower() for origin in origins),
+        uploads=UPLOADS,
+        https=public.scheme == "https",
+    )
+    return RequestGuard(
+        _App(
+            make_api(engine, public_url=public_url, provider=provider),
+            Endpoint(server, MCP_PATH),
+            background=background,
+        ),
+        callers=callers,
+        rules=rules,
+        public=PUBLIC_PATHS,
+        sign_in=SIGN_IN_PATHS,
+        cookies=cookies,
+        rates=rates,
+        body_limits=dict.fromkeys(UPLOADS, max_upload_bytes),
+        respond=_refuse,
+        log=log,
+    )
+
+
+def _refuse(scope: Scope, refusal: Refusal) -> Response:
+    """Return the response to a request that is refused: plain text over MCP, problem details elsewhere."""
+    if _path(scope) == MCP_PATH or refusal.status == 204:
+        return plain_response(scope, refusal)
+    return plain_problem(refusal.status, refusal.detail, code=refusal.code, hint=refusal.hint, headers=refusal.headers)
+
+
+def _path(scope: Scope) -> str:
+    return scope["path"].removeprefix(scope.get("root_path", ""))
+
+
+class _App:
+    """Pass each request to the HTTP API or to MCP, and run both for one lifespan."""
+
+    def __init__(self, api: FastAPI, mcp: Endpoint, *, background: bool) -> None:
+        self._api = api
+        self._background = background
+        self._mcp = mcp
+        self._life = Starlette(lifespan=self._running)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or the lifespan of the app."""
+        if scope["type"] == "lifespan":
+            await self._life(scope, receive, send)
+        elif _path(scope) == MCP_PATH:
+            await self._mcp({**scope, SCOPE_KEY: _as_agent(scope[SCOPE_KEY])}, receive, send)
+        else:
+            await self._api(scope, receive, send)
+
+    @asynccontextmanager
+    async def _running(self, _: Starlette) -> AsyncGenerator[None]:
+        async with self._mcp.running():
+            if not self._background:
+                yield
+                return
+            task = asyncio.create_task(self._work())
+            try:
+                yield
+            finally:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _work(self) -> None:
+        """Do in the background what no request should wait for."""
+        engine: Engine = self._api.state.engine
+        # The index is read before the first match asks for it. It does not matter if that fails: then the match says why.
+        with suppress(ProwessError):
+            await engine.match("skill", limit=1)
+        while True:
+            # Several servers on one database do this at different times, and not at the same moment after a deployment.
+            await asyncio.sleep(CLEAN_UP_SECONDS * random.uniform(0.5, 1.0))
+            await engine.clean_up()
+
+
+def _as_agent(caller: Caller) -> Caller:
+    """Return the caller of a request over MCP. An agent sends it, even with the token of a person."""
+    if not caller.actor.is_person:
+        return caller
+    return replace(caller, actor=agent_of(caller.actor), named_by_client=True)

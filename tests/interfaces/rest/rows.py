@@ -1,0 +1,360 @@
+"""The rows of the matrix: for every route the permission it takes, a request that succeeds, and to whom its object belongs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .world import AGENT, ENABLED, OWNER, World
+
+SIDECAR = """title: Greeter
+artifacts:
+  - {kind: prompt_template, name: greet, path: prompts/greet.j2}
+"""
+ANYONE = "token"
+"""Every caller with a valid token."""
+PUBLIC = ""
+
+
+def nothing(_: World) -> dict[str, str]:
+    return {}
+
+
+def document(slug: str) -> str:
+    return f"---\nname: {slug}\ndescription: Adds up {slug}.\n---\n\n# {slug}\n\nAdd them.\n"
+
+
+def make_slug(world: World) -> str:
+    """Make a skill of the organization; its slug."""
+    slug = world.name("skill")
+    world.do("POST", "/api/v1/skills", json={"slug": slug, "content": document(slug)})
+    return slug
+
+
+def make_skill(world: World) -> dict[str, str]:
+    """Make a skill of the organization; its id."""
+    return {"id": world.do("GET", f"/api/v1/skills/{make_slug(world)}")["id"]}
+
+
+def make_own_skill(world: World) -> dict[str, str]:
+    """Make a skill of the owner alone."""
+    slug = world.name("own")
+    made = world.do("POST", "/api/v1/skills", json={"slug": slug, "content": document(slug), "scope": "user"})
+    return {"id": made["id"]}
+
+
+def make_archive(slug: str) -> bytes:
+    """Return a skill with a reference and a script, as a zip file."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr(f"{slug}/SKILL.md", document(slug))
+        archive.writestr(f"{slug}/references/guide.md", "# Guide\n")
+        archive.writestr(f"{slug}/scripts/total.py", "print(1)\n")
+    return held.getvalue()
+
+
+def upload(world: World) -> dict[str, Any]:
+    """Return the request that uploads a skill."""
+    return {"content": make_archive(world.name("packed")), "headers": {"content-type": "application/zip"}}
+
+
+def make_packed(world: World) -> str:
+    """Import a skill with several files; its slug."""
+    slug = world.name("packed")
+    archive = {"content": make_archive(slug), "headers": {"content-type": "application/zip"}}
+    world.do("POST", "/api/v1/skills/import", **archive)
+    return slug
+
+
+def make_trace(world: World) -> dict[str, str]:
+    """Run a skill; there is no model, and the trace says so."""
+    slug = world.name("traced")
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr(f"{slug}/SKILL.md", document(slug))
+        archive.writestr(f"{slug}/agents/prowess.yaml", SIDECAR)
+        archive.writestr(f"{slug}/prompts/greet.j2", "Greet.")
+    packed = {"content": held.getvalue(), "headers": {"content-type": "application/zip"}}
+    world.do("POST", "/api/v1/skills/import", **packed)
+    world.send(OWNER, "POST", f"/api/v1/skills/{slug}/run", json={})
+    return {"id": world.do("GET", "/api/v1/traces", params={"skill": slug})["items"][0]["id"]}
+
+
+def make_entry(world: World) -> dict[str, str]:
+    """Store a prompt of the organization."""
+    entry = new_entry(world)["json"]
+    world.do("POST", "/api/v1/registries/prompts", json=entry)
+    return {"kind": "prompts", "id": entry["id"], "version": entry["version"]}
+
+
+def new_entry(world: World) -> dict[str, Any]:
+    """Return the request that stores a prompt."""
+    return {"json": {"id": world.name("prompt"), "version": "1.0.0", "content": {"template": "Write."}}}
+
+
+def make_changed_skill(world: World) -> dict[str, str]:
+    """Make a skill with two versions."""
+    made = make_skill(world)
+    world.do("PUT", f"/api/v1/skills/{made['id']}", json={"description": "Adds them twice."})
+    return made
+
+
+def make_session(world: World) -> dict[str, str]:
+    """Open a session of the owner, in which a skill is enabled."""
+    made = world.do("POST", "/api/v1/sessions", json={"conversation": world.name("chat")})
+    world.do("POST", f"/api/v1/sessions/{made['id']}/enable", json={"skill_slug": ENABLED})
+    return {"id": made["id"]}
+
+
+def make_approval(world: World) -> dict[str, str]:
+    """Let the owner's agent ask for something that needs an approval."""
+    asked = world.send(AGENT, "DELETE", f"/api/v1/skills/{make_slug(world)}")
+    return {"id": asked.json()["approval_id"]}
+
+
+def make_member(world: World) -> dict[str, str]:
+    """Add a user to the organization."""
+    user = world.name("user")
+    world.do("POST", "/api/v1/members", json={"user_id": user})
+    return {"user": user}
+
+
+def make_token(world: World) -> dict[str, str]:
+    """Make a token of the owner."""
+    return {"id": world.do("POST", "/api/v1/tokens", json={"name": world.name("token")})["id"]}
+
+
+def make_code(world: World) -> str:
+    """Return a code with which the owner signs in to a browser."""
+    return asyncio.run(world.engine.sign_ins.create_code(organization="acme", user="ann"))
+
+
+def make_web_session(world: World) -> dict[str, str]:
+    """Sign the owner in to a browser."""
+    return {"id": asyncio.run(world.engine.sign_ins.use_code(make_code(world))).session.id}
+
+
+def new_skill(world: World) -> dict[str, Any]:
+    """Return the request that creates a skill."""
+    slug = world.name("new")
+    return {"json": {"slug": slug, "content": document(slug)}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One route.
+
+    `make` makes an object as its owner, and returns the parameters of the path. `owner` says who sees it: all members of
+    the organization, or one user with their agents; '' for a path that names no object.
+    """
+
+    needs: str
+    make: Callable[[World], Mapping[str, str]] = nothing
+    owner: Literal["", "organization", "user"] = ""
+    request: Mapping[str, Any] | Callable[[World], Mapping[str, Any]] = field(default_factory=dict)
+    status: int = 200
+    exceptions: Mapping[str, int] = field(default_factory=dict)
+    """Callers for whom the status is another one although they have the permission."""
+    once: bool = False
+    """True if a request that succeeds leaves nothing for a second one."""
+    stream: bool = False
+    """True for a response that does not end."""
+
+
+_READ: dict[str, Any] = {"needs": "skills.read"}
+_WRITE: dict[str, Any] = {"needs": "skills.write"}
+_OF_SKILL: dict[str, Any] = {"make": make_skill, "owner": "organization"}
+_OF_SESSION: dict[str, Any] = {"make": make_session, "owner": "user", "exceptions": {"agent": 404}}
+"""An agent has sessions of its own, and sees no others."""
+_ABOUT: dict[str, Any] = {"request": {"json": {"skill_slug": ENABLED}}}
+_ASKS = {"agent": 403}
+"""An agent needs an approval to change or delete a skill that it did not write."""
+_PERSONS = {"agent": 403}
+"""Only people can."""
+_NOT_ADMIN = ("reader", "writer", "runner", "approver", "other user", "agent")
+
+ROUTES: dict[str, Row] = {
+    "GET /healthz": Row(needs=PUBLIC),
+    "GET /readyz": Row(needs=PUBLIC),
+    "GET /metrics": Row(**_READ),
+    "GET /api/v1/settings": Row(**_READ),
+    "PUT /api/v1/settings/{name}": Row(
+        needs="admin", make=lambda _: {"name": "approval_days"}, request={"json": {"value": 3}}
+    ),
+    "DELETE /api/v1/settings/{name}": Row(needs="admin", make=lambda _: {"name": "approval_days"}),
+    "GET /api/v1/skills": Row(**_READ),
+    "POST /api/v1/skills": Row(**_WRITE, request=new_skill, status=201),
+    "POST /api/v1/skills/parse": Row(**_READ, request={"json": {"content": document("draft")}}),
+    "GET /api/v1/skills/{id}": Row(**_READ, **_OF_SKILL),
+    "PUT /api/v1/skills/{id}": Row(
+        once=True, **_WRITE, **_OF_SKILL, request={"json": {"description": "Adds more."}}, exceptions=_ASKS
+    ),
+    "DELETE /api/v1/skills/{id}": Row(once=True, **_WRITE, **_OF_SKILL, status=204, exceptions=_ASKS),
+    "POST /api/v1/skills/validate": Row(**_READ, request=upload),
+    "POST /api/v1/skills/import": Row(**_WRITE, request=upload, exceptions=_PERSONS),
+    "GET /api/v1/skills/{id}/export": Row(**_READ, **_OF_SKILL),
+    "GET /api/v1/skills/{id}/files": Row(**_READ, **_OF_SKILL),
+    "GET /api/v1/skills/{id}/files/{path}": Row(
+        **_READ, owner="organization", make=lambda world: {**make_skill(world), "path": "SKILL.md"}
+    ),
+    "GET /api/v1/skills/{id}/findings": Row(**_READ, **_OF_SKILL),
+    "GET /api/v1/skills/{id}/versions": Row(**_READ, **_OF_SKILL),
+    "GET /api/v1/skills/{id}/versions/{number}": Row(
+        **_READ, owner="organization", make=lambda world: {**make_skill(world), "number": "1"}
+    ),
+    "GET /api/v1/skills/{id}/diff": Row(**_READ, owner="organization", make=make_changed_skill),
+    "POST /api/v1/skills/{id}/rollback": Row(
+        once=True,
+        **_WRITE,
+        owner="organization",
+        make=make_changed_skill,
+        request={"json": {"version": 1}},
+        exceptions=_ASKS,
+    ),
+    "POST /api/v1/skills/{id}/fork": Row(once=True, **_WRITE, **_OF_SKILL, request={"json": {}}, status=201),
+    "GET /api/v1/skills/{id}/usage": Row(**_READ, **_OF_SKILL),
+    "GET /api/v1/usage": Row(**_READ),
+    "POST /api/v1/match": Row(**_READ, request={"json": {"message": "add up invoices"}}),
+    "POST /api/v1/search": Row(**_READ, request={"json": {"query": "invoices"}}),
+    "POST /api/v1/why": Row(**_READ, request={"json": {"message": "add up invoices"}}),
+    "GET /api/v1/index": Row(**_READ),
+    "POST /api/v1/sessions": Row(**_READ),
+    "GET /api/v1/sessions": Row(**_READ),
+    "GET /api/v1/sessions/{id}": Row(**_READ, **_OF_SESSION),
+    "PATCH /api/v1/sessions/{id}": Row(**_READ, **_OF_SESSION, request={"json": {"model": "large"}}),
+    "DELETE /api/v1/sessions/{id}": Row(once=True, **_READ, **_OF_SESSION, status=204),
+    "GET /api/v1/sessions/{id}/prompt": Row(**_READ, **_OF_SESSION),
+    "POST /api/v1/sessions/{id}/prompt": Row(**_READ, **_OF_SESSION),
+    "POST /api/v1/sessions/{id}/enable": Row(**_READ, **_OF_SESSION, **_ABOUT),
+    "POST /api/v1/sessions/{id}/disable": Row(**_READ, **_OF_SESSION, **_ABOUT),
+    "POST /api/v1/sessions/{id}/load": Row(**_READ, **_OF_SESSION, **_ABOUT),
+    "POST /api/v1/sessions/{id}/decide": Row(
+        **_READ, **_OF_SESSION, request={"json": {"message": "hello", "action": "answer"}}
+    ),
+    # There is nothing to run in a skill of instructions: whoever may run it learns that.
+    "POST /api/v1/sessions/{id}/run": Row(needs="skills.run", **_OF_SESSION, **_ABOUT, status=422),
+    "POST /api/v1/skills/{id}/run": Row(
+        needs="skills.run", make=lambda world: {"id": make_slug(world)}, owner="organization", status=422
+    ),
+    "POST /api/v1/skills/{id}/load": Row(
+        **_READ, make=lambda world: {"id": make_slug(world)}, owner="organization", request={"json": {}}
+    ),
+    "GET /api/v1/sessions/{id}/events": Row(**_READ, **_OF_SESSION, stream=True),
+    "GET /api/v1/events": Row(**_READ, stream=True),
+    "GET /api/v1/events/list": Row(**_READ),
+    "GET /api/v1/approvals": Row(**_READ),
+    "GET /api/v1/approvals/{id}": Row(**_READ, make=make_approval, owner="user"),
+    "POST /api/v1/approvals/{id}": Row(
+        once=True, needs="approvals.resolve", make=make_approval, owner="user", request={"json": {"approved": False}}
+    ),
+    "POST /api/v1/approvals/{id}/revoke": Row(once=True, needs="approvals.resolve", make=make_approval, owner="user"),
+    "GET /api/v1/traces": Row(**_READ),
+    "GET /api/v1/traces/export": Row(**_READ),
+    "GET /api/v1/traces/{id}": Row(**_READ, make=make_trace, owner="user"),
+    "GET /api/v1/stats": Row(**_READ),
+    "GET /api/v1/registries/{kind}": Row(**_READ, make=lambda _: {"kind": "prompts"}),
+    "POST /api/v1/registries/{kind}": Row(
+        **_WRITE, make=lambda _: {"kind": "prompts"}, request=new_entry, exceptions=_PERSONS
+    ),
+    "GET /api/v1/registries/{kind}/{id}": Row(**_READ, make=make_entry, owner="organization"),
+    "DELETE /api/v1/registries/{kind}/{id}/{version}": Row(
+        **_WRITE, make=make_entry, owner="organization", once=True, status=204, exceptions=_PERSONS
+    ),
+    "GET /api/v1/roles": Row(**_READ),
+    "GET /api/v1/roles/{name}": Row(**_READ, make=lambda _: {"name": "builder"}),
+    "GET /api/v1/roles/{name}/prompt": Row(**_READ, make=lambda _: {"name": "builder"}),
+    "GET /api/v1/tools": Row(**_READ),
+    "POST /api/v1/tools/{name}": Row(**_READ, make=lambda _: {"name": "list_skills"}),
+    "GET /api/v1/audit": Row(needs="admin"),
+    "GET /api/v1/audit/verify": Row(needs="admin"),
+    "GET /api/v1/audit/skills/{slug}": Row(needs="admin", make=lambda _: {"slug": ENABLED}),
+    "GET /api/v1/trust": Row(**_READ),
+    "POST /api/v1/trust": Row(
+        needs="approvals.resolve", request={"json": {"skills": [{"slug": ENABLED, "digest": "0" * 64}]}}
+    ),
+    # Skills of the database are accepted when they are written, so nothing is left to accept.
+    "GET /api/v1/trust/found": Row(needs="approvals.resolve"),
+    "GET /api/v1/trust/found/{slug}": Row(needs="approvals.resolve", make=lambda _: {"slug": ENABLED}, status=404),
+    "DELETE /api/v1/trust/{target}": Row(needs="approvals.resolve", make=lambda _: {"target": "nothing"}, status=404),
+    "PATCH /api/v1/settings": Row(needs="admin", request={"json": {"approval_days": 3}}),
+    "GET /api/v1/env": Row(**_READ),
+    # Variables of the server are granted by its operator alone.
+    "PUT /api/v1/env/{slug}/{name}": Row(needs="admin", make=lambda _: {"slug": ENABLED, "name": "KEY"}, status=403),
+    "DELETE /api/v1/env/{slug}/{name}": Row(needs="admin", make=lambda _: {"slug": ENABLED, "name": "KEY"}, status=403),
+    "GET /api/v1/me": Row(needs=ANYONE),
+    "GET /api/v1/organizations": Row(needs=ANYONE),
+    # The operator alone creates and removes organizations, and is no member of any.
+    "POST /api/v1/organizations": Row(needs="admin", request={"json": {"id": "initech"}}, status=403),
+    "GET /api/v1/organizations/{id}": Row(needs=ANYONE, make=lambda _: {"id": "acme"}, owner="organization"),
+    "DELETE /api/v1/organizations/{id}": Row(needs="admin", make=lambda _: {"id": "acme"}, status=403),
+    "GET /api/v1/members": Row(needs="admin"),
+    "POST /api/v1/members": Row(
+        needs="admin", request=lambda world: {"json": {"user_id": world.name("user")}}, status=201
+    ),
+    "GET /api/v1/members/{user}": Row(
+        needs=ANYONE, make=make_member, owner="organization", exceptions=dict.fromkeys(_NOT_ADMIN, 404)
+    ),
+    "DELETE /api/v1/members/{user}": Row(once=True, needs="admin", make=make_member, owner="organization"),
+    "PUT /api/v1/members/{user}/permissions": Row(
+        needs="admin", make=make_member, owner="organization", request={"json": {"permissions": ["skills.read"]}}
+    ),
+    "GET /api/v1/tokens": Row(needs=ANYONE, exceptions=_PERSONS),
+    "POST /api/v1/tokens": Row(needs=ANYONE, request={"json": {"name": "laptop"}}, status=201, exceptions=_PERSONS),
+    "DELETE /api/v1/tokens/{id}": Row(once=True, needs=ANYONE, make=make_token, owner="user", exceptions=_PERSONS),
+    "GET /api/v1/web-sessions": Row(needs=ANYONE, exceptions=_PERSONS),
+    "DELETE /api/v1/web-sessions/{id}": Row(
+        once=True,
+        needs=ANYONE,
+        make=make_web_session,
+        owner="user",
+        status=204,
+        exceptions=_PERSONS,
+    ),
+    "POST /api/v1/sign-in": Row(needs=PUBLIC, request=lambda world: {"json": {"code": make_code(world)}}, status=204),
+    "POST /api/v1/sign-out": Row(needs=PUBLIC, status=204),
+    # Without a provider, as here.
+    "GET /api/v1/sign-in/oidc": Row(needs=PUBLIC, status=404),
+    "GET /api/v1/sign-in/oidc/callback": Row(needs=PUBLIC, status=404),
+}
+"""All routes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolRow:
+    """One MCP tool: the permission it takes, and arguments with which it works for an agent of the owner.
+
+    `{skill}` stands for the slug of a skill of the organization, `{packed}` for that of one with several files, and `{new}`
+    for a slug that is free.
+    """
+
+    needs: str = "skills.read"
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def names_skill(self) -> bool:
+        """True if an argument names a skill that must exist."""
+        return any(word in str(self.arguments) for word in ("{skill}", "{packed}"))
+
+
+TOOLS: dict[str, ToolRow] = {
+    "search_skills": ToolRow(arguments={"query": "invoices"}),
+    "enable_skill": ToolRow(arguments={"skill": "{skill}"}),
+    "list_enabled_skills": ToolRow(),
+    "disable_skill": ToolRow(arguments={"skill": "{skill}"}),
+    "list_skills": ToolRow(),
+    "load_skill": ToolRow(arguments={"skill": "{skill}"}),
+    "read_skill_resource": ToolRow(arguments={"skill": "{packed}", "path": "references/guide.md"}),
+    "run_skill": ToolRow(needs="skills.run", arguments={"skill": "{skill}"}),
+    "run_skill_script": ToolRow(needs="skills.run", arguments={"skill": "{packed}", "script": "scripts/total.py"}),
+    "skill_create": ToolRow(
+        needs="skills.write",
+        arguments={"skill": "{new}", "title": "New", "description": "Adds numbers.", "instructions": "Add them."},
+    ),
+    "skill_update": ToolRow(needs="skills.write", arguments={"skill": "{skill}", "description": "Adds more numbers."}),
+    "skill_delete": ToolRow(needs="skills.write", arguments={"skill": "{skill}"}),
+    "skill_reload": ToolRow(),
+}

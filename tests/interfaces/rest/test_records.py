@@ -1,0 +1,165 @@
+"""Traces, statistics, the audit, registries, roles, tools and settings over HTTP."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from prowess.policy.actor import Actor, agent_of
+
+pytestmark = pytest.mark.anyio
+
+ANN = Actor(name="ann", organization="acme", user="ann", channel="http")
+BOB = Actor(name="bob", organization="acme", user="bob", channel="http", permissions=frozenset({"skills.read"}))
+SIDECAR = "title: G\nartifacts:\n- {path: prompts/greet.j2, kind: prompt_template, name: greet}\n"
+
+
+@pytest.fixture
+async def ran(site_with, tmp_path):
+    """A server on which ann has run a skill three times; the last time, the model had no answer left."""
+    script = tmp_path / "answers.json"
+    script.write_text(json.dumps(["One.", "Two."]))
+    async with site_with(PROWESS_MODEL=f"scripted:{script}") as site:
+        site.write("greeter", **{"agents/prowess.yaml": SIDECAR, "prompts/greet.j2": "Greet {{ name }}."})
+        for name, status in (("a", 200), ("b", 200), ("c", 502)):
+            await site.post("/skills/greeter/run", {"inputs": {"name": name}}, ANN, status=status)
+        yield site
+
+
+async def test_traces_are_listed_newest_first_page_by_page(ran):
+    first = await ran.get("/traces?limit=2&skill=greeter", ANN)
+    rest = await ran.get(f"/traces?limit=2&skill=greeter&cursor={first['next_cursor']}", ANN)
+    found = first["items"] + rest["items"]
+    assert [trace["status"] for trace in found][1:] == ["ok", "ok"]
+    assert len({trace["id"] for trace in found}) == 3
+    assert rest["next_cursor"] is None
+    assert len((await ran.get("/traces?status=ok", ANN))["items"]) == 2
+    assert (await ran.get("/traces", BOB))["items"] == []
+
+
+async def test_a_trace_has_its_texts_and_a_foreign_one_is_unknown(ran):
+    listed = (await ran.get("/traces?status=ok&since=2020-01-01T00:00:00Z", ANN))["items"][0]
+    assert "raw_output" not in listed
+    whole = await ran.get(f"/traces/{listed['id']}", ANN)
+    assert (whole["raw_output"], whole["inputs"]["name"], whole["resumable"]) == ("Two.", "b", False)
+
+    foreign = await ran.send("GET", f"/traces/{listed['id']}", BOB)
+    unknown = await ran.send("GET", f"/traces/{'0' * 36}", BOB)
+    assert foreign.status_code == 404
+    assert foreign.text.replace(listed["id"], "ID") == unknown.text.replace("0" * 36, "ID")
+
+
+async def test_traces_are_exported_as_lines_and_counted(ran):
+    lines = (await ran.send("GET", "/traces/export", ANN)).text.splitlines()
+    assert [json.loads(line)["inputs"]["name"] for line in lines] == ["a", "b", "c"]
+    assert (await ran.send("GET", "/traces/export", BOB)).text == ""
+    stats = await ran.get("/stats?by=skill", ANN)
+    assert (stats["total"]["runs"], stats["total"]["failures"], stats["rows"][0]["name"]) == (3, 1, "greeter")
+
+
+async def test_the_audit_is_read_in_pages_and_verified_by_an_administrator(site):
+    for days in (3, 4, 5):
+        await site.send("PUT", "/settings/approval_days", ANN, json={"value": days})
+    first = await site.get("/audit?limit=2", ANN)
+    rest = await site.get(f"/audit?limit=2&cursor={first['next_cursor']}", ANN)
+    assert [row["detail"]["after"] for row in first["items"] + rest["items"]] == [3, 4, 5]
+    assert {row["detail"]["channel"] for row in first["items"]} == {"http"}
+    assert (first["last"], rest["next_cursor"]) == (3, None)
+    assert (await site.get("/audit/verify", ANN))["ok"] is True
+    for path in ("/audit", "/audit/verify", "/audit/skills/triage"):
+        assert (await site.send("GET", path, BOB)).status_code == 403
+
+
+async def test_the_account_of_a_skill_says_who_approved_it(site):
+    site.write("triage")
+    agent = agent_of(ANN, name="helper")
+    await site.send("PUT", "/settings/skill_enablement_policy", ANN, json={"value": "prompt-user"})
+    await site.post("/sessions", {"conversation": "c"}, agent)
+    asked = await site.post("/sessions/c/enable", {"skill_slug": "triage"}, agent, status=403)
+    await site.post(f"/approvals/{asked['approval_id']}", {"approved": True}, ANN)
+
+    (content,) = (await site.get("/audit/skills/triage", ANN))["contents"]
+    assert [(one["by"], one["how"], one["channel"]) for one in content["answers"]] == [("ann", "approved", "http")]
+
+
+async def test_prompts_are_stored_by_a_person_and_found_by_version(site):
+    for version in ("1.0.0", "1.1.0"):
+        content = {"template": f"Write {version}: {{{{topic}}}}."}
+        body = {"id": "outline", "version": version, "content": content}
+        stored = await site.post("/registries/prompts", body, ANN)
+        assert (stored["id"], stored["version"], stored["new"]) == ("outline", version, True)
+
+    listed = await site.get("/registries/prompts", ANN)
+    assert [one["version"] for one in listed["items"]] == ["1.0.0", "1.1.0"]
+    assert (await site.get("/registries/prompts/outline", ANN))["version"] == "1.1.0"
+    exact = await site.get("/registries/prompts/outline?version=1.0.0", ANN)
+    assert exact["content"]["template"].startswith("Write 1.0.0")
+
+    assert (await site.send("DELETE", "/registries/prompts/outline/1.1.0", ANN)).status_code == 204
+    assert (await site.get("/registries/prompts/outline", ANN))["version"] == "1.0.0"
+    other = {"id": "outline", "version": "1.0.0", "content": {"template": "Other."}}
+    assert (await site.post("/registries/prompts", other, ANN, status=409))["code"] == "conflict"
+    body = {"id": "x", "version": "1.0.0", "content": {"template": "x"}}
+    assert (await site.post("/registries/prompts", body, agent_of(ANN), status=403))["code"] == "refused"
+    wrong = await site.post("/registries/prompts", {**body, "content": {}}, ANN, status=422)
+    assert wrong["problems"]
+
+
+async def test_roles_have_their_rights_and_their_prompt(site):
+    names = [role["name"] for role in (await site.get("/roles?limit=200"))["items"]]
+    assert "builder" in names
+    assert (await site.get("/roles/builder"))["tools"]
+    assert (await site.get("/roles/builder/prompt"))["text"]
+    assert (await site.send("GET", "/roles/nobody")).status_code == 404
+
+
+async def test_tools_are_called_as_an_agent(site):
+    site.write("triage", "Check the locks.")
+    names = {tool["title"] for tool in (await site.get("/tools?conversation=c"))["tools"]}
+    assert {"search_skills", "enable_skill", "list_enabled_skills", "disable_skill"} <= names
+
+    enabled = await site.post("/tools/enable_skill", {"arguments": {"skill_slug": "triage"}, "conversation": "c"})
+    assert enabled["status"] == "enabled"
+    problem = await site.post(
+        "/tools/enable_skill", {"arguments": {"skill_slug": "nothing"}, "conversation": "c"}, status=404
+    )
+    assert problem["answer"]["error"]
+    assert (await site.send("POST", "/tools/nothing", json={})).status_code == 404
+
+
+async def test_several_settings_change_together_or_not_at_all(site):
+    wrong = {"approval_days": 3, "skill_enablement_policy": "sometimes"}
+    assert (await site.send("PATCH", "/settings", ANN, json=wrong)).status_code == 422
+    assert (await site.get("/settings", ANN))["approval_days"] == 30
+
+    right = {"approval_days": 3, "skill_enablement_policy": "admin-only"}
+    assert (await site.send("PATCH", "/settings", ANN, json=right)).json()["approval_days"] == 3
+    assert [row.detail["setting"] for row in await site.engine.as_actor(ANN).audit.rows()] == list(right)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("skill_roots", ["/etc"]),
+        ("allowed_binaries", ["bash"]),
+        ("host_routes", {"api.example.com": "http://127.0.0.1:8080"}),
+        ("skill_env", {}),
+    ],
+)
+async def test_an_organization_decides_nothing_about_the_machine_of_the_server(site, name, value):
+    refused = await site.send("PUT", f"/settings/{name}", ANN, json={"value": value})
+    assert (refused.status_code, refused.json()["code"]) == (403, "refused")
+    assert (await site.send("PATCH", "/settings", ANN, json={name: value})).status_code == 403
+    # The person whose machine it is has no organization.
+    assert (await site.send("PUT", f"/settings/{name}", json={"value": value})).status_code == 200
+
+
+async def test_variables_of_the_server_are_granted_by_its_owner_only(site):
+    site.write("caller", **{"agents/prowess.yaml": "title: C\nenv: [API_KEY]\n"})
+    assert (await site.send("PUT", "/env/caller/API_KEY", ANN)).status_code == 403
+    granted = await site.send("PUT", "/env/caller/API_KEY")
+    listed = (await site.get("/env?skill=caller"))["items"]
+    assert [one["name"] for one in listed] == ["API_KEY"]
+    assert granted.json()["state"] == listed[0]["state"] == "unset"
+    assert (await site.send("DELETE", "/env/caller/API_KEY")).status_code == 204

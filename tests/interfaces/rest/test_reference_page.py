@@ -1,0 +1,38 @@
+"""The reference of the API in a browser."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+
+import pytest
+
+
+@pytest.fixture
+def page(client):
+    return html.unescape(client.get("/api/v1/docs", headers={"authorization": ""}).text)
+
+
+def test_it_shows_every_route_with_its_permission_parameters_and_a_command(client, page):
+    document = client.get("/api/v1/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            name = f"{method}-{path.strip('/')}".translate(str.maketrans({"/": "-", "{": None, "}": None}))
+            section = page.partition(f'<details id="{name}"')[2].partition("</details>")[0]
+            assert section, name
+            for parameter in operation.get("parameters", ()):
+                assert f"<code>{parameter['name']}</code>" in section
+            for scopes in operation.get("security", ()):
+                assert all(scope in section for scope in scopes.get("token", ()))
+            command = re.search(r"<pre><code>(curl .*?)</code></pre>", section, re.DOTALL)[1]
+            assert shlex.split(command)[0] == "curl"
+
+
+def test_every_link_leads_to_something_on_the_page(page):
+    targets = set(re.findall(r'id="([^"]+)"', page))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= targets
+
+
+def test_the_start_page_leads_to_it(client):
+    assert client.get("/", follow_redirects=False).headers["location"] == "/api/v1/docs"

@@ -1,0 +1,106 @@
+"""The server does what its OpenAPI document says: no request that Schemathesis can think of breaks it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+import schemathesis
+import uvicorn
+from schemathesis.engine import Status, events, from_schema
+from starlette.types import ASGIApp
+
+from prowess.interfaces.auth.caller import Caller
+from prowess.interfaces.auth.guard import known_tokens
+from prowess.interfaces.listener import open_listener
+from prowess.interfaces.rest.app import OPENAPI_PATH
+from prowess.interfaces.server import make_app
+from prowess.policy.actor import Actor
+
+TOKEN = "secret"
+ME = Actor(name="me", channel="http")
+
+
+@contextmanager
+def served(app: ASGIApp) -> Generator[str]:
+    """Serve an app on a free port of this machine, in a thread."""
+    listener = open_listener("127.0.0.1", 0)
+    server = uvicorn.Server(
+        uvicorn.Config(app, http="h11", lifespan="on", log_level="error", timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+
+
+def tried(url: str, *, examples: int, everything: bool) -> list[str]:
+    """Send requests of all phases, or only random ones, to a server, and return a description of everything that failed."""
+    settings = {
+        "auth": {"openapi": {"token": {"bearer": TOKEN}}},
+        "generation": {"max-examples": examples, "deterministic": True, "database": "none"},
+        "checks": {
+            # What a schema allows may still break a rule that it cannot express, such as the names of settings.
+            "positive_data_acceptance": {"enabled": False},
+            "negative_data_rejection": {"expected-statuses": ["4xx"]},
+        },
+        # Validation reports what is wrong with whatever is uploaded, and a time may be given in seconds.
+        "operations": [
+            {
+                "include-path-regex": "^/api/v1/(skills/validate|stats|traces.*)$",
+                "checks": {"negative_data_rejection": {"enabled": False}},
+            }
+        ],
+        # Boundary values of all parameters are most of the requests.
+        "phases": {"coverage": {"enabled": everything}, "stateful": {"enabled": everything}},
+        "request-timeout": 30,
+        "max-failures": 20,
+    }
+    config = schemathesis.Config.from_dict(settings)
+    schema = schemathesis.openapi.from_url(f"{url}{OPENAPI_PATH}", config=config)
+    # A stream of events does not end by itself.
+    schema = schema.exclude(path_regex=r"/events$", method="GET")
+    problems: list[str] = []
+    for event in from_schema(schema).execute():
+        if isinstance(event, events.ScenarioFinished) and event.status in (Status.FAILURE, Status.ERROR):
+            for checks in event.recorder.checks.values():
+                problems += [
+                    f"{event.phase.value}: {event.recorder.label}: {check.name}: {check.failure_info.failure}\n"
+                    f"  {check.failure_info.code_sample}"
+                    for check in checks
+                    if check.failure_info is not None
+                ]
+        elif isinstance(event, events.NonFatalError):
+            problems.append(f"{event.label}: {event.value!r}")
+        elif isinstance(event, events.FatalError):
+            raise event.exception
+    return problems
+
+
+def expect_none(problems: list[str]) -> None:
+    if problems:
+        pytest.fail("\n".join([f"{len(problems)} problems", *problems]), pytrace=False)
+
+
+@pytest.fixture
+def url(place) -> Generator[str]:
+    engine = place.open(ME)
+    app = make_app(engine, callers=known_tokens({TOKEN: Caller(actor=ME)}), keys=[b"k" * 32])
+    with served(app) as address:
+        yield address
+    asyncio.run(engine.close())
+
+
+def test_every_response_to_generated_requests_is_one_that_the_document_describes(url):
+    expect_none(tried(url, examples=2, everything=False))
+
+
+@pytest.mark.long
+def test_boundary_values_and_sequences_of_requests_find_nothing_else(url):
+    expect_none(tried(url, examples=10, everything=True))

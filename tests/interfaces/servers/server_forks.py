@@ -1,0 +1,53 @@
+"""Start `prowess serve` again and again without importing it each time: one line of JSON on stdin for each start.
+
+A line has the arguments and the environment of a command; the process id of a fork that runs it is printed. The forks
+begin before anything is opened, so a killed one is as dead as any process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from importlib import import_module
+
+# What a server imports before its first request.
+MODULES = (
+    "alembic",
+    "prowess.engine.matcher",
+    "prowess.feed.event_feed",
+    "prowess.interfaces.cli.commands.serve",
+    "prowess.interfaces.listener",
+    "prowess.interfaces.server",
+    "prowess.storage.database",
+    "psycopg",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.asyncio",
+    "uvicorn.protocols.http.h11_impl",
+)
+
+
+def serve(arguments: list[str], environment: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    sys.argv = ["prowess", *arguments]
+    from prowess.interfaces.cli.main import run
+
+    run()
+
+
+if __name__ == "__main__":
+    for module in MODULES:
+        import_module(module)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            sys.stdin.close()
+            serve(**json.loads(line))
+            sys.exit(0)
+        sys.stdout.write(f"{child}\n")
+        sys.stdout.flush()
