@@ -54,9 +54,9 @@ def warm(sample: Path) -> Path:
     [
         ("list", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 80),
         ("list --json", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 80),
-        ("show commit-messages", {"sqlalchemy", *CHECKS}, 105),
+        ("show commit-messages", {"sqlalchemy", *CHECKS}, 107),
         ("enable commit-messages", CHECKS, 151),
-        ("prompt", {*READERS, *CHECKS}, 119),
+        ("prompt", {*READERS, *CHECKS}, 122),
     ],
 )
 def test_a_command_imports_nothing_that_it_does_not_need(warm: Path, line: str, unneeded: set[str], most: int) -> None:

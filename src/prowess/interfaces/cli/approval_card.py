@@ -9,6 +9,7 @@ import click
 
 from prowess.interfaces.cli.engine import with_engine
 from prowess.interfaces.cli.output import clean, escape_path, one_line
+from prowess.interfaces.cli.server import chosen_server
 
 if TYPE_CHECKING:
     from prowess.interfaces.cli.person import Proof
@@ -100,7 +101,8 @@ def ask_person(approval_id: str, workspace: str | None, question: str) -> bool:
     from prowess.interfaces.cli.person import TYPED
 
     row = with_engine(workspace, lambda prowess: prowess.approvals.get(approval_id))
-    if row.detail.get("rule") == "found":
+    # On a server, an answer is about this request; accepting what is found in its folders is up to its operator.
+    if row.detail.get("rule") == "found" and chosen_server() is None:
         from prowess.interfaces.cli.trust_prompt import ask_about_found
 
         return ask_about_found(row, workspace)

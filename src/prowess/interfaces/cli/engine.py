@@ -12,15 +12,18 @@ import click
 
 from prowess.errors import Unavailable
 from prowess.interfaces.cli.output import can_animate
+from prowess.interfaces.cli.server import chosen_server
 from prowess.interfaces.cli.signals import run_async
 
 if TYPE_CHECKING:
     from rich.status import Status
 
     from prowess.catalog.importer import Progress, ProgressCallback
+    from prowess.interfaces.cli.server import ServerOptions
     from prowess.match.matcher import Matcher
     from prowess.match.recommendation import Recommendation
     from prowess.open import Prowess
+    from prowess.settings import Settings
 
 
 T = TypeVar("T")
@@ -40,13 +43,22 @@ def choose_workspace(workspace: str | None) -> str | None:
     return workspace if workspace is not None else click.get_current_context().find_root().obj
 
 
-def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]], *, channel: str = "cli") -> T:
+def with_engine(
+    workspace: str | None,
+    work: Callable[[Prowess], Awaitable[T]],
+    *,
+    channel: str = "cli",
+    settings: Settings | None = None,
+) -> T:
     """Open the engine for a workspace, await `work` with it, close it, and return the result.
 
-    `channel` is recorded with everything that the person does.
+    With `--server`, `work` gets a client of the server instead, which has the same shape. `channel` is recorded with
+    everything that the person does. `settings` replace those of the environment.
 
     SIGTERM and SIGHUP cancel the work as Ctrl-C does.
     """
+    if (server := chosen_server()) is not None:
+        return _with_client(server, work)
     _limit_blas_threads()
     import logging
 
@@ -57,8 +69,18 @@ def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]], 
     chosen = choose_workspace(workspace)
 
     async def session() -> T:
-        async with Prowess.open(workspace=chosen, channel=channel) as prowess:
+        async with Prowess.open(workspace=chosen, settings=settings, channel=channel) as prowess:
             return await work(prowess)
+
+    return run_async(session)
+
+
+def _with_client(server: ServerOptions, work: Callable[[Prowess], Awaitable[T]]) -> T:
+    from prowess.interfaces.cli.server import open_client
+
+    async def session() -> T:
+        async with open_client(server) as client:
+            return await work(client)
 
     return run_async(session)
 
@@ -78,6 +100,12 @@ def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[
     With `complete`, the vectors of all skills are computed first, so that figures do not depend on the time of the call.
     If a source of skills could not be read, print a warning on stderr at the end.
     """
+    if (server := chosen_server()) is not None:
+        from prowess.interfaces.cli.server import open_server_matcher
+
+        with open_server_matcher(server) as matcher:
+            yield matcher
+        return
     _limit_blas_threads()
     from prowess.engine.matcher import open_matcher
 
@@ -95,6 +123,8 @@ def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[
 
 def mark_trust(results: Sequence[Recommendation], workspace: str | None) -> list[Recommendation]:
     """Return results with how far each skill is trusted. The engine is opened only if the records alone do not say."""
+    if chosen_server() is not None:
+        return list(results)  # the server has marked them
     from prowess.engine.matcher import mark_trust
     from prowess.settings import read_settings
 

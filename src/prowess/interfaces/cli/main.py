@@ -63,6 +63,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Share skills": {
         "export": ("packages", "Write skills to folders, files or archives."),
         "mcp": ("mcp", "Serve skills to agents over MCP, or configure a client."),
+        "serve": ("serve", "Serve the HTTP API and MCP to a team."),
     },
     "Govern": {
         "trust": ("trust", "Accept skills found in folders, or revoke that."),
@@ -71,6 +72,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "switch": ("switch", "Switch skills on or off for the organization."),
         "env": ("policy", "Allow skills to read environment variables."),
         "audit": ("events", "Show who decided what, and verify the log."),
+        "org": ("people", "Manage the organizations of a server."),
+        "user": ("people", "Manage the users of an organization."),
+        "token": ("token", "Create and revoke tokens for HTTP."),
     },
     "Operate": {
         "doctor": ("installation", "Check the installation and every skill folder."),
@@ -78,6 +82,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "stats": ("stats", "Show cost, duration and failure rate of runs."),
         "skills": ("skills", "Show how often each skill is used, and which are unused."),
         "metrics": ("stats", "Print metrics for Prometheus."),
+        "prune": ("database", "Delete records that are older than they are kept."),
+        "backup": ("database", "Copy the account's database to a file."),
+        "restore": ("database", "Put a backup in place of the account's database."),
+        "database": ("database", "Show the revision of the database, or migrate it."),
         "plugins": ("installation", "List the installed plugins."),
         "completion": ("completion", "Print a completion script for bash, zsh or fish."),
     },
@@ -96,7 +104,6 @@ ALIASES = {
     "remove": "delete",
     "rm": "delete",
     "uninstall": "delete",
-    "serve": "mcp",
 }
 """Names that people try, and the commands that do what they expect."""
 
@@ -187,14 +194,30 @@ EXAMPLES = (
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: PROWESS_WORKSPACE, or here).")
+@click.option(
+    "--server",
+    envvar="PROWESS_SERVER",
+    default="",
+    metavar="URL",
+    help="Use the skills of this server (see docs/client.md).",
+)
+@click.option("--token-file", metavar="FILE", help="File with the token for the server (default: PROWESS_TOKEN).")
 @click.version_option(None, "-V", "--version", package_name="prowess", message="prowess %(version)s")
 @click.pass_context
-def cli(ctx: click.Context, workspace: str | None) -> None:
+def cli(ctx: click.Context, workspace: str | None, server: str, token_file: str | None) -> None:
     """Prowess, the skill engine for AI agents.
 
     Start with `prowess init`. `prowess help COMMAND` explains a command.
     """
     ctx.obj = workspace
+    if server.strip():
+        from pathlib import Path
+
+        from prowess.interfaces.cli.server import choose_server
+
+        choose_server(ctx, server.strip(), Path(token_file) if token_file else None)
+    elif token_file:
+        ctx.fail("--token-file is the token of a server. Give its URL with --server.")
 
 
 def run() -> None:

@@ -6,6 +6,7 @@ commands that trust more need a terminal or the approver token.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from prowess.interfaces.cli.server import ServerOptions, chosen_server
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +30,7 @@ class Proof:
 
 TYPED = Proof(channel="terminal", words="typed at a terminal")
 _TOKEN = Proof(channel="cli", words="approver token")
+_SERVER_TOKEN = Proof(channel="http", words="a person's token for the server")
 
 
 def token_option(function: F) -> F:
@@ -64,6 +68,8 @@ def require_person(action: str, token_file: Path | None) -> Proof:
     """
     from prowess.errors import Refused
 
+    if (server := chosen_server()) is not None:
+        return _require_person_at_server(action, token_file, server)
     proof = token_proof(token_file)
     if proof is not None:
         return proof
@@ -73,4 +79,25 @@ def require_person(action: str, token_file: Path | None) -> Proof:
         f"Only a person can {action}, and this is not a terminal.",
         hint="Run the command at a terminal, or pass the approver token with --token-file FILE "
         "(create one with `prowess approvals token`).",
+    )
+
+
+def _require_person_at_server(action: str, token_file: Path | None, server: ServerOptions) -> Proof:
+    """Return the proof for a command on a server, which itself accepts only the token of a person.
+
+    A token that was found on this machine, and not given, proves nothing: an agent with a shell finds it, too.
+    """
+    from prowess.errors import Refused
+
+    if token_file is not None:
+        raise click.UsageError(
+            "--token-file after the command is this machine's approver token. Give it before `approvals`."
+        )
+    if at_terminal():
+        return TYPED
+    if server.token_file is not None or os.environ.get("PROWESS_TOKEN"):
+        return _SERVER_TOKEN
+    raise Refused(
+        f"Only a person can {action}, and this is not a terminal.",
+        hint="Run the command at a terminal, or give a person's token with PROWESS_TOKEN or --token-file FILE.",
     )

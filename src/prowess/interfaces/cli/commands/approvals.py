@@ -154,8 +154,10 @@ def make_token(remove: bool, workspace: str | None, as_json: bool) -> None:
     from prowess.interfaces.auth.approver import make_approver_token, remove_approver_token
     from prowess.interfaces.cli.output import print_json
     from prowess.interfaces.cli.person import TYPED, at_terminal
+    from prowess.interfaces.cli.server import require_this_machine
     from prowess.settings import read_settings
 
+    require_this_machine("approvals token", "A server has tokens of its own: `prowess token create`.")
     home = read_settings().home
     if remove:
         removed = remove_approver_token(home)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from prowess.events import EVENT_NAMES
+from prowess.events import EVENT_NAMES, EVENTS_PRUNED
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group
 
@@ -23,6 +23,7 @@ ReadAfter = Callable[[int, int], Awaitable[Sequence[T]]]
 """Reads entries of a log. Arguments: read those after this number, and at most this many."""
 
 _WINDOW_GROWTH = 4
+_EXPORT_ROWS = 500
 
 
 async def read_latest(read: ReadAfter[T], limit: int, *, last: int) -> Sequence[T]:
@@ -125,6 +126,8 @@ def _event_cells(event: Event) -> tuple[str, ...]:
 def _describe_event(event: Event) -> tuple[str, str, str]:
     """Return the skill that an event is about, its status, and details."""
     data = event.data
+    if event.name == EVENTS_PRUNED:
+        return "", "", f"events {data['after'] + 1:,} to {event.number:,} are no longer kept"
     if event.name == "skills_state_changed":
         enabled = [skill["slug"] for skill in data["enabled_skills"]]
         budget = f"{data['budget_used_chars']:,} of {data['budget_max_chars']:,} characters"
@@ -231,6 +234,23 @@ def audit_skill(slug: str, workspace: str | None, as_json: bool) -> None:
         print_account(account)
 
 
+@audit_command.command("export", examples=("prowess audit export > audit.jsonl", "prowess audit export --after 1200"))
+@click.option("--after", type=click.IntRange(min=0), default=0, metavar="N", help="Only rows after this number.")
+@common_options
+def export_audit(after: int, workspace: str | None, as_json: bool) -> None:  # noqa: ARG001  (it prints nothing but JSON)
+    """Print every row with its hash, oldest first, one JSON object per line. Do this before old rows are pruned."""
+    with_engine(workspace, lambda prowess: _export_rows(prowess, after))
+
+
+async def _export_rows(prowess: Prowess, after: int) -> None:
+    from prowess.interfaces.cli.output import print_json_line
+
+    while rows := await prowess.audit.rows(after=after, limit=_EXPORT_ROWS):
+        for row in rows:
+            print_json_line(row)
+        after = rows[-1].number
+
+
 @audit_command.command("verify", examples=("prowess audit verify", "prowess audit verify --head 9c56f0"))
 @click.option(
     "--head", default="", metavar="HASH", help="Last hash that you stored elsewhere; detects rows removed from the end."
@@ -250,6 +270,8 @@ def verify_audit(head: str, workspace: str | None, as_json: bool) -> None:
     elif verdict.ok:
         rows = "1 row" if verdict.rows == 1 else f"{verdict.rows:,} rows"
         click.echo(f"{rows} verified, no changes. Head: {verdict.head}" if verdict.rows else "The audit log is empty.")
+        if verdict.pruned:
+            click.echo(f"Rows 1 to {verdict.pruned:,} were pruned, as the log records.")
     else:
         place = f" at row {verdict.first_bad}" if verdict.first_bad else ""
         click.echo(f"The audit log was changed{place}: {clean(verdict.problem)}")

@@ -234,23 +234,26 @@ def _serve_http(
     host: str, port: int, names: tuple[str, ...], agent: _Agent, approvers: tuple[str, ...], workspace: str | None
 ) -> None:
     from prowess.errors import Refused
-    from prowess.interfaces.auth.guard import LOOPBACK_HOSTS, is_loopback, known_tokens
+    from prowess.interfaces.auth.browser import LOOPBACK_HOSTS, is_loopback
+    from prowess.interfaces.auth.guard import known_tokens
     from prowess.interfaces.cli.output import escape_path
     from prowess.settings import read_settings
-    from prowess.storage.secret_file import STATE_KEY_FILE, TOKEN_FILE, load_or_create_secret, read_secret
+    from prowess.storage.secret_file import STATE_KEY_FILE, TOKEN_FILE, find_secret, load_or_create_secret, read_secret
 
-    home = read_settings(workspace=choose_workspace(workspace)).home
+    settings = read_settings(workspace=choose_workspace(workspace))
+    home = settings.home
     if not is_loopback(host) and read_secret(home / TOKEN_FILE) is None:
         raise Refused(
             f"Listening on {host} exposes this server to other machines, and no token exists yet.",
             hint="Create one first: prowess mcp --make-token",
         )
-    key = load_or_create_secret(home / STATE_KEY_FILE)
+    key = find_secret(home / STATE_KEY_FILE, settings.secret_key)
     files = _token_files(home, approvers)
     tokens = {load_or_create_secret(path): allowed for path, allowed in files.items()}
     shown = f"[{host}]" if ":" in host else host
     # Imported after the checks: a refusal should not take as long as a start.
-    from prowess.interfaces.mcp.http import DEFAULT_PATH, asgi_app, open_listener, serve_http
+    from prowess.interfaces.listener import open_listener, serve_http
+    from prowess.interfaces.mcp.http import DEFAULT_PATH, asgi_app
     from prowess.interfaces.mcp.server import APPROVAL_SECONDS
 
     async def serve(prowess: Prowess) -> int:

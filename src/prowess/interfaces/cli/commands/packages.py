@@ -100,10 +100,9 @@ _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--scope",
-    type=click.Choice(["workspace", "account"]),
-    default="workspace",
-    show_default=True,
-    help="Import for this workspace, or for all of your workspaces.",
+    type=click.Choice(["workspace", "user", "org", "account"]),
+    help="Import for this workspace (default), for yourself, for your organization (default with --server), or for all "
+    "of your workspaces.",
 )
 @click.option("--as", "slug", default="", metavar="SLUG", help="Import the only skill at PATH under this slug.")
 @click.option("--prefix", default="", metavar="NAME", help="Put NAME and a dot before every slug.")
@@ -133,7 +132,9 @@ def import_command(
     """
     from prowess.interfaces.cli.error_output import exit_code
     from prowess.interfaces.cli.output import print_json
+    from prowess.interfaces.cli.server import chosen_server
 
+    scope = scope or ("workspace" if chosen_server() is None else "org")
     if slug and prefix:
         raise click.UsageError("--as and --prefix cannot be combined.")
     if replace and on_conflict not in (None, "replace"):

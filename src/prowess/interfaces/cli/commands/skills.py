@@ -322,7 +322,7 @@ def skills_command(
     with spinner("Reading skills …"):
         found = with_engine(workspace, lambda prowess: prowess.skills.unused(days=days, system=system))
     if as_json:
-        print_json([usage_json(card, use) for card, use in found])
+        print_json([usage_json(card.slug, card.title, card.scope, use) for card, use in found])
     elif found:
         _print_usage(found, only_unused=unused is not None)
     else:

@@ -1,0 +1,143 @@
+"""Who may do what, over HTTP: settings, approvals and the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any
+
+from prowess.client.decode import decode, decode_policy
+from prowess.client.part import Part
+from prowess.client.records import Events
+from prowess.client.skills import Skills, skill_path
+from prowess.client.transport import read_json, segment
+from prowess.errors import NotFound
+
+if TYPE_CHECKING:
+    from prowess.policy.account import SkillAccount
+    from prowess.policy.organization import OrgPolicy
+    from prowess.skill.package import Package
+    from prowess.storage.approvals import ApprovalRow, ApprovalState
+    from prowess.storage.audit_chain import AuditVerdict
+    from prowess.storage.ledger import AuditRow
+
+
+_ENDED = ("approval_resolved",)
+"""The event of an approval that was answered, revoked or expired."""
+
+
+class Policy(Part):
+    """The settings of the caller's organization."""
+
+    async def get(self) -> OrgPolicy:
+        """Return all settings."""
+        return decode_policy(await self._transport.get("/settings"))
+
+    async def set(self, name: str, value: Any) -> OrgPolicy:
+        """Change one setting, or reset it to its default with None. Only a person with `admin` can."""
+        path = f"/settings/{segment(name)}"
+        if value is None:
+            return decode_policy(read_json(await self._transport.send("DELETE", path)))
+        return decode_policy(read_json(await self._transport.send("PUT", path, json={"value": value})))
+
+    async def switch(self, *slugs: str, on: bool) -> OrgPolicy:
+        """Switch skills off for the organization, or on again. Only a person with `admin` can."""
+        for slug in slugs:
+            await self._transport.send("PUT", skill_path(slug), json={"enabled": on})
+        return await self.get()
+
+
+class Approvals(Part):
+    """Requests for approval, and the answers to them."""
+
+    async def list(self, states: Sequence[ApprovalState] = ("pending",)) -> list[ApprovalRow]:
+        """Return the approvals in these states, newest first."""
+        from prowess.storage.approvals import ApprovalRow
+
+        state = states[0] if len(states) == 1 else "all"
+        found = [decode(ApprovalRow, one) async for one in self._transport.pages("/approvals", state=state)]
+        return [row for row in found if row.state in states]
+
+    async def get(self, approval_id: str) -> ApprovalRow:
+        """Return one approval with everything that a person needs to answer it."""
+        from prowess.storage.approvals import ApprovalRow
+
+        return decode(ApprovalRow, await self._transport.get(_approval_path(approval_id)))
+
+    async def wait(self, approval_id: str, *, seconds: float) -> ApprovalRow:
+        """Wait until an approval is answered, or until the timeout, and return it."""
+        events = Events(self._transport)
+        # The position is read first: an answer between the two reads is an event after it.
+        position = await events.last()
+        row = await self.get(approval_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), aclosing(events.follow(after=position, names=_ENDED)) as ended:
+                while row.state == "pending":
+                    await anext(ended)
+                    row = await self.get(approval_id)
+        return row
+
+    async def resolve(
+        self, approval_id: str, *, approved: bool, note: str = "", proof: str = "", shown: str = ""
+    ) -> ApprovalRow:
+        """Approve or deny a request. An answer is final. Raise `Refused` for an agent: only a person can answer.
+
+        With `shown`, the text that the person saw, the audit has the server's own text of the request. The server does not
+        believe a client's word about a `proof`.
+        """
+        from prowess.storage.approvals import ApprovalRow
+
+        _ = proof
+        card = (await self._transport.get(_approval_path(approval_id)))["card_sha256"] if shown else ""
+        body = {"approved": approved, "note": note, "shown": card}
+        return decode(ApprovalRow, await self._transport.post(_approval_path(approval_id), body))
+
+    async def revoke(self, approval_id: str, *, note: str = "") -> ApprovalRow:
+        """Revoke a pending or approved request. A skill that it admitted leaves the prompt at the next turn."""
+        from prowess.storage.approvals import ApprovalRow
+
+        return decode(ApprovalRow, await self._transport.post(_approval_path(approval_id, "revoke"), {"note": note}))
+
+    async def package(self, approval_id: str) -> Package | None:
+        """Return the files that a request is about, or None if they are not in the catalog."""
+        row = await self.get(approval_id)
+        try:
+            package = await Skills(self._transport).package(f"{row.detail.get('scope') or ''}:{row.slug}".lstrip(":"))
+        except NotFound:
+            return None
+        return package if package.digest == row.digest else None
+
+    async def diff(self, approval_id: str) -> str:
+        """Return what changed since the version that was accepted before, as text; '' if there was none."""
+        return (await self._transport.get(_approval_path(approval_id)))["diff"]
+
+
+class AuditLog(Part):
+    """The audit log of the caller's organization. Only an administrator can read it."""
+
+    async def rows(self, *, after: int = 0, limit: int = 100) -> list[AuditRow]:
+        """Return the recorded decisions with actor and digest, oldest first."""
+        from prowess.storage.ledger import AuditRow
+
+        return [decode(AuditRow, one) async for one in self._transport.pages("/audit", most=limit, after=after)]
+
+    async def last(self) -> int:
+        """Return the number of the newest row, or 0."""
+        return int((await self._transport.get("/audit", limit=1))["last"])
+
+    async def skill(self, slug: str) -> SkillAccount:
+        """Return who approved which version of a skill, when, and where it is used."""
+        from prowess.policy.account import SkillAccount
+
+        return decode(SkillAccount, await self._transport.get(f"/audit/skills/{segment(slug)}"))
+
+    async def verify(self, *, head: str = "") -> AuditVerdict:
+        """Check that no row was altered, removed or moved. With `head`, also that none is missing at the end."""
+        from prowess.storage.audit_chain import AuditVerdict
+
+        return decode(AuditVerdict, await self._transport.get("/audit/verify", head=head))
+
+
+def _approval_path(approval_id: str, action: str = "") -> str:
+    return f"/approvals/{segment(approval_id)}" + (f"/{action}" if action else "")
