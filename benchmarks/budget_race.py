@@ -129,6 +129,7 @@ def inspect(database: Database) -> dict[str, int | bool]:
     import sqlalchemy as sa
 
     from prowess.storage import ledger
+    from prowess.storage.audit_chain import verify_audit
     from prowess.storage.sessions import session_skills, sessions
 
     used = sa.func.coalesce(sa.func.sum(sa.func.length(session_skills.c.content)), 0)
@@ -136,7 +137,7 @@ def inspect(database: Database) -> dict[str, int | bool]:
     query = query.select_from(sessions.outerjoin(session_skills)).group_by(sessions.c.id)
     with database.read() as connection:
         rows = connection.execute(query).all()
-        verdict = ledger.verify_audit(connection, "bench")
+        verdict = verify_audit(connection, "bench")
         events = ledger.read_events(connection, "bench", after=0, limit=10_000_000)
     return {
         "over": sum(inside > limit or said > limit for limit, said, inside in rows),

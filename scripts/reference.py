@@ -4,6 +4,7 @@
     docs/settings.md   the fields of `Settings`
     docs/api.md        the docstrings of the public names and of the engine's parts
     docs/problems.md   the tables of problem codes
+    docs/rest.md       the OpenAPI document of the HTTP API
 
 `tests/docs/test_reference.py` fails if one of them is not current.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cached_property
@@ -23,6 +25,7 @@ import click
 
 import prowess
 from prowess.catalog.store import CODES as CATALOG
+from prowess.client.client import AsyncClient
 from prowess.engine.engine import Engine
 from prowess.interfaces.cli import main
 from prowess.prompts.render_errors import RENDER_CODES as RENDERING
@@ -50,6 +53,7 @@ These options are the same for every command that has them, and are left out bel
 | option | meaning |
 |---|---|
 | `-w`, `--workspace DIR` | Workspace folder (default: here). May stand before or after the command. |
+| `--server URL`, `--token-file FILE` | Use the skills of [a server](client.md). Before the command. |
 | `--json` | Print JSON. |
 | `-h`, `--help` | Show the help and exit. |
 """
@@ -158,10 +162,16 @@ API_HEAD = f"""# Python API
 """
 
 
+CLIENT_HEAD = (
+    "`from prowess.client import AsyncClient`, or `Client` for the same without `await`. "
+    "[Use a server from Python and the shell](client.md) shows how to use it.\n"
+)
+
+
 def api_page() -> str:
     """Return docs/api.md."""
     parts = [API_HEAD, "## Prowess\n", *class_lines(prowess.Prowess, level=3)]
-    for name, kind in engine_parts():
+    for name, kind in object_parts(Engine):
         parts += [f"## Prowess.{name}\n", escape(inspect.getdoc(kind) or "") + "\n", *method_lines(kind, level=3)]
     errors = [getattr(prowess, name) for name in prowess.__all__ if is_error(getattr(prowess, name))]
     others = [getattr(prowess, name) for name in prowess.__all__ if not is_error(getattr(prowess, name))]
@@ -170,6 +180,9 @@ def api_page() -> str:
             continue
         parts.append(f"## {value.__name__}\n")
         parts += class_lines(value, level=3) if isinstance(value, type) else function_lines(value)
+    parts += ["## AsyncClient\n", CLIENT_HEAD, *class_lines(AsyncClient, level=3)]
+    for name, kind in object_parts(AsyncClient):
+        parts += [f"## AsyncClient.{name}\n", escape(inspect.getdoc(kind) or "") + "\n", *method_lines(kind, level=3)]
     parts.append("## Errors\n")
     parts.append("| error | base | raised when |\n|---|---|---|")
     parts += [
@@ -179,10 +192,10 @@ def api_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def engine_parts() -> Iterator[tuple[str, type]]:
-    """Yield the name and the class of each part of the engine."""
-    for name, value in vars(Engine).items():
-        if isinstance(value, cached_property):
+def object_parts(kind: type) -> Iterator[tuple[str, type]]:
+    """Yield the name and the class of each part of the engine or the client. A second name for a part is left out."""
+    for name, value in vars(kind).items():
+        if isinstance(value, cached_property) and " import " in inspect.getsource(value.func):
             yield name, part_type(value.func)
 
 
@@ -339,7 +352,16 @@ def escape(text: str) -> str:
     return "".join(part if part.startswith("`") else part.replace("<", "&lt;") for part in re.split(r"(`[^`]*`)", text))
 
 
-PAGES = {"commands": commands_page, "settings": settings_page, "api": api_page, "problems": problems_page}
+sys.path.append(str(Path(__file__).parent))
+from rest_reference import rest_page  # noqa: E402  (found only now)
+
+PAGES = {
+    "commands": commands_page,
+    "settings": settings_page,
+    "api": api_page,
+    "problems": problems_page,
+    "rest": rest_page,
+}
 
 if __name__ == "__main__":
     for name, make in PAGES.items():
