@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := requirements/uv.txt pyproject.toml scripts/setup
 
-.PHONY: setup run test test-all test-local coverage check docs bench wheel clean
+.PHONY: setup run tour test test-all test-local coverage check docs bench wheel clean
 
 setup: $(VENV)/.ready
 
@@ -15,6 +15,9 @@ $(VENV)/.ready: requirements/dev.txt $(LOCKS)
 	@PYTHON="$(PYTHON)" scripts/setup
 
 run: $(VENV)/.run
+	@$(BIN)/python scripts/run.py
+
+tour: $(VENV)/.run
 	@scripts/tour
 
 test: setup

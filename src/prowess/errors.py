@@ -3,13 +3,15 @@
 ProwessError(message, *, hint)
 ├── NotFound          the skill, artifact, file or version does not exist
 ├── Invalid           the input is not valid; `.problems` lists every problem
+│   └── TooLarge          it exceeds a size limit
 ├── Refused           denied by a rule, a person or a limit
 │   ├── BudgetExceeded    the text does not fit into the prompt
 │   ├── ApprovalRequired  an approval is pending
 │   ├── ApprovalDenied    the request was denied, or expired
 │   └── SpendExceeded     the cost would exceed a spending limit
 ├── Conflict          a concurrent change, or two skills with the same name
-│   └── DuplicateSkill    the slug is already taken in its scope
+│   ├── DuplicateSkill    the slug is already taken in its scope
+│   └── PreconditionFailed  the skill has changed since the caller read it
 ├── Unavailable       a dependency is missing; a fallback may work
 │   ├── NoHandler         no handler for this kind of artifact
 │   ├── NoModel           no model is configured
@@ -77,6 +79,12 @@ class Invalid(ProwessError):
         self.problems = tuple(problems)
 
 
+class TooLarge(Invalid):
+    """The input exceeds a size limit."""
+
+    code = "too-large"
+
+
 class Refused(ProwessError):
     """Denied by a rule, a person or a limit."""
 
@@ -133,6 +141,20 @@ class DuplicateSkill(Conflict):
     """The slug is already taken in this scope."""
 
     code = "duplicate-skill"
+
+
+class PreconditionFailed(Conflict):
+    """The skill is not the one that a request over HTTP names in `If-Match`.
+
+    `etag` and `version`, the number of a version, are those that it has now.
+    """
+
+    code = "precondition-failed"
+
+    def __init__(self, message: str, *, hint: str = "", etag: str = "", version: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.etag = etag
+        self.version = version
 
 
 DuplicateSkillError = DuplicateSkill

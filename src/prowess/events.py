@@ -17,6 +17,10 @@ EVENT_NAMES = (
 )
 
 
+EVENTS_PRUNED = "events_pruned"
+"""The name of an event that is in no log: a subscriber receives it in place of events that are no longer kept."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One event. `number` counts from 1 in each organization, without gaps, in the order in which things happened."""

@@ -14,6 +14,7 @@ from typing import Any
 from prowess.errors import Invalid
 
 PREFIX = "PROWESS_"
+_MIN_KEY_CHARS = 32
 FOLDER = ".prowess"
 DATABASE = "agents.db"
 STRICT_FILE = "strict"
@@ -45,6 +46,12 @@ class Settings:
         shown="a SQLite file in `PROWESS_HOME`",
         secret=True,
     )
+    skill_folders: bool = _setting(
+        "Read the skills of the workspace and of skill folders in the home folder: `on` or `off`. Switch it off for a "
+        "server that keeps all skills in the account's database.",
+        default=True,
+        shown="`on`",
+    )
     system_skills: bool = _setting(
         "Include the [skills that come with Prowess](roles.md): `on` or `off`.", default=True, shown="`on`"
     )
@@ -74,6 +81,37 @@ class Settings:
         default="",
         secret=True,
     )
+    server: str = _setting(
+        "The URL of a [server](client.md) that commands and clients use instead of this machine's skills. The option "
+        "`--server` wins over it.",
+        default="",
+    )
+    token: str = _setting("The token for that server.", default="", secret=True)
+    secret_key: str = _setting(
+        "The key of [servers that share a database](serve.md#one-of-many), at least 32 characters and the same for all of "
+        "them.",
+        default="",
+        shown="keys in `PROWESS_HOME`",
+        secret=True,
+    )
+    public_url: str = _setting(
+        "The address under which browsers reach a server behind a proxy, for example `https://prowess.example.com`.",
+        default="",
+    )
+    oidc_issuer: str = _setting(
+        "The OpenID Connect provider through which [people sign in](people.md#openid-connect) to a server, for example "
+        "`https://id.example.com`.",
+        default="",
+    )
+    oidc_client_id: str = _setting("The id of the server at that provider.", default="")
+    oidc_client_secret: str = _setting("The secret of the server at that provider.", default="", secret=True)
+    oidc_organization: str = _setting("The organization whose members sign in through the provider.", default="")
+    oidc_domains: tuple[str, ...] = _setting(
+        "Email domains, separated by commas. Anyone who signs in with a verified address in one of them joins the "
+        "organization.",
+        default=(),
+        shown="nobody joins by signing in",
+    )
     embedder: str = _setting(
         "The [embedder](embedders.md) that compares meanings: `default`, `none` (match by words alone), `onnx:FOLDER`, "
         "`fastembed:NAME` or `endpoint:MODEL`.",
@@ -100,10 +138,19 @@ class Settings:
     model_requests_per_minute: int | None = _setting(
         "The limit of requests per minute to each model, for one process.", default=None, shown="no limit"
     )
+    requests_per_minute: int | None = _setting(
+        "The limit of requests per minute of each caller of a [server](serve.md), for one process.",
+        default=None,
+        shown="30000",
+    )
     run_seconds: int | None = _setting(
         "The timeout of an artifact, in seconds, unless the run or the skill sets one.", default=None, shown="120"
     )
-    trace_days: int | None = _setting("How many days [traces](traces.md) are kept.", default=None, shown="30")
+    trace_days: int | None = _setting(
+        "How many days [traces](traces.md) are kept in organizations without the setting `trace_days`.",
+        default=None,
+        shown="30",
+    )
     telemetry: bool = _setting(
         "Send runs and requests to OpenTelemetry as [spans](telemetry.md) (extra `telemetry`): `on` or `off`.",
         default=False,
@@ -147,6 +194,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         trusted_folders=_folders(env.get("PROWESS_TRUSTED_FOLDERS", "")),
         strict=_switch(env, "PROWESS_STRICT", default=(folder / FOLDER / STRICT_FILE).is_file()),
         new_skills=_choice(env, "PROWESS_NEW_SKILLS", ("database", "folder")),
+        skill_folders=_switch(env, "PROWESS_SKILL_FOLDERS", default=True),
         system_skills=_switch(env, "PROWESS_SYSTEM_SKILLS", default=True),
         embedder=env.get("PROWESS_EMBEDDER") or "default",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
@@ -158,6 +206,15 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         model_key=env.get("PROWESS_MODEL_KEY", "").strip(),
         telemetry=_switch(env, "PROWESS_TELEMETRY", default=False),
         approver_token=env.get("PROWESS_APPROVER_TOKEN", "").strip(),
+        secret_key=_secret_key(env),
+        server=env.get("PROWESS_SERVER", "").strip(),
+        token=env.get("PROWESS_TOKEN", "").strip(),
+        public_url=env.get("PROWESS_PUBLIC_URL", "").strip().rstrip("/"),
+        oidc_issuer=env.get("PROWESS_OIDC_ISSUER", "").strip(),
+        oidc_client_id=env.get("PROWESS_OIDC_CLIENT_ID", "").strip(),
+        oidc_client_secret=env.get("PROWESS_OIDC_CLIENT_SECRET", "").strip(),
+        oidc_organization=env.get("PROWESS_OIDC_ORGANIZATION", "").strip(),
+        oidc_domains=tuple(one.strip() for one in env.get("PROWESS_OIDC_DOMAINS", "").split(",") if one.strip()),
         safe_folders=tuple(part for part in env.get("PROWESS_SAFE_FOLDERS", "").split(os.pathsep) if part),
         environment=env,
         **numbers,
@@ -177,6 +234,16 @@ def _number(env: Mapping[str, str], name: str) -> int:
         f"Invalid value {text[:40]!r} for {variable}: not a positive number.",
         hint="Set it to a whole number above 0, or unset it.",
     )
+
+
+def _secret_key(env: Mapping[str, str]) -> str:
+    key = env.get("PROWESS_SECRET_KEY", "").strip()
+    if key and len(key) < _MIN_KEY_CHARS:
+        raise Invalid(
+            f"PROWESS_SECRET_KEY is too short: it needs at least {_MIN_KEY_CHARS} characters.",
+            hint="Create one with `openssl rand -hex 32`.",
+        )
+    return key
 
 
 def _choice(env: Mapping[str, str], name: str, values: Sequence[str]) -> str:

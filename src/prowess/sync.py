@@ -12,140 +12,27 @@ types; `scripts/sync_stub.py` generates it from the asynchronous classes.
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from functools import cached_property, wraps
-from inspect import isasyncgenfunction, iscoroutinefunction
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
+from prowess.blocking import BlockingProxy, BlockingResource, LoopThread
 from prowess.open import Prowess as AsyncProwess
 from prowess.tools.toolbox import Toolbox as AsyncToolbox
 
-T = TypeVar("T")
-_END = object()
 
-
-class _LoopThread:
-    """An event loop in a daemon thread, which runs all calls of one engine."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="prowess-sync", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_closed(self) -> bool:
-        return self._loop.is_closed()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and return its result. An interrupt cancels it."""
-        if threading.current_thread() is self._thread or self.is_closed:
-            work.close()
-            # Waiting on the loop's own thread, from a callback such as `watch`, would never end.
-            reason = "was closed" if self.is_closed else "cannot be called from one of its own callbacks"
-            raise RuntimeError(f"This Prowess instance {reason}.")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            # Ctrl-C reaches only this thread; without the cancellation, the work would go on in the other one.
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        """End the loop and its thread."""
-        if self.is_closed:
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-class _Proxy:
-    """Gives the attributes of an object, with its coroutines and asynchronous iterators made synchronous."""
-
-    def __init__(self, target: Any, loop: _LoopThread) -> None:
-        self._target = target
-        self._loop = loop
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        value = getattr(self._target, name)
-        # The parts of an engine are its cached properties.
-        if isinstance(getattr(self._target.__class__, name, None), cached_property):
-            value = _Proxy(value, self._loop)
-        elif iscoroutinefunction(value):
-            value = self._waiting(value)
-        elif isasyncgenfunction(value):
-            value = self._iterating(value)
-        else:
-            return value  # may change, so it is read again every time
-        # Python calls `__getattr__` only for what is not found here, so the next access is direct.
-        self.__dict__[name] = value
-        return value
-
-    def __dir__(self) -> list[str]:
-        return [name for name in dir(self._target) if not name.startswith("_")]
-
-    def _waiting(self, method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
-        @wraps(method)
-        def call(*args: Any, **kwargs: Any) -> T:
-            return self._loop.run(method(*args, **kwargs))
-
-        return call
-
-    def _iterating(self, method: Callable[..., AsyncGenerator[T]]) -> Callable[..., Iterator[T]]:
-        @wraps(method)
-        def iterate(*args: Any, **kwargs: Any) -> Iterator[T]:
-            items = method(*args, **kwargs)
-
-            async def step() -> Any:
-                return await anext(items, _END)
-
-            try:
-                while (item := self._loop.run(step())) is not _END:
-                    yield item
-            finally:
-                if not self._loop.is_closed:  # an iterator may outlive the engine
-                    self._loop.run(items.aclose())
-
-        return iterate
-
-
-class Prowess(_Proxy):
+class Prowess(BlockingResource):
     """Prowess without `await`. Open it with `open`, as a context manager."""
 
     @classmethod
     def open(cls, *args: Any, **kwargs: Any) -> Self:
         """Open Prowess as `prowess.Prowess.open` does."""
-        return cls(AsyncProwess.open(*args, **kwargs), _LoopThread())
+        return cls(AsyncProwess.open(*args, **kwargs), LoopThread())
 
     def as_actor(self, *args: Any, **kwargs: Any) -> Self:
         """Return this engine for another actor."""
         return type(self)(self._target.as_actor(*args, **kwargs), self._loop)
 
-    def close(self) -> None:
-        """Close everything, and end the thread. Closing twice does nothing."""
-        if self._loop.is_closed:
-            return
-        try:
-            self._loop.run(self._target.close())
-        finally:
-            self._loop.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        try:
-            self._loop.run(self._target.__aexit__(*raised))
-        finally:
-            self._loop.close()
-
-
-class Toolbox(_Proxy):
+class Toolbox(BlockingProxy):
     """The tools of one agent, without `await`."""
 
     def __init__(self, prowess: Prowess, **options: Any) -> None:

@@ -58,7 +58,7 @@ def process(database: Database, tmp_path: Path, opens: list[str]) -> Opener:
 
         path = str(tmp_path / "agents.db")
         cache = ListingCache(tmp_path / "cache", path=path, scope="account", organization=organization)
-        return deferred_store(open_store, scope="account", location=path, cache=cache)
+        return deferred_store(open_store, scope="account", location=path, cache=lambda: cache)
 
     return make
 

@@ -59,6 +59,8 @@ def test_the_places_are_those_that_the_stores_are_made_of(stores: Stores, settin
         ("workspace", "folder"),
         ("user", "folder"),
         ("workspace", "database"),
+        ("user", "database"),
+        ("org", "database"),
         ("account", "database"),
     ]
     assert [(place.scope, place.location) for place in found] == [

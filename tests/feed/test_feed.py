@@ -13,6 +13,7 @@ from prowess.errors import Unavailable
 from prowess.feed.event_feed import PAGE_EVENTS, EventFeed
 from prowess.feed.event_log import TAIL_EVENTS
 from prowess.storage.database import DeferredDatabase, open_database
+from prowess.storage.retention import delete_batch, read_batch
 
 
 class Silent:
@@ -283,3 +284,26 @@ def test_a_log_put_in_the_place_of_another_is_followed_from_its_beginning(tmp_pa
     run(work())
     feed.close()
     database.close()
+
+
+def test_a_subscriber_whose_events_were_pruned_is_told_and_gets_the_rest(database, feed, write):
+    write(database, *range(10))
+    with database.write() as connection:
+        delete_batch(
+            connection,
+            feed.organization_id,
+            read_batch(connection, "events", feed.organization_id, upto=6, limit=100),
+        )
+
+    async def follow():
+        async with aclosing(feed.follow(after=3, names=["skill_loaded"])) as events:
+            told, *rest = [await anext(events) for _ in range(5)]
+        async with aclosing(feed.follow(after=told.number)) as events:
+            return told, rest, await anext(events)
+
+    told, rest, resumed = run(follow())
+    assert (told.name, told.number, told.data) == ("events_pruned", 6, {"after": 3, "first": 7})
+    assert [event.number for event in rest] == [7, 8, 9, 10]
+    assert resumed.number == 7
+    assert (feed.first(), feed.last()) == (7, 10)
+    assert [event.number for event in feed.read(after=3)] == [7, 8, 9, 10]

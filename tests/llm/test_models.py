@@ -141,7 +141,7 @@ def test_the_models_of_the_settings_are_named():
     "name", ["openai:gpt-5", "claude-haiku-5-5", "ollama:llama3.2", "compatible:a/b", "local:smollm2"]
 )
 def test_a_skill_may_name_a_model_of_a_provider(name):
-    models().check_named_by_skill(name)
+    models().check_chooser(name, "A skill")
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ def test_a_skill_may_name_a_model_of_a_provider(name):
 )
 def test_a_skill_may_not_name_a_file(name):
     with pytest.raises(Refused, match="may not choose the model"):
-        models().check_named_by_skill(name)
+        models().check_chooser(name, "A skill")
 
 
 @pytest.mark.parametrize("name", ["https://example.com/v1", "openai:../../x", "openai:http://x", "/x.gguf", "~/x.gguf"])
 def test_a_skill_may_name_neither_an_address_nor_a_path(name):
     with pytest.raises((Refused, Invalid)):
-        models().check_named_by_skill(name)
+        models().check_chooser(name, "A skill")
 
 
 def test_no_key_is_in_what_the_configuration_shows():

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -54,8 +55,11 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_index(tmp_path: Path) -> N
 
 def test_many_readers_beside_a_writer_always_find_a_whole_index(tmp_path: Path) -> None:
     writer = start(tmp_path, 0)
+    writer.stdout.readline()
+    # The writer prints what it saved, and would wait once the pipe is full.
+    drain = threading.Thread(target=writer.stdout.read)
+    drain.start()
     try:
-        writer.stdout.readline()
 
         def read(_: int) -> int:
             seen: set[str] = set()
@@ -70,6 +74,7 @@ def test_many_readers_beside_a_writer_always_find_a_whole_index(tmp_path: Path) 
             assert list(readers.map(read, range(4))) == [12] * 4
     finally:
         writer.kill()
+        drain.join()
         writer.stdout.close()
         writer.wait()
 

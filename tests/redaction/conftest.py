@@ -90,6 +90,7 @@ def vendors() -> Vendors:
         "postman": _joined(_of(HEX, 24, before="PMAK-"), _of(HEX, 34, before="-")),
         "docker": _of(URL, 27, before="dckr_pat_"),
         "grafana": _joined(_of(ALNUM, 32, before="glsa_"), _of(HEX, 8, before="_")),
+        "prowess": _of(URL, 43, before="prw_"),
         "groq": _of(ALNUM, 52, before="gsk_"),
         "airtable": _joined(_of(ALNUM, 14, before="pat"), _of(HEX, 64, before=".")),
         "azure-storage": _of(BASE64, 86, before="AccountKey=", after="=="),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prowess.skill.draft import SkillDraft, make_package
 from prowess.skill.edit import rewrite_package
 from prowess.skill.forms import read_package
 from prowess.skill.kinds import Instructions, PromptTemplate, Reference
@@ -297,3 +298,9 @@ def test_raised_limits_hold_for_an_edit():
     again = read_package(package, limits)
     assert (again.skill.description, again.skill.extra, again.skill.body) == ("Better.", skill.extra, skill.body)
     assert [problem for problem in again.problems if problem.severity == "error"] == []
+
+
+def test_a_description_that_is_given_for_a_document_without_one_is_written_into_it():
+    package = make_package(SkillDraft(content="Add them up.", slug="totals", description="Adds up totals."))
+    skill = read_package(package).skill
+    assert skill.description == "Adds up totals."

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from threading import Event
 
 import pytest
 
 from prowess.redaction import Redactor
 from prowess.storage.clock import seconds_from_now
 from prowess.storage.traces import insert_many
-from prowess.traces.cleanup import clean_up_traces, close_interrupted, is_process_gone, process_identity, prune_traces
+from prowess.traces.cleanup import close_interrupted, is_process_gone, process_identity
 from prowess.traces.trace_row import to_row
 
 MARK = "from prowess.traces.cleanup import process_identity; print(process_identity())"
@@ -90,55 +89,3 @@ def test_only_runs_of_processes_that_are_gone_or_long_overdue_are_closed(databas
     }
     closed = found[lost]
     assert (closed.error_code, bool(closed.error), closed.completed_at is not None) == ("interrupted", True, True)
-
-
-def test_traces_older_than_they_are_kept_go_and_the_others_stay(database, keep, kept):
-    day = 24 * 60 * 60
-    for days in range(1, 60, 7):
-        keep(started_at=seconds_from_now(-days * day), status="ok", run_id=f"{days:02d}")
-    keep(started_at=seconds_from_now(-90 * day), run_id="still running")
-
-    assert prune_traces(database, 30) == 4
-    assert sorted(trace.run_id for trace in kept()) == ["01", "08", "15", "22", "29", "still running"]
-    assert prune_traces(database, 10) == 3
-
-
-def test_many_are_removed_in_portions(database, begun, kept):
-    old = seconds_from_now(-40 * 24 * 60 * 60)
-    with database.write() as connection:
-        insert_many(connection, [to_row(begun(status="ok", started_at=old), Redactor()) for _ in range(2_300)])
-    assert prune_traces(database) == 2_300
-    assert kept() == []
-
-
-def test_tidying_a_database_that_cannot_be_used_is_a_warning(tmp_path, caplog):
-    from prowess.storage.database import DeferredDatabase
-
-    (tmp_path / "bad.db").write_bytes(b"this is no database, whatever its name may say" * 50)
-    clean_up_traces(DeferredDatabase(f"sqlite:///{tmp_path}/bad.db"))
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-
-
-def test_tidying_closes_and_removes(database, keep, kept, gone):
-    keep(process=gone, run_id="closed")
-    keep(status="ok", started_at=seconds_from_now(-31 * 24 * 60 * 60), run_id="removed")
-    clean_up_traces(database)
-    assert [(trace.run_id, trace.status) for trace in kept()] == [("closed", "interrupted")]
-
-
-def test_where_nothing_is_old_or_lost_tidying_keeps_nobody_from_writing(database, keep):
-    class Reading:
-        location, url, read = database.location, database.url, database.read
-
-        def write(self):
-            raise AssertionError
-
-    keep()
-    assert prune_traces(Reading()) == 0
-    clean_up_traces(Reading())
-
-
-def test_tidying_that_has_been_ended_takes_no_connection():
-    ended = Event()
-    ended.set()
-    clean_up_traces(None, 30, ended)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from prowess.policy.organization import OrgPolicy
 from prowess.storage.traces import COLUMNS
-from prowess.traces.cleanup import RETENTION_DAYS
 from prowess.traces.trace import STATUSES
 from prowess.traces.trace_row import MAX_TEXT_CHARS
 
@@ -22,4 +22,4 @@ def test_every_status_is_told_of():
 
 def test_the_limits_are_those_that_hold():
     assert f"up to {MAX_TEXT_CHARS:,} characters" in PAGE
-    assert f"kept for {RETENTION_DAYS} days, or for" in PAGE
+    assert f"kept for {OrgPolicy().trace_days} days, or for" in PAGE

@@ -338,7 +338,7 @@ def test_a_statement_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: p
 def test_a_statement_that_does_not_end_is_stopped_on_a_server(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prowess.storage.database.WRITE_SECONDS", 0.05)
+    monkeypatch.setattr("prowess.storage.postgres.WRITE_SECONDS", 0.05)
     database = open_database(postgres_url)
 
     with pytest.raises(Unavailable, match="did not respond in time"), database.read() as connection:

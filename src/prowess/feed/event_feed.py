@@ -48,13 +48,22 @@ class EventFeed:
         session_id: str = "",
         user: str | None = None,
     ) -> list[Event]:
-        """Return at most `limit` events after a number, in order. Blocking."""
+        """Return at most `limit` events after a number, in order. Those older than `first` are no longer kept. Blocking."""
         wanted = EventFilter(names=tuple(names), session_id=session_id, user=user)
         return list(self._log.page(after, limit, wanted).events)
+
+    def first(self) -> int:
+        """Return the number of the oldest event that is kept, or 1. Blocking."""
+        return self._log.first()
 
     def last(self) -> int:
         """Return the number of the newest event, or 0. Blocking."""
         return self._log.last()
+
+    @property
+    def is_followed(self) -> bool:
+        """True while there are subscribers."""
+        return self._tail is not None
 
     def wake(self) -> None:
         """Announce that events were committed. Call it after the commit, from any thread; it does not block."""
@@ -70,28 +79,34 @@ class EventFeed:
     ) -> AsyncGenerator[Event]:
         """Yield every event after a number, each once and in order, then new ones as they come, until the feed is closed.
 
-        Without a number, start at the end of the log. Wait for a database that does not exist yet or cannot be reached.
+        Without a number, start at the end of the log. If events after that number were pruned, yield one event
+        `events_pruned` in their place, whatever the filter. Wait for a database that does not exist yet or cannot be reached.
         If the log is replaced by another one, continue from the start of that.
         """
-        wanted = EventFilter(names=tuple(names), session_id=session_id, user=user)
-        with self._followed() as (tail, bell):
-            position = after
-            delay = _FIRST_DELAY
-            while not tail.stopped:
-                bell.reset()  # before the look: later events ring again
-                try:
-                    page = await self._next(tail, position, wanted)
-                except Unavailable as error:
-                    log.debug("Subscribers of %s are waiting: %s", self._log.location, error)
-                    await bell.wait(delay)
-                    delay = min(delay * 2, FALLBACK_POLL_SECONDS)
-                    continue
-                delay = _FIRST_DELAY
-                moved, position = page.position != position, page.position
-                for event in page.events:
+        with self.subscribe(after, names=names, session_id=session_id, user=user) as subscription:
+            while not subscription.ended:
+                for event in await subscription.next():
                     yield event
-                if not moved:
-                    await bell.wait()
+
+    @contextmanager
+    def subscribe(
+        self,
+        after: int | None = None,
+        *,
+        names: Sequence[str] = (),
+        session_id: str = "",
+        user: str | None = None,
+    ) -> Generator[Subscription]:
+        """Return a subscription that starts after a number, or at the end of the log. Use it in the running loop."""
+        wanted = EventFilter(names=tuple(names), session_id=session_id, user=user)
+        bell = CrossThreadEvent()
+        tail = self._join(bell)
+        try:
+            yield Subscription(self._log, tail, bell, wanted, after)
+        finally:
+            with self._lock:
+                if not tail.remove(bell) and tail is self._tail:
+                    self._abandon()
 
     def close(self) -> None:
         """End all subscriptions, threads and connections, after sending pending wake-ups. Blocking."""
@@ -103,26 +118,6 @@ class EventFeed:
             tail.join(_CLOSE_SECONDS)
         if self._own_wakeups:  # shared ones are closed by their owner
             self._wakeups.close()
-
-    async def _next(self, tail: EventTail, position: int | None, wanted: EventFilter) -> EventPage:
-        """Return what is new after a position: from memory if it reaches back that far, otherwise from the table."""
-        if position is None:
-            return EventPage(events=(), position=await offload(self._log.last))
-        page = tail.after(position)
-        if page is None:
-            return await offload(self._log.page, position, PAGE_EVENTS, wanted)
-        return EventPage(events=[event for event in page.events if wanted.takes(event)], position=page.position)
-
-    @contextmanager
-    def _followed(self) -> Generator[tuple[EventTail, CrossThreadEvent]]:
-        bell = CrossThreadEvent()
-        tail = self._join(bell)
-        try:
-            yield tail, bell
-        finally:
-            with self._lock:
-                if not tail.remove(bell) and tail is self._tail:
-                    self._abandon()
 
     def _join(self, bell: CrossThreadEvent) -> EventTail:
         with self._lock:
@@ -149,3 +144,74 @@ class EventFeed:
 
 def _do_nothing() -> None:
     pass
+
+
+class Subscription:
+    """One subscriber's place in the log. The subscriber takes events at its own pace; nothing is queued for it."""
+
+    def __init__(
+        self, log: EventLog, tail: EventTail, bell: CrossThreadEvent, wanted: EventFilter, after: int | None
+    ) -> None:
+        self._log = log
+        self._tail = tail
+        self._bell = bell
+        self._wanted = wanted
+        self._ended = False
+        self._delay = _FIRST_DELAY
+        self.position = after
+        """The number after which the next events come; None for the end of the log at the first call of `next`."""
+
+    @property
+    def ended(self) -> bool:
+        """True once `end` was called or the feed was closed."""
+        return self._ended or self._tail.stopped
+
+    @property
+    def behind(self) -> int:
+        """How many events the organization's log has after the last ones that were taken, wanted or not."""
+        return max(0, self._tail.position - (self.position or 0))
+
+    def end(self) -> None:
+        """Let `next` return at once. Call it in the subscriber's loop."""
+        self._ended = True
+        self._bell.ring()
+
+    async def start(self) -> int:
+        """Return the position; if it was not given, take the end of the log. Raise `Unavailable` if that cannot be read."""
+        if self.position is None:
+            self.position = await offload(self._log.last)
+        return self.position
+
+    async def next(self, seconds: float | None = None) -> Sequence[Event]:
+        """Wait for matching events and return them in order; return none after `seconds`, or once the subscription ended."""
+        clock = self._bell.loop.time
+        until = None if seconds is None else clock() + seconds
+        while not self.ended:
+            self._bell.reset()  # before the look: later events ring again
+            left = None if until is None else max(0.0, until - clock())
+            try:
+                page = await self._look()
+            except Unavailable as error:
+                log.debug("Subscribers of %s are waiting: %s", self._log.location, error)
+                await self._bell.wait(self._delay if left is None else min(self._delay, left))
+                self._delay = min(self._delay * 2, FALLBACK_POLL_SECONDS)
+                if left == 0:
+                    break
+                continue
+            self._delay = _FIRST_DELAY
+            moved, self.position = page.position != self.position, page.position
+            if page.events or left == 0:
+                return page.events
+            if not moved:
+                await self._bell.wait(left)
+        return ()
+
+    async def _look(self) -> EventPage:
+        """Return what is new: from memory if it reaches back that far, otherwise from the table."""
+        position = self.position
+        if position is None:
+            return EventPage(events=(), position=await offload(self._log.last))
+        page = self._tail.after(position)
+        if page is None:
+            return await offload(lambda: self._log.page(position, PAGE_EVENTS, self._wanted, report_pruned=True))
+        return EventPage(events=[event for event in page.events if self._wanted.takes(event)], position=page.position)

@@ -6,13 +6,15 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
 from prowess.errors import ProwessError
-from prowess.events import Event
+from prowess.events import EVENTS_PRUNED, Event
 from prowess.storage import ledger
+from prowess.storage.clock import now
 from prowess.storage.database import Connections
 from prowess.storage.database_url import database_exists
 
@@ -60,10 +62,20 @@ class EventLog:
         with self._database.read() as connection:
             return ledger.last_event(connection, self._organization)
 
-    def page(self, after: int, limit: int, wanted: EventFilter = ALL_EVENTS) -> EventPage:
+    def first(self) -> int:
+        """Return the number of the oldest event that is kept, or 1."""
+        if not database_exists(self._database.url):
+            return 1
+        with self._database.read() as connection:
+            return ledger.first_event(connection, self._organization)
+
+    def page(
+        self, after: int, limit: int, wanted: EventFilter = ALL_EVENTS, *, report_pruned: bool = False
+    ) -> EventPage:
         """Return at most `limit` matching events after a number.
 
         A log that ends before `after` has been replaced by another one (a restored backup), so it is read from the start.
+        With `report_pruned`, an event `events_pruned` takes the place of events after that number which are no longer kept.
         """
         if not database_exists(self._database.url):
             return EventPage(events=(), position=after)
@@ -79,28 +91,36 @@ class EventLog:
                 session_id=wanted.session_id,
                 user_id=wanted.user,
             )
-        # Both queries saw one state, and numbers are assigned in commit order: nothing up to `last` is missing.
-        return EventPage(events=found, position=found[-1].number if found and len(found) >= limit else last)
+            first = ledger.first_event(connection, self._organization) if report_pruned else 1
+        # All queries saw one state, and numbers are assigned in commit order: nothing up to `last` is missing.
+        position = found[-1].number if found and len(found) >= limit else last
+        if after < first - 1:
+            found.insert(0, _pruned_event(after, first))
+        return EventPage(events=found, position=position)
+
+
+def _pruned_event(after: int, first: int) -> Event:
+    # Its number is that of the last missing event, so that anyone who resumes there gets the first one that is kept.
+    return Event(number=first - 1, name=EVENTS_PRUNED, data={"after": after, "first": first}, at=now())
 
 
 class CrossThreadEvent:
     """An event that any thread can set and one task waits for. Create it in the loop of that task."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._rung = False
+        self.set = self._event.set
 
     def ring(self) -> None:
         """Wake the task, from any thread. Does nothing if its loop is closed."""
-        # One callback until the next reset is enough; a busy log would otherwise flood the queue of the loop.
-        if self._rung:
-            return
-        self._rung = True
-        try:
-            self._loop.call_soon_threadsafe(self._event.set)
-        except RuntimeError:
-            return
+        ring_all([self])
+
+    def mark(self) -> bool:
+        """Return True the first time after a reset: one callback until then is enough, even for a busy log."""
+        first, self._rung = not self._rung, True
+        return first
 
     def reset(self) -> None:
         """Clear the event. Call it before looking for events, so that none between the look and `wait` is missed."""
@@ -116,10 +136,27 @@ class CrossThreadEvent:
             return
 
 
+def ring_all(bells: Iterable[CrossThreadEvent]) -> None:
+    """Set these events, from any thread. Those whose loop is closed are left out."""
+    # One callback per loop: each call wakes the loop through a pipe, which is slow for hundreds of subscribers.
+    by_loop: dict[asyncio.AbstractEventLoop, list[CrossThreadEvent]] = {}
+    for bell in bells:
+        if bell.mark():
+            by_loop.setdefault(bell.loop, []).append(bell)
+    for loop, some in by_loop.items():
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_set_all, some)
+
+
+def _set_all(bells: Sequence[CrossThreadEvent]) -> None:
+    for bell in bells:
+        bell.set()
+
+
 log = logging.getLogger(__name__)
 
-TAIL_EVENTS = 256
-"""How many events are kept in memory; slower subscribers read the table."""
+TAIL_EVENTS = 1_000
+"""How many events are kept in memory; slower subscribers read the table. More than one recorder writes at a time."""
 
 FALLBACK_POLL_SECONDS = 5.0
 """How often the log is read without a wake-up, in case one was lost."""
@@ -170,6 +207,11 @@ class EventTail:
     def stopped(self) -> bool:
         """True once `stop` was called."""
         return self._stopped
+
+    @property
+    def position(self) -> int:
+        """The number of the newest event that was read, or 0."""
+        return self._position or 0
 
     def add(self, bell: CrossThreadEvent) -> None:
         """Set this event whenever there is something new."""
@@ -243,5 +285,4 @@ class EventTail:
     def _ring_bells(self) -> None:
         with self._lock:
             bells = tuple(self._bells)
-        for bell in bells:
-            bell.ring()
+        ring_all(bells)

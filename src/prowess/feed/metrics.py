@@ -1,6 +1,7 @@
 """Export the metrics of an organization in the Prometheus text format, computed from its records.
 
-Every process reports the same values, and they survive a restart. Each metric counts from the organization's first record.
+Every process reports the same values, and they survive a restart. Each metric counts from the organization's first record,
+also if that was pruned.
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ from prowess.events import EVENT_NAMES
 from prowess.feed.usage import core_set
 from prowess.storage import counts, ledger
 from prowess.storage.approvals import ApprovalState
+from prowess.storage.counts import LOAD_SECONDS_BUCKETS
 from prowess.storage.database import Connections
-
-LOAD_SECONDS_BUCKETS: tuple[float, ...] = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
-"""Upper bounds of the load time histogram in seconds; the last bucket is unbounded."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +60,16 @@ class LogTotals:
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     files: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
+    @classmethod
+    def begin(cls, connection: sa.Connection, organization: str) -> LogTotals:
+        """Return the totals of the rows that were pruned."""
+        found = cls(organization=organization)
+        for group in counts.pruned_events(connection, organization):
+            found._count_group(group)
+        found.files.update(counts.pruned_files(connection, organization))
+        found.decisions.update(counts.pruned_decisions(connection, organization))
+        return found
+
     def count_on(self, connection: sa.Connection) -> None:
         """Count the rows added since the last time."""
         last = ledger.last_event(connection, self.organization)
@@ -73,22 +82,28 @@ class LogTotals:
             self.audit_upto = last
 
     def can_continue(self, connection: sa.Connection) -> bool:
-        """Return True if counting can continue; logs that end before what was counted have been replaced."""
+        """Return True if counting can continue.
+
+        A log that ends before what was counted has been replaced. One that starts after it has lost rows that were not
+        counted here.
+        """
         return (
             ledger.last_event(connection, self.organization) >= self.events_upto
             and counts.last_audit(connection, self.organization) >= self.audit_upto
+            and ledger.first_event(connection, self.organization) <= self.events_upto + 1
+            and counts.first_audit(connection, self.organization) <= self.audit_upto + 1
         )
 
     def _count_events(self, connection: sa.Connection, upto: int) -> None:
-        found = counts.events_by_kind(
-            connection, self.organization, after=self.events_upto, upto=upto, bounds=LOAD_SECONDS_BUCKETS
-        )
-        for group in found:
-            self.events[group.name] += group.count
-            if group.name == counts.LOADED:
-                self._count_loads(group)
+        for group in counts.events_by_kind(connection, self.organization, after=self.events_upto, upto=upto):
+            self._count_group(group)
         self.files.update(counts.files_by_skill(connection, self.organization, after=self.events_upto, upto=upto))
         self.events_upto = upto
+
+    def _count_group(self, group: counts.EventCount) -> None:
+        self.events[group.name] += group.count
+        if group.name == counts.LOADED:
+            self._count_loads(group)
 
     def _count_loads(self, group: counts.EventCount) -> None:
         """Count loads; one without a duration failed."""
@@ -123,7 +138,7 @@ class Metrics:
             self._tally = None  # if counting fails, the next call starts over
             with self._database.read() as connection:
                 if tally is None or not tally.can_continue(connection):
-                    tally = LogTotals(organization=organization)
+                    tally = LogTotals.begin(connection, organization)
                 tally.count_on(connection)
                 approvals = counts.approvals_by_state(connection, organization)
                 sessions = counts.open_sessions(connection, organization)
@@ -168,7 +183,8 @@ def _load_families(tally: LogTotals) -> Iterator[Metric]:
         times.setdefault(_skill_label(slug, names), LoadHistogram()).join(found)
     yield _counter("skill_load", "Successful skill loads.", ("name", "source"), loads)
     yield _counter("skill_load_errors", "Failed skill loads.", ("name", "source"), failures)
-    yield _counter("skill_file_load", "Loads of references and scripts.", ("name", "file"), _most_loaded(tally.files))
+    files = _most_loaded(tally.files, _private_names(tally))
+    yield _counter("skill_file_load", "Loads of references and scripts.", ("name", "file"), files)
     yield GaugeMetricFamily(
         "skill_core_set", "Number of skills that account for 80 % of all loads.", value=len(_core_set(tally.loads))
     )
@@ -206,15 +222,25 @@ def _most_used(tally: LogTotals) -> set[str]:
     for counted in (tally.scopes, tally.failures):
         for (slug, _), many in counted.items():
             asked[slug] += many
-    ranked = sorted((slug for slug in asked if slug), key=lambda slug: (-asked[slug], slug))
+    named = asked.keys() - {""} - _private_names(tally)
+    ranked = sorted(named, key=lambda slug: (-asked[slug], slug))
     return set(ranked[:MAX_NAMED_SKILLS])
 
 
-def _most_loaded(files: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+def _private_names(tally: LogTotals) -> set[str]:
+    """Return the names that only single users of an organization know. Metrics are for everybody in it."""
+    if not tally.organization:
+        return set()
+    known = {slug for counted in (tally.scopes, tally.failures) for slug, scope in counted if scope != "user"}
+    return {slug for counted in (tally.scopes, tally.failures) for slug, _ in counted} - known
+
+
+def _most_loaded(files: Counter[tuple[str, str]], private: set[str]) -> Counter[tuple[str, str]]:
     """Return the counts of the most loaded files; the rest share one label, so that labels stay bounded."""
-    ranked = sorted(files.items(), key=lambda pair: (-pair[1], pair[0]))
+    public = [pair for pair in files.items() if pair[0][0] not in private]
+    ranked = sorted(public, key=lambda pair: (-pair[1], pair[0]))
     found = Counter(dict(ranked[:MAX_NAMED_SKILLS]))
-    if rest := sum(many for _, many in ranked[MAX_NAMED_SKILLS:]):
+    if rest := files.total() - found.total():
         found[OTHER, OTHER] += rest
     return found
 

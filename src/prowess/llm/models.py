@@ -136,13 +136,13 @@ class Models:
         if name:
             _parse_name(name)
 
-    def check_named_by_skill(self, name: str) -> None:
-        """Raise `Refused` for a model that a skill may not choose, because its name is a path on this machine."""
+    def check_chooser(self, name: str, who: str) -> None:
+        """Raise `Refused` for a model that a skill or a remote caller may not choose: its name is a path on this machine."""
         provider, model = _parse_name(name)
         if not provider.plain and not (provider.name == "local" and re.fullmatch(r"[a-z0-9][a-z0-9-]*", model)):
             raise Refused(
-                f"A skill may not choose the model {name[:80]!r}: it is a file on this machine.",
-                hint="Choose it yourself with `--model` or PROWESS_MODEL.",
+                f"{who} may not choose the model {name[:80]!r}: it is a file on this machine.",
+                hint="Choose it on that machine, with `--model` or PROWESS_MODEL.",
             )
 
     async def close(self) -> None:

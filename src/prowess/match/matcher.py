@@ -223,9 +223,9 @@ class Matcher:
         with self._lock:
             # Checked again with the lock, because another thread may just have refreshed it.
             if self._saved is None or self._seen != self._news or self._clock() >= self._due:
-                # Before the refresh: a change that is announced meanwhile causes another one.
-                self._seen = self._news
-                self._saved = self._with_vectors(self._refreshed(self._saved))
+                # Read before the refresh, so that no change is lost; stored after it, when the index is new.
+                news = self._news
+                self._saved, self._seen = self._with_vectors(self._refreshed(self._saved)), news
                 self._due = self._clock() + max(self._freshness, _SHARE * self._look_seconds)
             return self._saved.index
 

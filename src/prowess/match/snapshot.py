@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,9 @@ _CURRENT = "current"
 _OWN_SUFFIXES = (".segment", ".tmp")
 _ATTEMPTS = 3
 _LARGEST_MANIFEST = 1 << 28
+_LARGE = 1_000
+_PAUSE = 50
+"""After an index of so many skills was saved, the next save waits this many times as long as that took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,6 +79,7 @@ class Snapshot:
         self._folder = folder
         # By `id`. The segment is kept as well, so that no other object can get the same id.
         self._names: dict[int, tuple[Segment, str]] = {}
+        self._pause_until = 0.0
 
     def load(self, embedder: Embedder) -> SavedIndex | None:
         """Return the saved index, or None if there is no usable one."""
@@ -89,7 +94,14 @@ class Snapshot:
         return None
 
     def save(self, saved: SavedIndex) -> bool:
-        """Save an index unless another process is writing; return True if saved. A full or read-only disk is not an error."""
+        """Save an index unless another process is writing; return True if saved. A full or read-only disk is not an error.
+
+        Where skills change all the time, a large index is not saved each time. A process that loads an older one reads the
+        changes since then.
+        """
+        began = monotonic()
+        if began < self._pause_until and saved.index.size >= _LARGE:
+            return False
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if self._folder.is_symlink():
@@ -97,6 +109,8 @@ class Snapshot:
             with try_lock_folder(self._folder) as free:
                 if free:
                     self._save(saved)
+                    ended = monotonic()
+                    self._pause_until = ended + _PAUSE * (ended - began)
                 return free
         except (OSError, ProwessError):
             return False

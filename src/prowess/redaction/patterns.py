@@ -212,6 +212,7 @@ SHAPES: tuple[SecretShape, ...] = (
     _shape("crates", "cio", r"\bcio[A-Za-z0-9]{32}\b"),
     _shape("docker", "dckr_", r"\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{27,}"),
     _shape("age", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}"),
+    _shape("prowess", "prw_", r"\bprw_[A-Za-z0-9_-]{43}"),
     _shape("groq", "gsk_", r"\bgsk_[A-Za-z0-9]{40,}"),
     _shape("replicate", "r8_", r"\br8_[A-Za-z0-9]{37}"),
     _shape("perplexity", "pplx-", r"\bpplx-[A-Za-z0-9]{40,}"),

@@ -47,7 +47,7 @@ class ModelClient:
         """
         # The name of a model may be a path on this machine, which a skill must not choose.
         if named:
-            self._models.check_named_by_skill(named)
+            self._models.check_chooser(named, "A skill")
         if purpose == "evaluation":
             wishes = (
                 call.request.evaluation_model,
@@ -61,6 +61,8 @@ class ModelClient:
         chosen = next((wish for wish in wishes if wish), self._models.default) or call.request.fallback_model or ""
         if not isinstance(chosen, str):
             return chosen
+        if call.run.actor.is_remote and chosen not in ("", self._models.default, self._models.evaluation):
+            self._models.check_chooser(chosen, "A request over HTTP")
         if call.request.dry_run:
             return self._models.named(chosen)
         model = self._models.opened(chosen) or await offload(self._models.open, chosen)

@@ -36,6 +36,7 @@ from prowess.session.sessions import (
     find_open_session,
     find_session,
     lock_open_session,
+    mark_used,
     read_session,
     with_session_role,
 )
@@ -144,6 +145,7 @@ class Activation:
             revoked = [skill for skill in current.enabled if _is_approval_revoked(connection, row, skill)]
             regarded = self._resolve_rows(connection, actor.owner, [block.row for block in held])
             policy = read_policy(connection, actor.organization)
+        mark_used(self.records, row)
         # Most turns change nothing, so the check above takes a read transaction only; each change below takes its own.
         broken = {block.row.slug for block in held if not block.intact}
         others = [skill for skill in current.enabled if skill not in revoked and skill.slug not in broken]
@@ -225,7 +227,7 @@ class Activation:
             return _is_folder_gone(skill)
         try:
             return self.catalog.digest(skill_address(skill)) != skill.digest
-        except NotFound:
+        except (NotFound, Unavailable):
             return self.catalog.is_gone(skill_address(skill))
 
     def _renew(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from time import monotonic
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prowess.errors import Refused
@@ -27,9 +26,6 @@ from prowess.storage.trust import Acceptance, insert_acceptances
 _UNAUDITED_ACTIONS: frozenset[Action] = frozenset({"load", "load_script", "run"})
 """Actions so frequent that they leave no audit row if nobody has to be asked."""
 
-_POLICY_CACHE_SECONDS = 1.0
-"""How long another process's change of a policy may go unnoticed by actions that need no approval."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
@@ -49,8 +45,6 @@ class Gate:
     wake: Callable[[str], None]
     folders: tuple[str, ...] = ()
     """The folders that the operator trusts, by real path."""
-    remembered: dict[str, tuple[float, OrgPolicy]] = field(default_factory=dict[str, tuple[float, OrgPolicy]])
-    """Cached policies by organization, each with the time until which it may be used to allow an action."""
 
     def check(
         self,
@@ -85,7 +79,7 @@ class Gate:
         with self.records.write() as connection:
             policy = read_policy(connection, actor.organization)
             [subject] = resolve(connection, actor.owner, [subject], self.folders)
-            # Decided again inside the transaction: the cached policy may be outdated, and an approval is consumed
+            # Decided again inside the transaction: the policy may have changed meanwhile, and an approval is consumed
             # here.
             admission = admit(
                 connection, actor, action, subject, policy=policy, session_id=session, reason=reason, diff=diff
@@ -162,7 +156,7 @@ class Gate:
         but administrators. A person who does it by hand needs no approval.
         """
         actor.require(ACTION_PERMISSIONS[action])
-        policy = self._policy(actor)
+        policy = self.read_policy(actor)
         refused = _refuse_bulk(actor, action, policy) or _refuse_without_admin(actor, action, policy)
         outcome = "denied" if refused else "begun"
         self._append(actor, [_entry(actor, action, outcome, detail=detail)])
@@ -187,19 +181,8 @@ class Gate:
             insert_acceptances(connection, accepted)
             ledger.append(connection, actor.organization, audits=entries)
 
-    def forget(self) -> None:
-        """Forget cached policies, because one was changed in this process."""
-        self.remembered.clear()
-
-    def read_policy(self, actor: Actor, *, fresh: bool = False) -> OrgPolicy:
-        """Return the policy of the actor's organization, at most a second old; changes in this process show at once."""
-        until, policy = self.remembered.get(actor.organization, (0.0, None))
-        if fresh or policy is None or monotonic() >= until:
-            policy = self._policy(actor)
-            self.remembered[actor.organization] = (monotonic() + _POLICY_CACHE_SECONDS, policy)
-        return policy
-
-    def _policy(self, actor: Actor) -> OrgPolicy:
+    def read_policy(self, actor: Actor) -> OrgPolicy:
+        """Return the policy of the actor's organization. Never cached: a change on another server counts at once."""
         if not self.present():
             return OrgPolicy()
         with self.records.read() as connection:

@@ -134,7 +134,7 @@ def restore_enabler(actor: Actor, skill: EnabledSkill) -> Actor:
         # The label is `agent:NAME@USER`; the user is that of the session's owner.
         return agent_of(actor, name=skill.by.removeprefix(AGENT_PREFIX).partition("@")[0], role=actor.role)
     # No more than enabling took: this actor only serves to judge the skill again.
-    permissions = frozenset[Permission]({"skills.read", "skills.admin"} if skill.by_admin else {"skills.read"})
+    permissions = frozenset[Permission]({"skills.read", "admin"} if skill.by_admin else {"skills.read"})
     return replace(actor, name=skill.by, kind="person", permissions=permissions)
 
 

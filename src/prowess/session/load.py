@@ -38,6 +38,8 @@ class LoadResult:
     """A warning that another skill of the same scope has the same slug."""
     source: str = ""
     session_id: str = ""
+    failure: ProwessError | None = None
+    """The error that `error` and `hint` describe."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of the tool's answer. `hint`, `approval_id` and `note` appear only if they have a value."""
@@ -124,7 +126,7 @@ class Loader:
             # The text of a local skill is no secret, even if the actor may not load it now.
             if known and self.gate.resolve(actor, [known[1]])[0].trust == "local":
                 answer = _with_names(answer, known[0])
-            return replace(answer, error=error.message, hint=error.hint or _HINT, approval_id=waits_for)
+            return replace(answer, error=error.message, hint=error.hint or _HINT, approval_id=waits_for, failure=error)
         return answer
 
     def resource(self, actor: Actor, name: str, path: str, *, session: str = "") -> ResourceResult:

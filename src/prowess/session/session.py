@@ -85,6 +85,11 @@ class Session:
         }
 
     @property
+    def position(self) -> tuple[str, str]:
+        """Its place in a list of sessions: when it was last changed, and its id."""
+        return self.updated_at, self.id
+
+    @property
     def name(self) -> str:
         """The conversation for a person to read: `default` without its folder."""
         return "default" if self.conversation.startswith("default:") else self.conversation

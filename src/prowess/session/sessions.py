@@ -5,22 +5,25 @@ A session belongs to the actor who opened it; `viewer_of` says who else finds it
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import sqlalchemy as sa
 
-from prowess.errors import Invalid, NotFound, Refused
+from prowess.errors import Invalid, NotFound, ProwessError, Refused
 from prowess.policy.actor import Actor
 from prowess.policy.configuration import read_policy
 from prowess.policy.roles import find_role
 from prowess.session.session import Budget, EnabledSkill, Session
 from prowess.storage import sessions
+from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import Connections
-from prowess.storage.sessions import SessionRow, SessionViewer
+from prowess.storage.sessions import FIRST_POSITION, SessionRow, SessionViewer
 
 LIST_LIMIT = 200
 _NAME_LIMIT = 200
+_MARK_SECONDS = 24 * 60 * 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,7 @@ class Sessions:
     ) -> Session:
         """Return the session of a conversation, or create it; without a name, always create one.
 
-        Raise `Refused` for a budget above the organization's, except for a person with `skills.admin`.
+        Raise `Refused` for a budget above the organization's, except for a person with `admin`.
         """
         actor.require("skills.read")
         _check_values(conversation, model, window, budget)
@@ -64,13 +67,23 @@ class Sessions:
     def get(self, actor: Actor, session: str) -> Session:
         """Return a session by its id or conversation, or raise `NotFound`."""
         with self.records.read() as connection:
-            return read_session(connection, find_session(connection, actor, session))
+            row = find_session(connection, actor, session)
+            found = read_session(connection, row)
+        mark_used(self.records, row)
+        return found
 
-    def listed(self, actor: Actor) -> list[Session]:
-        """Return the open sessions, last changed first."""
+    def listed(
+        self, actor: Actor, *, limit: int = LIST_LIMIT, after: tuple[str, str] = FIRST_POSITION
+    ) -> list[Session]:
+        """Return the open sessions, last changed first. `after` is the position of the last one on the page before."""
         with self.records.read() as connection:
-            rows = sessions.list_sessions(connection, viewer_of(actor), limit=LIST_LIMIT)
+            rows = sessions.list_sessions(connection, viewer_of(actor), limit=limit, after=after)
             return [read_session(connection, row) for row in rows]
+
+    def count(self, actor: Actor) -> int:
+        """Return how many sessions are open."""
+        with self.records.read() as connection:
+            return connection.execute(sessions.COUNT_SESSIONS, viewer_of(actor).key).scalar_one()
 
     def change(
         self,
@@ -115,6 +128,14 @@ def viewer_of(actor: Actor) -> SessionViewer:
     if not actor.is_person and actor.channel == "library":
         shared = "person"
     return SessionViewer(owner=actor.owner, actor=actor.label, kind=actor.kind, shared=shared)
+
+
+def mark_used(records: Connections, row: SessionRow) -> None:
+    """Record that an open session is used, once a day, so that it is not pruned as idle. Never raises."""
+    if row.closed_at is None and row.updated_at < seconds_from_now(-_MARK_SECONDS):
+        # Reading a session must not fail because the database cannot be written to.
+        with suppress(ProwessError), records.write() as connection:
+            sessions.mark_used(connection, row.id)
 
 
 def find_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:

@@ -1,15 +1,12 @@
-"""Close traces whose process died, and delete traces and checkpoints past their retention."""
+"""Close the traces of runs whose process died."""
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from pathlib import Path
-from threading import Event
 
-from prowess.errors import ProwessError
-from prowess.storage import checkpoints, traces
+from prowess.storage import traces
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import Connections
 
@@ -99,55 +96,3 @@ def _read_text(path: str) -> str:
         return Path(path).read_text().strip()
     except (OSError, ValueError):
         return ""
-
-
-RETENTION_DAYS = 30
-BATCH_ROWS = 1_000
-_DAY_SECONDS = 24 * 60 * 60
-
-
-def prune_traces(records: Connections, days: int = RETENTION_DAYS, ended: Event | None = None) -> int:
-    """Delete the traces of runs that started more than `days` ago, and return how many.
-
-    Rows are deleted in small batches so that others can write in between, and no write lock is taken if there is nothing
-    to delete. Once `ended` is set, the rest is left for the next time.
-    """
-    before = seconds_from_now(-days * _DAY_SECONDS)
-    with records.read() as connection:
-        left = traces.has_before(connection, before)
-    removed = 0
-    while left and not (ended and ended.is_set()):
-        with records.write() as connection:
-            count = traces.delete_before(connection, before, limit=BATCH_ROWS)
-        removed += count
-        left = count == BATCH_ROWS
-    if not (ended and ended.is_set()):
-        _prune_checkpoints(records, before)
-    return removed
-
-
-def _prune_checkpoints(records: Connections, before: str) -> None:
-    with records.read() as connection:
-        left = checkpoints.has_before(connection, before)
-    while left:
-        with records.write() as connection:
-            left = checkpoints.delete_before(connection, before, limit=BATCH_ROWS) == BATCH_ROWS
-
-
-log = logging.getLogger(__name__)
-
-
-def clean_up_traces(records: Connections, days: int = RETENTION_DAYS, ended: Event | None = None) -> None:
-    """Close interrupted traces and delete old ones. Never raises, because leftover traces do not harm a run.
-
-    Once `ended` is set, no further connection is opened and nothing is logged.
-    """
-    stopped = ended or Event()
-    try:
-        if not stopped.is_set():
-            close_interrupted(records)
-        if not stopped.is_set():
-            prune_traces(records, days, stopped)
-    except ProwessError as error:
-        if not stopped.is_set():
-            log.warning("Failed to clean up traces: %s", error.message)

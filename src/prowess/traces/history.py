@@ -19,10 +19,12 @@ MIN_ID_CHARS = 4
 _WHOLE_PAGE = 50  # a whole trace may hold megabytes
 
 
-def list_newest(records: Connections, which: TraceFilter, limit: int) -> list[Trace]:
-    """Return the newest traces, newest first, without inputs and texts. Blocking."""
+def list_newest(
+    records: Connections, which: TraceFilter, limit: int, after: TracePosition | None = None
+) -> list[Trace]:
+    """Return the newest traces, newest first, without inputs and texts; with `after`, those that follow it. Blocking."""
     with records.read() as connection:
-        return [from_row(row) for row in read_newest(connection, which, limit=limit)]
+        return [from_row(row) for row in read_newest(connection, which, limit=limit, after=after)]
 
 
 def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:

@@ -229,6 +229,8 @@ class TraceRecorder:
         starts: dict[str, Row] = {}
         finishes: dict[str, Row] = {}
         for item, row in prepared:
+            if isinstance(item, Start) and row["id"] in new:
+                continue  # finishes come first in a batch, and a start never replaces one
             # A plain insert is cheaper than an upsert, but only right while the row cannot exist. A connection that
             # broke during the commit leaves open whether it does, so a second attempt takes nothing for granted.
             if first_attempt and (isinstance(item, Start) or item.is_new):

@@ -25,7 +25,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
-from prowess.interfaces.mcp.http import asgi_app, open_listener
+from prowess.interfaces.listener import open_listener
+from prowess.interfaces.mcp.http import asgi_app
 from prowess.interfaces.mcp.server import make_security, make_server
 from prowess.open import Prowess
 from prowess.policy.actor import agent_of, local_person

@@ -12,7 +12,7 @@ import sys
 import httpx2
 import pytest
 
-from prowess.interfaces.mcp.http import open_listener
+from prowess.interfaces.listener import open_listener
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 HELLO = {

@@ -11,7 +11,8 @@ from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused
 from prowess.policy.actor import Actor, agent_of
 from prowess.prompts.database_shelf import DatabaseShelf, RegistryWriter
 from prowess.prompts.shelf import read_entry
-from prowess.storage.ledger import read_audit, verify_audit
+from prowess.storage.audit_chain import verify_audit
+from prowess.storage.ledger import read_audit
 
 
 @pytest.fixture

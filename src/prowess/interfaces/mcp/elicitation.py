@@ -134,7 +134,7 @@ def answering_person(context: Context, caller: Caller) -> Actor | None:
     allowed = {agent_name(name, "") for name in caller.approvals_by}
     named = client is not None and agent_name(client.client_info.name, "") in allowed - {""}
     person = caller.person if named else None
-    return person if person is not None and "skills.approve" in person.permissions else None
+    return person if person is not None and "approvals.resolve" in person.permissions else None
 
 
 def can_ask(context: Context) -> bool:

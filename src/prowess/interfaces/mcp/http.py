@@ -1,33 +1,29 @@
-"""MCP over HTTP: an ASGI app to embed, and a server of our own."""
+"""MCP over HTTP, as an ASGI app."""
 
 from __future__ import annotations
 
-import signal
-import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from prowess.engine.engine import Engine
-from prowess.errors import Unavailable
 from prowess.feed.metrics import CONTENT_TYPE
+from prowess.interfaces.auth.browser import LOOPBACK_HOSTS, make_rules
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
-from prowess.interfaces.auth.guard import LOOPBACK_HOSTS, FindCaller, RequestGuard
+from prowess.interfaces.auth.guard import FindCaller, RequestGuard
 from prowess.interfaces.mcp.protocol import find_broken_request
 from prowess.interfaces.mcp.server import APPROVAL_SECONDS, ProwessServer, make_security, make_server
-from prowess.interfaces.mcp.stdio import stop_on_signals
 from prowess.policy.actor import Actor
 
 METRICS_PATH = "/metrics"
@@ -69,7 +65,11 @@ class Endpoint:
         self._engine = server.backend.engine
         self._path = path
         self._streams = streams
-        self._life = Starlette(lifespan=lambda _: self._manager.run())
+        self._life = Starlette(lifespan=lambda _: self.running())
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Return the lifespan of the endpoint, for an app that serves more than this one. It can be entered once."""
+        return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or the lifespan of the app."""
@@ -158,7 +158,6 @@ def _is_single_response(scope: Scope) -> bool:
 
 
 DEFAULT_PATH = "/mcp"
-_SHUTDOWN_SECONDS = 1
 NOBODY = Caller(actor=Actor(name="nobody", kind="agent", permissions=frozenset()))
 """The caller of a request that did not pass the guard. No request reaches the app without it."""
 
@@ -173,7 +172,7 @@ def asgi_app(
     path: str = DEFAULT_PATH,
     cache: Path | None = None,
     approval_seconds: float = APPROVAL_SECONDS,
-) -> ASGIApp:
+) -> RequestGuard:
     """Return the MCP server of an engine as an ASGI app, for both versions of the protocol. Run its lifespan.
 
     `callers` returns the caller of a token. `hosts` are the names it is served under, without ports, and `origins` the other
@@ -197,66 +196,13 @@ def wrap_server(
     path: str = DEFAULT_PATH,
     streams: bool = False,
     sessions: int = MAX_SESSIONS,
-) -> ASGIApp:
+) -> RequestGuard:
     """Return a server as an ASGI app. Pass `streams` if its tools send notifications while they work.
 
     At most `sessions` sessions of the older protocol are open at once.
     """
     return RequestGuard(
-        Endpoint(server, path, streams=streams, sessions=sessions), callers=callers, hosts=hosts, origins=origins
+        Endpoint(server, path, streams=streams, sessions=sessions),
+        callers=callers,
+        rules=make_rules(hosts, origins),
     )
-
-
-def open_listener(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raise `Unavailable` if the address cannot be used."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol given, asyncio sets TCP_NODELAY, so that small responses are sent at once.
-    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind((host.strip("[]"), port))
-        opened.listen(128)
-    except OSError as error:
-        opened.close()
-        raise Unavailable(
-            f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint="Choose another port with --port."
-        ) from error
-    return opened
-
-
-async def serve_http(app: ASGIApp, listener: socket.socket, *, ready: Callable[[], None] = lambda: None) -> int:
-    """Serve until a signal arrives, and return the exit code. Running requests have a second to finish."""
-    config = uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="on",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-    )
-    server = _UvicornServer(config)
-    ready()
-    await server.serve(sockets=[listener])
-    return 130 if signal.SIGINT in server.received else 0
-
-
-class _UvicornServer(uvicorn.Server):
-    """Stops on a signal without raising it again, so that the caller can close what it opened."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.received: list[int] = []
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Stop at the first signal within the block, and remember all of them."""
-
-        def stop(number: int) -> None:
-            self.received.append(number)
-            self.handle_exit(number, None)
-
-        with stop_on_signals(stop):
-            yield

@@ -13,7 +13,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
@@ -21,9 +21,9 @@ from mcp.server.stdio import stdio_server
 
 from prowess.interfaces.mcp.protocol import find_broken_request
 from prowess.interfaces.mcp.server import ProwessServer
+from prowess.interfaces.stop_signals import stop_on_signals
 
 _CHUNK_BYTES = 65536
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def serve_stdio(server: ProwessServer) -> int:
@@ -42,22 +42,6 @@ async def serve_stdio(server: ProwessServer) -> int:
             if not received:
                 raise
     return 130 if signal.SIGINT in received else 0
-
-
-@contextmanager
-def stop_on_signals(stop: Callable[[int], None]) -> Generator[None]:
-    """Within the block, call `stop` with the number of each SIGINT, SIGTERM or SIGHUP that arrives."""
-    loop = asyncio.get_running_loop()
-    # An ignored signal was meant not to end this process: SIGINT in the background of a script, SIGHUP under nohup.
-    # A handler would undo that.
-    heeded = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    for number in heeded:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        yield
-    finally:
-        for number in heeded:
-            loop.remove_signal_handler(number)
 
 
 async def _serve(server: ProwessServer) -> None:

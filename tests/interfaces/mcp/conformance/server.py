@@ -14,7 +14,8 @@ from typing import Any
 import mcp_types as types
 
 from prowess.interfaces.auth.caller import Caller
-from prowess.interfaces.mcp.http import DEFAULT_PATH, NOBODY, open_listener, serve_http, wrap_server
+from prowess.interfaces.listener import open_listener, serve_http
+from prowess.interfaces.mcp.http import DEFAULT_PATH, NOBODY, wrap_server
 from prowess.interfaces.mcp.server import ProwessServer, make_security, make_server
 from prowess.open import Prowess
 from prowess.policy.actor import agent_of, local_person
