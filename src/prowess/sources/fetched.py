@@ -1,0 +1,60 @@
+"""What a fetch returns: the packages found at a source, and exactly which state of the source they are from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prowess.errors import Problem, ProwessError
+from prowess.skill.package import Package
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceState:
+    """The state of a source that a fetch saw. The next fetch gets it back, to return early and to notice tampering."""
+
+    url: str
+    """The address that was fetched in the end, after aliases and permanent redirects."""
+    revision: str = ""
+    """The commit, or the version or digest of an index: what the packages are pinned to."""
+    tree: str = ""
+    """The git tree of the fetched path."""
+    etag: str = ""
+    sequence: int = 0
+    """The number of a signed index; a smaller one later is a rollback."""
+    checked_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedSkill:
+    """One skill of a source."""
+
+    package: Package
+    path: str = ""
+    """The folder or file inside the source; '' for its root."""
+    revision: str = ""
+    """The git tree of the folder, or the registry's own version or hash."""
+    signature: bytes = b""
+    """The signature that came with the skill, not verified yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableSkill:
+    """A skill of a source that could not be read. It does not affect the others."""
+
+    path: str
+    error: ProwessError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """All skills of a source, from one state of it."""
+
+    state: SourceState
+    skills: tuple[FetchedSkill, ...] = ()
+    unreadable: tuple[UnreadableSkill, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    """What a person should know before accepting it, such as a history that was rewritten."""
+    complete: bool = True
+    """False if the source may have more skills than these: then nothing that is missing counts as removed."""
+    unchanged: bool = False
+    """True if the source is in the state of the last fetch; then there are no skills here."""
