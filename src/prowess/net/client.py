@@ -187,7 +187,7 @@ class GuardedHttpClient:
     async def _check_hop(self, request: HttpRequest, hop: _Hop) -> WireRequest:
         """Return the hop with addresses that were checked; raise `Refused` if it may not be sent."""
         target = hop.target
-        route = allowed_route(target, hop.shown, request.hosts, request.routes)
+        route = allowed_route(target, hop.shown, request.hosts, request.routes, any_host=request.any_host)
         place = route or target
         # One lookup for the check and the connection: a second one could give another answer (DNS rebinding).
         addresses = (place.address,) if place.address else await self._resolver.addresses(place.host, place.port)

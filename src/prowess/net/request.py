@@ -99,6 +99,8 @@ class HttpRequest:
     body: bytes = field(default=b"", repr=False)
     hosts: tuple[str, ...] = ()
     """`name` for port 443 of a host, `name:port` for another port, `*.name` for any subdomain."""
+    any_host: bool = False
+    """Allow every host, for a URL that a person chose. Scheme and addresses are checked as always, at every redirect."""
     routes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Other places for hosts, by name, such as `http://127.0.0.1:8080`. A route may be private, and unencrypted."""
     seconds: float = 30.0

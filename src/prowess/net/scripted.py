@@ -67,7 +67,7 @@ class ScriptedHttpClient:
     @staticmethod
     def _note(request: HttpRequest, target: Target) -> None:
         try:
-            allowed_route(target, f"The host {target.shown}", request.hosts, request.routes)
+            allowed_route(target, f"The host {target.shown}", request.hosts, request.routes, any_host=request.any_host)
         except Refused:
             if request.witness:
                 request.witness.refuse("hosts", target.shown)

@@ -174,9 +174,11 @@ def _parse_host(netloc: str) -> str:
     return host
 
 
-def allowed_route(target: Target, shown: str, hosts: tuple[str, ...], routes: Mapping[str, str]) -> Target | None:
+def allowed_route(
+    target: Target, shown: str, hosts: tuple[str, ...], routes: Mapping[str, str], *, any_host: bool = False
+) -> Target | None:
     """Return the route of a host, None for the host itself; raise `Refused` if it is not listed, or not reached over https."""
-    if not is_host_listed(target, hosts):
+    if not any_host and not is_host_listed(target, hosts):
         raise Refused(
             f"{shown} is not one of the skill's hosts.", hint=f"Add {target.shown!r} to `hosts` in the manifest."
         )
