@@ -22,6 +22,10 @@ class SourceState:
     sequence: int = 0
     """The number of a signed index; a smaller one later is a rollback."""
     checked_at: str = ""
+    key: str = ""
+    """The public key that signed the index; another one later is refused."""
+    expires_at: str = ""
+    """Until when the signed index proves that it is the newest one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,10 @@ class FetchedSkill:
     """The git tree of the folder, or the registry's own version or hash."""
     signature: bytes = b""
     """The signature that came with the skill, not verified yet."""
+    marketplace_id: str = ""
+    """The id of the skill in a marketplace; '' for other sources. It becomes `marketplace_id` of the stored skill."""
+    etag: str = ""
+    """The marketplace's own tag for this version. It becomes `sync_etag` of the stored skill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
