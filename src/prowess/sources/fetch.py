@@ -1,0 +1,76 @@
+"""Fetch the skills of a source, whatever its kind. Each kind is one row of the table below."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from prowess.errors import Invalid, NotFound
+from prowess.skill.filenames import find_skill_md
+from prowess.sources.discovery import declared_name, normalize_name
+from prowess.sources.fetch_context import FetchContext
+from prowess.sources.fetched import Fetched, FetchedSkill, SourceState
+from prowess.sources.local import fetch_local
+from prowess.sources.reference import SourceKind, SourceReference
+from prowess.suggestions import did_you_mean
+
+
+class Fetcher(Protocol):
+    """Fetches one kind of source.
+
+    It changes nothing but its cache. It ends within `context.seconds`, also if it is cancelled, and raises a `ProwessError` if
+    the source cannot be read as a whole; a skill that cannot be read is in `Fetched.unreadable` and does not affect the others.
+    With `last`, the state of an earlier fetch of the same reference, it returns early if nothing changed, and warns about a
+    history that does not continue.
+    """
+
+    async def __call__(
+        self, reference: SourceReference, context: FetchContext, last: SourceState | None = None
+    ) -> Fetched:
+        """Return the skills of the source, all from one state of it."""
+        ...
+
+
+_FETCHERS: dict[SourceKind, Fetcher] = {
+    "local": fetch_local,
+}
+
+
+async def fetch(reference: SourceReference, context: FetchContext, last: SourceState | None = None) -> Fetched:
+    """Return the skills of a source, or the one that the reference names; see `Fetcher`."""
+    fetcher = _FETCHERS.get(reference.kind)
+    if fetcher is None:
+        raise Invalid(f"Sources of kind {reference.kind!r} cannot be fetched.", hint="Use a repository or a folder.")
+    fetched = await fetcher(reference, context, last)
+    if not reference.skill or fetched.unchanged:
+        return fetched
+    return select_skill(fetched, reference.skill)
+
+
+def select_skill(fetched: Fetched, name: str) -> Fetched:
+    """Return only the skill with this name, or in a folder of this name; raise `NotFound` if the source has none."""
+    wanted = normalize_name(name)
+    # The skill's own name first, as in the skills CLI: two folders of one name are common in large repositories.
+    for name_of in (_declared_name, _folder_name):
+        skills = tuple(skill for skill in fetched.skills if normalize_name(name_of(skill)) == wanted)
+        if skills:
+            return replace(fetched, skills=skills, unreadable=())
+    broken = next((each for each in fetched.unreadable if normalize_name(each.path.rpartition("/")[2]) == wanted), None)
+    if broken:
+        raise broken.error
+    names = [_declared_name(skill) or _folder_name(skill) for skill in fetched.skills]
+    raise NotFound(f"The source has no skill {name!r}.", hint=did_you_mean(name, names) or _list(names))
+
+
+def _declared_name(skill: FetchedSkill) -> str:
+    document = find_skill_md(skill.package)
+    return declared_name(document.content) if document else ""
+
+
+def _folder_name(skill: FetchedSkill) -> str:
+    return skill.package.name
+
+
+def _list(names: list[str]) -> str:
+    shown = ", ".join(sorted(names)[:20])
+    return f"It has {shown}{' …' if len(names) > 20 else ''}." if names else "It has no skills that can be read."
