@@ -1,0 +1,228 @@
+"""Place the files of a skill where agents read them, and remove them again.
+
+A skill has one folder, `<base>/.agents/skills/<name>`; an agent that reads another folder gets a relative link to it there, or a
+copy where links cannot be made or were not wanted. Nothing that Prowess did not place is overwritten or removed, and in a project
+no link leads a write out of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from prowess.errors import Conflict, ProwessError, Refused
+from prowess.skill.package import Package
+from prowess.sources.agents import SHARED_FOLDER, project_skills_folder, user_skills_folder
+from prowess.sources.lock.prowess_lock import PROWESS_LOCK, InstallMode
+from prowess.sources.lock.skills_lock import PROJECT_LOCK, USER_LOCK
+from prowess.storage.files.atomic_write import recover_folder, remove_path, write_folder
+from prowess.storage.files.folder_lock import lock_folder
+from prowess.storage.files.skill_packages import read_folder
+
+_LEFT_OUT_FILES = frozenset({"metadata.json"})
+_LEFT_OUT_FOLDERS = frozenset({".git", "__pycache__", "__pypackages__"})
+
+PlaceState = Literal["free", "ours", "same", "edited", "foreign"]
+"""What is at a place: nothing, what we placed, the same files by somebody else, ours but edited, or something else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """Where skills are installed: in a project, or in a home folder for all projects of a user."""
+
+    root: Path
+    environment: Mapping[str, str]
+    is_user: bool = False
+
+    @property
+    def shared(self) -> Path:
+        """The folder that most agents read."""
+        return self.root / SHARED_FOLDER
+
+    @property
+    def lock_folder(self) -> Path:
+        """The folder that is locked during a change, with `prowess.lock` in it."""
+        return self.root / ".agents" if self.is_user else self.root
+
+    @property
+    def prowess_lock(self) -> Path:
+        """The path of `prowess.lock`."""
+        return self.lock_folder / PROWESS_LOCK
+
+    @property
+    def skills_lock(self) -> Path:
+        """The path of the lock file of the skills CLI."""
+        if not self.is_user:
+            return self.root / PROJECT_LOCK
+        state = self.environment.get("XDG_STATE_HOME")
+        return Path(state) / "skills" / USER_LOCK if state else self.lock_folder / USER_LOCK
+
+    def folder_of(self, agent: str) -> Path:
+        """Return where an agent reads skills."""
+        if self.is_user:
+            return user_skills_folder(agent, self.root, self.environment)
+        return project_skills_folder(agent, self.root)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One path where a skill is placed: as a folder, or as a link to the shared one."""
+
+    path: Path
+    agents: tuple[str, ...] = ()
+    link: bool = False
+
+
+def plan_places(
+    base: Base, folder: str, agents: Sequence[str], mode: InstallMode, copied: Iterable[str] = ()
+) -> tuple[Place, ...]:
+    """Return where a skill is placed for these agents, the shared folder first. `copied` are agents that get a copy, not a link."""
+    shared = base.shared / folder
+    real = os.path.realpath(base.shared)
+    readers: dict[Path, list[str]] = {}
+    for agent in agents:
+        where = base.folder_of(agent)
+        # `.claude/skills` is often a link to `.agents/skills`; a link in it would lead to itself.
+        path = shared if os.path.realpath(where) == real else where / folder
+        readers.setdefault(path, []).append(agent)
+    links = {path for path in readers if path != shared and mode == "symlink" and not {*readers[path]} & {*copied}}
+    found = [Place(path=path, agents=tuple(names), link=path in links) for path, names in readers.items()]
+    if mode == "symlink" and shared not in readers:
+        found.append(Place(path=shared))
+    return tuple(sorted(found, key=lambda place: (place.path != shared, str(place.path))))
+
+
+def placed_package(package: Package, folder: str) -> Package:
+    """Return the files that are placed: without those that the skills CLI leaves out, too."""
+    files = [file for file in package.files if not is_left_out(file.path)]
+    return Package(name=folder, files=tuple(files))
+
+
+def is_left_out(path: str) -> bool:
+    """Return True if a file of a source is not placed."""
+    *folders, name = path.split("/")
+    return name in _LEFT_OUT_FILES or any(part in _LEFT_OUT_FOLDERS for part in folders)
+
+
+def look_at(
+    place: Place, base: Base, folder: str, *, known: str = "", wanted: str = "", recorded: bool = False
+) -> PlaceState:
+    """Return what is at a place. `known` is the digest that was placed before and `wanted` the one to be placed.
+
+    `recorded` is True if a lock file says that this skill is installed.
+    """
+    if not os.path.lexists(place.path):
+        return "free"
+    if place.path.is_symlink():
+        leads = os.path.realpath(place.path.parent / os.readlink(place.path))  # noqa: PTH115
+        ours = place.link and leads == os.path.realpath(base.shared / folder)
+        return "ours" if ours else "foreign"
+    digest = _read_digest(place.path)
+    if digest and digest == known:
+        return "ours"
+    if digest and digest == wanted:
+        return "same"
+    return "edited" if recorded and place.path.is_dir() and not (place.link and known) else "foreign"
+
+
+def _read_digest(path: Path) -> str:
+    try:
+        return read_folder(path).digest
+    except ProwessError:
+        return ""
+
+
+def check_inside(path: Path, base: Base) -> None:
+    """Raise `Refused` if a link in a project leads a path out of it. In a home folder links are its owner's own."""
+    if base.is_user:
+        return
+    root = os.path.realpath(base.root)
+    real = os.path.realpath(path.parent)
+    if real != root and not real.startswith(root.rstrip("/") + "/"):
+        raise Refused(
+            f"{str(path.parent)!r} leads out of the project, to {real!r}.",
+            hint="Remove the link, or install for other agents with --agent.",
+        )
+
+
+def place_files(package: Package, places: Sequence[Place], base: Base, *, replace: bool) -> tuple[list[str], list[str]]:
+    """Write a skill to its places. Return the agents that got a copy instead of a link, and the paths of folders that were made.
+
+    The shared folder changes in one step: a reader, or a crash, finds the old or the new files. With `replace`, what is there is
+    replaced; the caller has looked at it. A link that is there already stays.
+    """
+    copied: list[str] = []
+    made: list[str] = []
+    for place in places:
+        check_inside(place.path, base)
+        made += _make_folders(place.path.parent, base)
+        if not place.link:
+            _write(package, place.path, replace=replace)
+        elif not place.path.is_symlink() and not _link(place.path, base.shared / package.name):
+            _write(package, place.path, replace=replace)
+            copied += place.agents
+    return copied, made
+
+
+def _write(package: Package, path: Path, *, replace: bool) -> None:
+    if os.path.lexists(path) and not path.is_symlink() and _read_digest(path) == package.digest:
+        return
+    write_folder(package, path, replace=replace)
+
+
+def _link(path: Path, target: Path) -> bool:
+    """Make a relative link; return False if the file system has none, or something is there."""
+    try:
+        start = os.path.realpath(path.parent)
+        path.symlink_to(os.path.relpath(os.path.realpath(target), start), target_is_directory=True)
+    except OSError:
+        return False
+    return True
+
+
+def _make_folders(folder: Path, base: Base) -> list[str]:
+    """Make a folder and those above it; return the new ones inside the base, relative to it."""
+    missing: list[Path] = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+    return [str(one.relative_to(base.root)) for one in missing if one.is_relative_to(base.root)]
+
+
+def remove_files(places: Sequence[Place], base: Base) -> list[Path]:
+    """Remove a skill from its places, links first, and return what was removed. The caller has looked at all of them."""
+    removed: list[Path] = []
+    for place in sorted(places, key=lambda place: not place.link):
+        check_inside(place.path, base)
+        if not os.path.lexists(place.path):
+            continue
+        if place.path.is_symlink():
+            place.path.unlink()
+        elif place.path.is_dir():
+            with lock_folder(place.path.parent):
+                recover_folder(place.path.parent)
+                remove_path(place.path, place.path.parent)
+        else:
+            raise Conflict(f"{str(place.path)!r} is not a folder.", hint="Move it away.")
+        removed.append(place.path)
+    return removed
+
+
+def remove_empty(created: Iterable[str], base: Base) -> list[str]:
+    """Remove the folders among these that are empty, inner ones first; return those that stay."""
+    left: list[str] = []
+    for path in sorted(created, key=lambda path: (-path.count("/"), path)):
+        folder = base.root / path
+        with suppress(OSError, Refused):
+            check_inside(folder / "x", base)
+            if folder.is_dir() and not folder.is_symlink():
+                folder.rmdir()
+        if folder.is_dir():
+            left.append(path)
+    return sorted(left)
