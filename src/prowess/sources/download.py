@@ -127,7 +127,7 @@ def _check_type(response: HttpResponse, content_type: str, accept: Sequence[str]
 
 
 def _fits(content_type: str, wanted: str) -> bool:
-    return content_type == wanted or (wanted.endswith("/*") and content_type.startswith(wanted[:-1]))
+    return wanted in (content_type, "*/*") or (wanted.endswith("/*") and content_type.startswith(wanted[:-1]))
 
 
 def _status_error(response: HttpResponse) -> ProwessError:

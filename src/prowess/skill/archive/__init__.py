@@ -47,6 +47,11 @@ def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> lis
     A single top-level folder is removed and names the skill; otherwise the name of the archive does. If the top level is not a
     skill but folders below it are, each of them is a skill.
     """
+    return _split_packages(read_archive_files(data, name, limits), _stem(name), limits)
+
+
+def read_archive_files(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> list[File]:
+    """Return the files of an archive, at least one, under their paths in it."""
     if len(data) > limits.archive_bytes:
         raise too_large_error("bytes in one archive", limits.archive_bytes, f"{len(data):,}", "max_archive_bytes")
     _check_suffix(data, name)
@@ -64,7 +69,7 @@ def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> lis
         )
     if not collector.files:
         raise Invalid(f"The archive {name!r} contains no files.", hint="Pack the skill's folder.")
-    return _split_packages(collector.files, _stem(name), limits)
+    return collector.files
 
 
 def _check_suffix(data: bytes, name: str) -> None:
