@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from prowess.errors import ProwessError
 from prowess.net.client import GuardedHttpClient
-from prowess.sources.download import RoutedClient
+from prowess.net.request import HttpClient
+from prowess.sources.fetch import fetch
+from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, SourceState
-from prowess.sources.url import fetch_url
-from prowess.sources.well_known import fetch_well_known
+from prowess.sources.reference import SourceReference
 
 from .faults import FAULTS, HARMLESS, LIST_FAULTS, FaultSite, fault_site
 
@@ -23,7 +25,7 @@ SKILLS = {
     name: f"---\nname: {name}\ndescription: Use this for {name} work.\n---\n# {name}\n\nDo the work.\n".encode()
     for name in ("alpha", "beta", "gamma", "delta")
 }
-KINDS = [("url", "/alpha/SKILL.md"), ("well-known", "index.json"), ("well-known", "beta/SKILL.md")]
+KINDS = [("file", "/alpha/SKILL.md"), ("well-known", "index.json"), ("well-known", "beta/SKILL.md")]
 CASES = [(kind, path, fault) for kind, path in KINDS for fault in FAULTS]
 CASES += [("well-known", "index.json", fault) for fault in LIST_FAULTS]
 
@@ -36,16 +38,16 @@ def site() -> Iterator[FaultSite]:
 
 
 @pytest.fixture(scope="module")
-def client(site: FaultSite) -> Iterator[RoutedClient]:
-    guarded = GuardedHttpClient()
-    yield RoutedClient(guarded, site.routes)
-    guarded.close()
+def client() -> Iterator[GuardedHttpClient]:
+    made = GuardedHttpClient()
+    yield made
+    made.close()
 
 
-def fetch(kind: str, site: FaultSite, client: RoutedClient, last: SourceState | None = None, seconds=30.0) -> Fetched:
-    if kind == "url":
-        return asyncio.run(fetch_url(client, f"{site.url}/alpha/SKILL.md", last=last, seconds=seconds))
-    return asyncio.run(fetch_well_known(client, site.url, last=last, seconds=seconds))
+def run(kind: str, site: FaultSite, client: HttpClient, last: SourceState | None = None, seconds=30.0) -> Fetched:
+    url = f"{site.url}/alpha/SKILL.md" if kind == "file" else site.url
+    context = FetchContext(client=client, cache=Path("unused"), routes=site.routes, seconds=seconds)
+    return asyncio.run(fetch(SourceReference(kind=kind, url=url), context, last))
 
 
 def contents(fetched: Fetched) -> dict[str, bytes]:
@@ -53,9 +55,9 @@ def contents(fetched: Fetched) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def good(site: FaultSite, client: RoutedClient) -> dict[str, Fetched]:
+def good(site: FaultSite, client: HttpClient) -> dict[str, Fetched]:
     """What the site publishes, by the kind of source."""
-    return {kind: fetch(kind, site, client) for kind in ("url", "well-known")}
+    return {kind: run(kind, site, client) for kind in ("file", "well-known")}
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
@@ -64,7 +66,7 @@ def test_a_fault_brings_nothing_new_and_one_good_answer_heals(site, client, good
     published = contents(good[kind])
     site.fault, site.ends_with = fault, path
     try:
-        bad = fetch(kind, site, client, good[kind].state if again else None, SECONDS if fault in SLOW else 30.0)
+        bad = run(kind, site, client, good[kind].state if again else None, SECONDS if fault in SLOW else 30.0)
     except ProwessError as error:
         reasons, last = [error], None
     else:
@@ -77,13 +79,13 @@ def test_a_fault_brings_nothing_new_and_one_good_answer_heals(site, client, good
     finally:
         site.fault = ""
     assert all(reason.message and reason.hint for reason in reasons)
-    healed = fetch(kind, site, client, last)
+    healed = run(kind, site, client, last)
     assert healed.unchanged or contents(healed) == published
 
 
-@pytest.mark.parametrize("kind", ["url", "well-known"])
+@pytest.mark.parametrize("kind", ["file", "well-known"])
 def test_a_site_that_has_not_changed_is_asked_once(site, client, good, kind):
     before = len(site.requests)
-    again = fetch(kind, site, client, good[kind].state)
+    again = run(kind, site, client, good[kind].state)
     assert (again.unchanged, again.skills) == (True, ())
     assert len(site.requests) == before + 1

@@ -7,6 +7,7 @@ import gzip
 import io
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -14,17 +15,24 @@ from prowess.errors import Invalid
 from prowess.net.request import HttpResponse
 from prowess.net.scripted import ScriptedHttpClient
 from prowess.skill.validate import validate
-from prowess.sources.fetched import Fetched
+from prowess.sources.fetch_context import FetchContext
+from prowess.sources.fetched import Fetched, SourceState
+from prowess.sources.reference import SourceReference
 from prowess.sources.url import fetch_url, file_url
 
 SKILL = b"---\nname: release\ndescription: Use this to cut a release.\n---\n# Release\n"
 BASE = "https://skills.example.com"
 
 
+def run(client, url: str, last: SourceState | None = None) -> Fetched:
+    context = FetchContext(client=client, cache=Path("unused"))
+    return asyncio.run(fetch_url(SourceReference(kind="file", url=url), context, last))
+
+
 def fetch(body: bytes, url: str, content_type: str = "", last=None, etag='"1"', status=200) -> Fetched:
     headers = {"content-type": content_type, "etag": etag}
     with ScriptedHttpClient([HttpResponse(status=status, headers=headers, body=body, url=url)]) as client:
-        return asyncio.run(fetch_url(client, url, last=last))
+        return run(client, url, last)
 
 
 def zipped(files: dict[str, bytes]) -> bytes:
@@ -118,7 +126,7 @@ def test_a_source_that_moves_to_another_host_comes_with_a_warning():
     first = fetch(SKILL, f"{BASE}/SKILL.md")
     moved = HttpResponse(status=200, headers={}, body=SKILL + b"x", url="https://elsewhere.example.net/SKILL.md")
     with ScriptedHttpClient([moved]) as client:
-        second = asyncio.run(fetch_url(client, f"{BASE}/SKILL.md", last=first.state))
+        second = run(client, f"{BASE}/SKILL.md", first.state)
     assert [warning.code for warning in second.warnings] == ["source-moved"]
     assert "elsewhere.example.net" in second.warnings[0].message
 

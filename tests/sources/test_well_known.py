@@ -7,12 +7,15 @@ import hashlib
 import io
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from prowess.errors import Invalid, NotFound, TooLarge, TryLater
 from prowess.net.request import HttpRequest, HttpResponse
+from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, SourceState
+from prowess.sources.reference import SourceReference
 from prowess.sources.well_known import SCHEMA, fetch_well_known, index_urls
 
 SITE = "https://example.com"
@@ -37,8 +40,9 @@ class Site:
             return found
         return HttpResponse(status=404 if found is None else 200, headers={}, body=found or b"", url=request.url)
 
-    def fetch(self, url: str = SITE, **options) -> Fetched:
-        return asyncio.run(fetch_well_known(self, url, **options))
+    def fetch(self, url: str = SITE, *, skill: str = "", last: SourceState | None = None, **options) -> Fetched:
+        context = FetchContext(client=self, cache=Path("unused"), **options)
+        return asyncio.run(fetch_well_known(SourceReference(kind="well-known", url=url, skill=skill), context, last))
 
 
 def digest(body: bytes) -> str:
@@ -245,10 +249,10 @@ def test_version_1_asks_for_its_files_again_and_compares_them():
 def test_one_skill_of_a_site_can_be_chosen():
     files = {INDEX: v2(entry("a"), entry("b"))} | {INDEX.replace("index.json", f"{n}/SKILL.md"): SKILL for n in "ab"}
     site = Site(files)
-    assert names(site.fetch(skills=["b"])) == ["b"]
+    assert names(site.fetch(skill="b")) == ["b"]
     assert not any(url.endswith("a/SKILL.md") for url in site.urls)
     with pytest.raises(NotFound, match="'c'"):
-        site.fetch(skills=["c"])
+        site.fetch(skill="c")
 
 
 def test_all_skills_of_a_site_share_one_limit_of_bytes():

@@ -12,6 +12,8 @@ from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState
 from prowess.sources.local import fetch_local
 from prowess.sources.reference import SourceKind, SourceReference
+from prowess.sources.url import fetch_url
+from prowess.sources.well_known import fetch_well_known
 from prowess.suggestions import did_you_mean
 
 
@@ -33,6 +35,9 @@ class Fetcher(Protocol):
 
 _FETCHERS: dict[SourceKind, Fetcher] = {
     "local": fetch_local,
+    "file": fetch_url,
+    "archive": fetch_url,
+    "well-known": fetch_well_known,
 }
 
 

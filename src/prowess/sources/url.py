@@ -9,14 +9,15 @@ from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from prowess.errors import Invalid, Problem
-from prowess.net.request import HttpClient
 from prowess.net.target import parse_target
 from prowess.skill.archive import ARCHIVE_SUFFIXES, is_archive, read_archive
 from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, is_skill_md
-from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.limits import Limits
 from prowess.skill.package import File, Package
-from prowess.sources.download import MAX_SECONDS, Download, download
+from prowess.sources.download import Download, RoutedClient, download
+from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState
+from prowess.sources.reference import SourceReference
 from prowess.storage.clock import now
 from prowess.threads import offload
 
@@ -35,26 +36,19 @@ _ACCEPT = (*_SUFFIXES, "application/zip", "application/gzip", "application/x-gzi
 """What a skill can be served as. Some servers invent types such as `application/x-skill`; those are refused."""
 
 
-async def fetch_url(
-    client: HttpClient,
-    url: str,
-    *,
-    last: SourceState | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    seconds: float = MAX_SECONDS,
-) -> Fetched:
+async def fetch_url(reference: SourceReference, context: FetchContext, last: SourceState | None = None) -> Fetched:
     """Return the skill at a URL, or all skills of the archive there; `unchanged` if it has the same bytes as last time.
 
     A page of GitHub or GitLab that shows a file stands for the file. Raise what `download` raises, and `Invalid` if the file
     is not a skill.
     """
-    address = file_url(url)
+    address, limits = file_url(reference.url), context.limits
     file = await download(
-        client,
+        RoutedClient(context.client, context.routes),
         address,
         etag=last.etag if last else "",
-        max_bytes=max(limits.archive_bytes, limits.file_bytes),
-        seconds=seconds,
+        max_bytes=min(max(limits.archive_bytes, limits.file_bytes), context.max_bytes),
+        seconds=context.seconds,
         accept=_ACCEPT,
     )
     if file.unchanged and last:

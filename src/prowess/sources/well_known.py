@@ -19,10 +19,12 @@ from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem, ProwessEr
 from prowess.net.request import HttpClient
 from prowess.skill.archive import read_archive_files
 from prowess.skill.filenames import MAX_DESCRIPTION_CHARS, SKILL_MD, is_skill_md
-from prowess.skill.limits import DEFAULT_LIMITS, MIB, Limits
+from prowess.skill.limits import MIB, Limits
 from prowess.skill.package import File, Package, check_path, too_large_error
-from prowess.sources.download import MAX_SECONDS, Download, download, shown_url
+from prowess.sources.download import Download, RoutedClient, download, shown_url
+from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState, UnreadableSkill
+from prowess.sources.reference import SourceReference
 from prowess.sources.url import content_revision, moved_warning, text_file
 from prowess.storage.clock import now
 from prowess.threads import offload, offload_if_large
@@ -102,41 +104,40 @@ class _Site:
 
 
 async def fetch_well_known(
-    client: HttpClient,
-    url: str,
-    *,
-    skills: Sequence[str] = (),
-    last: SourceState | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    seconds: float = MAX_SECONDS,
-    max_bytes: int = MAX_BYTES,
+    reference: SourceReference, context: FetchContext, last: SourceState | None = None
 ) -> Fetched:
-    """Return the skills that a site lists, or those of the given names; `unchanged` if the index confirms the last state.
+    """Return the skills that a site lists, or the one that the reference names; `unchanged` if the index has not changed.
 
     A skill that cannot be downloaded, or has another digest than the index says, is `unreadable`. The result is never
     `complete`: an index is not signed and has no count, so a short one may be half of one. Raise `NotFound` if the site has no
-    index, `TryLater` if not everything arrives within `seconds`, and `Invalid` if the index cannot be used.
+    index, `TryLater` if not everything arrives in time, and `Invalid` if the index cannot be used.
     """
-    site = _Site(client=client, seconds=seconds, limits=limits, budget=_ByteBudget(max_bytes))
+    site = _Site(
+        client=RoutedClient(context.client, context.routes),
+        seconds=context.seconds,
+        limits=context.limits,
+        budget=_ByteBudget(min(MAX_BYTES, context.max_bytes)),
+    )
     try:
-        async with asyncio.timeout(seconds):
-            return await _fetch(site, url, frozenset(skills), last)
+        async with asyncio.timeout(context.seconds):
+            return await _fetch(site, reference, last)
     except TimeoutError:
         raise TryLater(
-            f"{shown_url(url)} did not send all skills within {seconds:g} seconds.", hint="Try again later."
+            f"{shown_url(reference.url)} did not send all skills within {context.seconds:g} seconds.",
+            hint="Try again later.",
         ) from None
 
 
-async def _fetch(site: _Site, url: str, wanted: frozenset[str], last: SourceState | None) -> Fetched:
-    address, file = await _find_index(site, url, last)
+async def _fetch(site: _Site, reference: SourceReference, last: SourceState | None) -> Fetched:
+    address, file = await _find_index(site, reference.url, last)
     if file.unchanged and last:
         return Fetched(state=replace(last, etag=file.etag, checked_at=now()), complete=False, unchanged=True)
     index = await offload_if_large(len(file.body), _parse_index, file, address)
-    entries = [entry for entry in index.entries if not wanted or entry.name in wanted]
-    if missing := sorted(wanted - {entry.name for entry in entries}):
+    entries = [entry for entry in index.entries if reference.skill in ("", entry.name)]
+    if not entries and index.entries:
         raise NotFound(
-            f"{shown_url(address)} does not list {missing[0]!r}.",
-            hint=f"It lists: {', '.join(entry.name for entry in index.entries[:20]) or 'no usable skill'}.",
+            f"{shown_url(address)} does not list {reference.skill!r}.",
+            hint=f"It lists {', '.join(entry.name for entry in index.entries[:20])}.",
         )
     read = await _read_entries(site, entries)
     skills = tuple(one for one in read if isinstance(one, FetchedSkill))
