@@ -167,6 +167,7 @@ class Prowess(Engine):
                 open_registry=components.open_registry,
                 render=components.render,
                 build_sandbox=components.sandboxes.build,
+                fetch_context=components.fetch_context,
                 workspace=stores.settings.workspace,
                 user_home=stores.settings.user_home,
                 trusted_folders=stores.settings.trusted_folders,

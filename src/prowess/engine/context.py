@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from prowess.session.role_prompt import RolePrompts
     from prowess.session.session import Session
     from prowess.session.sessions import Sessions
+    from prowess.sources.fetch_context import FetchContext
     from prowess.storage.database import Connections
 
 DEFAULT_CONVERSATION = "default"
@@ -101,6 +102,8 @@ class Resources:
     """Render a Jinja template with values, in a process that can be killed."""
     build_sandbox: Callable[[Callable[[str], None]], None]
     """Build the interpreter that scripts run in if it is missing, and report progress."""
+    fetch_context: Callable[[], FetchContext]
+    """Return what fetches from sources work with: the guarded HTTP client, limits and a cache."""
     workspace: Path
     user_home: Path
     trusted_folders: tuple[str, ...]

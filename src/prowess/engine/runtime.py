@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from prowess.sandbox.wasm.sandbox import WasmSandbox
     from prowess.skill.kinds import Kind
     from prowess.skill.model import Skill
+    from prowess.sources.fetch_context import FetchContext
     from prowess.traces.trace_recorder import TraceRecorder
 
 
@@ -191,6 +192,17 @@ class RunComponents:
                 self._tidy_again = monotonic() + _CLEANUP_INTERVAL_SECONDS
                 self._tidy()
             return self._opened_traces
+
+    def fetch_context(self) -> FetchContext:
+        """Return what fetches from sources work with. Repositories are cached in the home folder."""
+        from prowess.sources.fetch_context import FetchContext
+
+        return FetchContext(
+            client=self.sandboxes.outbound,
+            cache=self._settings.home / "cache" / "sources",
+            limits=self._stores.limits,
+            environment=self._settings.environment,
+        )
 
     async def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Render a Jinja template in a worker process, which starts on first use."""

@@ -117,19 +117,20 @@ def look_at(
     """
     if not os.path.lexists(place.path):
         return "free"
+    shared = base.shared / folder
     if place.path.is_symlink():
         leads = os.path.realpath(place.path.parent / os.readlink(place.path))  # noqa: PTH115
-        ours = place.link and leads == os.path.realpath(base.shared / folder)
-        return "ours" if ours else "foreign"
-    digest = _read_digest(place.path)
+        return "ours" if place.path != shared and leads == os.path.realpath(shared) else "foreign"
+    digest = read_digest(place.path)
     if digest and digest == known:
         return "ours"
     if digest and digest == wanted:
         return "same"
-    return "edited" if recorded and place.path.is_dir() and not (place.link and known) else "foreign"
+    return "edited" if recorded and place.path.is_dir() else "foreign"
 
 
-def _read_digest(path: Path) -> str:
+def read_digest(path: Path) -> str:
+    """Return the digest of a skill's folder; '' if it cannot be read as one."""
     try:
         return read_folder(path).digest
     except ProwessError:
@@ -149,29 +150,51 @@ def check_inside(path: Path, base: Base) -> None:
         )
 
 
-def place_files(package: Package, places: Sequence[Place], base: Base, *, replace: bool) -> tuple[list[str], list[str]]:
-    """Write a skill to its places. Return the agents that got a copy instead of a link, and the paths of folders that were made.
+def missing_folders(places: Sequence[Place], base: Base) -> list[str]:
+    """Return the folders inside the base that placing a skill would make, relative to it."""
+    found: set[str] = set()
+    for place in places:
+        folder = place.path.parent
+        while not folder.is_dir() and folder.is_relative_to(base.root):
+            found.add(str(folder.relative_to(base.root)))
+            folder = folder.parent
+    return sorted(found)
 
-    The shared folder changes in one step: a reader, or a crash, finds the old or the new files. With `replace`, what is there is
-    replaced; the caller has looked at it. A link that is there already stays.
+
+def place_files(package: Package, places: Sequence[Place], base: Base) -> list[str]:
+    """Write a skill to its places, and return the agents that got a copy because a link could not be made.
+
+    Each folder changes in one step: a reader, or a crash, finds the old or the new files. What is there is replaced; the caller
+    has looked at it.
     """
     copied: list[str] = []
-    made: list[str] = []
     for place in places:
         check_inside(place.path, base)
-        made += _make_folders(place.path.parent, base)
+        place.path.parent.mkdir(parents=True, exist_ok=True)
+        is_link = place.path.is_symlink()
+        if place.link and is_link:
+            continue
+        if is_link:
+            place.path.unlink()
+        elif place.link and os.path.lexists(place.path):
+            _remove_folder(place.path)
         if not place.link:
-            _write(package, place.path, replace=replace)
-        elif not place.path.is_symlink() and not _link(place.path, base.shared / package.name):
-            _write(package, place.path, replace=replace)
+            _write(package, place.path)
+        elif not _link(place.path, base.shared / package.name):
+            _write(package, place.path)
             copied += place.agents
-    return copied, made
+    return copied
 
 
-def _write(package: Package, path: Path, *, replace: bool) -> None:
-    if os.path.lexists(path) and not path.is_symlink() and _read_digest(path) == package.digest:
-        return
-    write_folder(package, path, replace=replace)
+def _write(package: Package, path: Path) -> None:
+    if not os.path.lexists(path) or read_digest(path) != package.digest:
+        write_folder(package, path, replace=True)
+
+
+def _remove_folder(path: Path) -> None:
+    with lock_folder(path.parent):
+        recover_folder(path.parent)
+        remove_path(path, path.parent)
 
 
 def _link(path: Path, target: Path) -> bool:
@@ -184,17 +207,6 @@ def _link(path: Path, target: Path) -> bool:
     return True
 
 
-def _make_folders(folder: Path, base: Base) -> list[str]:
-    """Make a folder and those above it; return the new ones inside the base, relative to it."""
-    missing: list[Path] = []
-    while not folder.is_dir():
-        missing.append(folder)
-        folder = folder.parent
-    for one in reversed(missing):
-        one.mkdir(exist_ok=True)
-    return [str(one.relative_to(base.root)) for one in missing if one.is_relative_to(base.root)]
-
-
 def remove_files(places: Sequence[Place], base: Base) -> list[Path]:
     """Remove a skill from its places, links first, and return what was removed. The caller has looked at all of them."""
     removed: list[Path] = []
@@ -205,9 +217,7 @@ def remove_files(places: Sequence[Place], base: Base) -> list[Path]:
         if place.path.is_symlink():
             place.path.unlink()
         elif place.path.is_dir():
-            with lock_folder(place.path.parent):
-                recover_folder(place.path.parent)
-                remove_path(place.path, place.path.parent)
+            _remove_folder(place.path)
         else:
             raise Conflict(f"{str(place.path)!r} is not a folder.", hint="Move it away.")
         removed.append(place.path)

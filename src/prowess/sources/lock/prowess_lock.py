@@ -89,6 +89,8 @@ class InstalledSkill(_Row):
     """The digest of the files as they were placed."""
     source_digest: Sha256
     """The digest of the files of the source, which has files that are not placed, such as `metadata.json`."""
+    computed_hash: Text = ""
+    """The hash that the skills CLI records for the same source."""
     files: Annotated[dict[str, LockedFile], Field(max_length=_MAX_FILES)]
     mode: InstallMode = "symlink"
     agents: tuple[Text, ...] = ()
@@ -98,10 +100,10 @@ class InstalledSkill(_Row):
     signature: Signature | None = None
     installed_at: Text = ""
     updated_at: Text = ""
-    pending: bool = False
-    """True while its files are being placed; a later command finishes or undoes that."""
+    pending: Literal["", "install", "remove"] = ""
+    """What is being done to its files; after a crash, the next change finishes or undoes that."""
     previous: dict[str, Any] | None = None
-    """The entry before a change that is pending."""
+    """The entry before an installation that is pending."""
 
     @property
     def manifest(self) -> tuple[FileEntry, ...]:

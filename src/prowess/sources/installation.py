@@ -1,0 +1,345 @@
+"""The skills installed in one project or for one user: both lock files, and the places where the files are.
+
+A change is written to `prowess.lock` before the first file moves, and confirmed after the last. If the process is killed in
+between, the next change finds the entry pending, and finishes it if the new files are in place, or else undoes it. The lock file
+of the skills CLI is changed by the same steps, so that both tools agree on what is installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from prowess.catalog.discovery import AGENTS
+from prowess.errors import NotFound, Problem
+from prowess.sources.agents import UNIVERSAL, find_agent, reads_shared_folder
+from prowess.sources.install import (
+    Base,
+    Place,
+    PlaceState,
+    look_at,
+    missing_folders,
+    place_files,
+    plan_places,
+    read_digest,
+    remove_empty,
+    remove_files,
+)
+from prowess.sources.installed import KnownSkill, NewSkill, Obstacle, conflict_error
+from prowess.sources.lock.lock_file import locked, remove_document, write_document
+from prowess.sources.lock.prowess_lock import InstalledSkill, InstallMode, ProwessLock, folder_name, lock_files
+from prowess.sources.lock.skills_lock import PROJECT, USER, LockedSource, SkillsLock, javascript_time
+from prowess.sources.lock.source_entry import locked_source, matches_locked
+from prowess.storage.files.atomic_write import recover_folder
+from prowess.storage.files.skill_packages import read_folder
+from prowess.suggestions import did_you_mean
+
+
+class Installation:
+    """Reads and changes what is installed at one base. Blocking."""
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        self._form = USER if base.is_user else PROJECT
+
+    def known(self) -> dict[str, KnownSkill]:
+        """Return every installed skill by its name, of both lock files."""
+        lock = ProwessLock.read(self.base.prowess_lock)
+        sources = SkillsLock.read(self.base.skills_lock, self._form).skills
+        names = sorted({*lock.skills, *sources})
+        return {name: self._describe(name, lock.skills.get(name), sources.get(name)) for name in names}
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what is wrong with entries of `prowess.lock`."""
+        return ProwessLock.read(self.base.prowess_lock).problems
+
+    def find(self, names: Sequence[str]) -> list[KnownSkill]:
+        """Return installed skills by their names or folders, all of them for no names; raise `NotFound` with a near name."""
+        known = self.known()
+        by_name = {**{skill.folder: skill for skill in known.values()}, **known}
+        for name in names:
+            if name not in by_name:
+                where = "for all projects" if self.base.is_user else "in this project"
+                other = "leave out --global" if self.base.is_user else "pass --global"
+                raise NotFound(
+                    f"No skill {name[:80]!r} is installed {where}.",
+                    hint=did_you_mean(name, known) or f"For the others, {other}. `prowess outdated` lists all.",
+                )
+        return [by_name[name] for name in dict.fromkeys(names)] if names else list(known.values())
+
+    def _describe(self, name: str, entry: InstalledSkill | None, source: LockedSource | None) -> KnownSkill:
+        folder = folder_name(name)
+        if entry is not None:
+            agents = tuple(agent for agent in entry.agents if _is_known(agent))
+            return KnownSkill(name=name, folder=folder, mode=entry.mode, agents=agents, entry=entry, locked=source)
+        agents, mode = self._find_agents(folder)
+        return KnownSkill(name=name, folder=folder, mode=mode, agents=agents, locked=source)
+
+    def _find_agents(self, folder: str) -> tuple[tuple[str, ...], InstallMode]:
+        """Return the agents whose folders have a skill that the skills CLI installed, and how it is placed there."""
+        found = [UNIVERSAL] if os.path.lexists(self.base.shared / folder) else []
+        has_links = False
+        for agent in AGENTS:
+            if reads_shared_folder(agent.agent) or (self.base.is_user and not agent.user):
+                continue
+            path = self.base.folder_of(agent.agent) / folder
+            if os.path.lexists(path):
+                found.append(agent.agent)
+                has_links = has_links or path.is_symlink()
+        return tuple(found), "symlink" if has_links or len(found) <= 1 else "copy"
+
+    def places(self, skill: KnownSkill) -> tuple[Place, ...]:
+        """Return where an installed skill is placed."""
+        copied = skill.entry.copied if skill.entry else ()
+        return plan_places(self.base, skill.folder, skill.agents, skill.mode, copied)
+
+    def states(self, skill: KnownSkill) -> list[tuple[Place, PlaceState]]:
+        """Return what is at each place of an installed skill now."""
+        digest = skill.entry.digest if skill.entry else ""
+        found: list[tuple[Place, PlaceState]] = []
+        for place in self.places(skill):
+            state = look_at(place, self.base, skill.folder, known=digest, recorded=True)
+            # The skills CLI records no digest of the files, so whatever is in the folder counts as installed.
+            found.append((place, "ours" if state == "edited" and skill.entry is None else state))
+        return found
+
+    def obstacles(self, new: NewSkill) -> list[Obstacle]:
+        """Return what installing a skill would overwrite: files of somebody else, and edited files."""
+        return self._obstacles(new, self.known().get(new.name))
+
+    def _obstacles(self, new: NewSkill, before: KnownSkill | None) -> list[Obstacle]:
+        known = before.entry.digest if before and before.entry else ""
+        found = [
+            (
+                place.path,
+                look_at(
+                    place, self.base, new.folder, known=known, wanted=new.placed.digest, recorded=before is not None
+                ),
+            )
+            for place in plan_places(self.base, new.folder, new.agents, new.mode)
+        ]
+        if before is not None and before.entry is None:
+            found = [
+                (path, "ours" if state == "edited" and self._is_unchanged(before, path) else state)
+                for path, state in found
+            ]
+        return [Obstacle(path=path, state=state) for path, state in found if state in ("edited", "foreign")]
+
+    def _is_unchanged(self, skill: KnownSkill, path: Path) -> bool:
+        """Return True if a folder of the skills CLI has the files that its lock file records."""
+        return skill.locked is not None and matches_locked(skill.locked, path) is True
+
+    @contextmanager
+    def _changing(self) -> Generator[list[str]]:
+        """Hold the lock, after interrupted changes of others are finished or undone; yield the folders that this made."""
+        folder = self.base.lock_folder
+        is_new = not folder.is_dir()
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with locked(folder):
+                if self.base.skills_lock.parent != folder and self.base.skills_lock.parent.is_dir():
+                    recover_folder(self.base.skills_lock.parent)
+                self._recover()
+                yield [str(folder.relative_to(self.base.root))] if is_new else []
+        finally:
+            if is_new:
+                _remove_if_empty(folder)
+
+    def recover(self) -> None:
+        """Finish or undo changes that were interrupted."""
+        if any(skill.pending for skill in ProwessLock.read(self.base.prowess_lock).skills.values()):
+            with self._changing():
+                pass
+
+    def install(self, new: Sequence[NewSkill], *, discard_changes: bool = False) -> dict[str, InstalledSkill]:
+        """Install or update skills, one after the other, and return their entries by name.
+
+        Raise `Conflict` before anything is changed if a file of somebody else is in the way, or, without `discard_changes`, if
+        installed files were edited.
+        """
+        done: dict[str, InstalledSkill] = {}
+        with self._changing() as made:
+            for one in new:
+                in_the_way = self.obstacles(one)
+                foreign = [each for each in in_the_way if each.state == "foreign" or not discard_changes]
+                if foreign:
+                    raise conflict_error(one.name, foreign)
+            for one in new:
+                done[one.name] = self._install(one, made)
+        return done
+
+    def _install(self, new: NewSkill, made: Sequence[str]) -> InstalledSkill:
+        now = javascript_time()
+        lock = ProwessLock.read(self.base.prowess_lock)
+        before = lock.skills.get(new.name)
+        placed = new.placed
+        entry = InstalledSkill(
+            pin=new.pin,
+            digest=placed.digest,
+            source_digest=new.package.digest,
+            computed_hash=new.locked.hash,
+            files=lock_files(placed.manifest),
+            mode=new.mode,
+            agents=tuple(sorted(new.agents)),
+            approval=new.approval,
+            signature=new.signature,
+            installed_at=before.installed_at if before else now,
+            updated_at=now,
+        )
+        if before is not None and _without_times(before) == _without_times(entry) and self._is_in_place(new.name):
+            return before
+        previous = before.model_dump(mode="json", exclude_defaults=True) if before else None
+        places = plan_places(self.base, new.folder, new.agents, new.mode)
+        made = [*made, *missing_folders(places, self.base)]
+        if not os.path.lexists(self.base.skills_lock) and self.base.skills_lock.is_relative_to(self.base.root):
+            made.append(str(self.base.skills_lock.relative_to(self.base.root)))
+        pending = entry.model_copy(update={"pending": "install", "previous": previous})
+        lock = lock.with_skill(new.name, pending).with_created(made)
+        self._write_lock(lock)
+        copied = place_files(placed, places, self.base)
+        if before is not None:
+            self._remove_left_places(new, before)
+        entry = entry.model_copy(update={"copied": tuple(sorted(copied))})
+        self._confirm(new.name, lock, entry, new.locked, at=now)
+        return entry
+
+    def _is_in_place(self, name: str) -> bool:
+        skill = self.known().get(name)
+        return (
+            skill is not None and skill.locked is not None and all(state == "ours" for _, state in self.states(skill))
+        )
+
+    def _remove_left_places(self, new: NewSkill, before: InstalledSkill) -> None:
+        """Remove the skill from places that it had and no longer has."""
+        kept = {place.path for place in plan_places(self.base, new.folder, new.agents, new.mode)}
+        agents = [agent for agent in before.agents if _is_known(agent)]
+        old = plan_places(self.base, new.folder, agents, before.mode, before.copied)
+        left = [place for place in old if place.path not in kept]
+        ours = [place for place in left if look_at(place, self.base, new.folder, known=before.digest) == "ours"]
+        remove_files(ours, self.base)
+
+    def _confirm(self, name: str, lock: ProwessLock, entry: InstalledSkill, source: LockedSource, *, at: str) -> None:
+        path = self.base.skills_lock
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_document(path, SkillsLock.read(path, self._form).with_skill(name, source, at=at).text())
+        self._write_lock(lock.with_skill(name, entry))
+
+    def _write_lock(self, lock: ProwessLock) -> None:
+        path = self.base.prowess_lock
+        if lock.is_empty and not lock.created:
+            remove_document(path)
+        else:
+            write_document(path, lock.text())
+
+    def remove(
+        self, names: Sequence[str], *, agents: Collection[str] = (), discard_changes: bool = False
+    ) -> list[tuple[KnownSkill, list[Path]]]:
+        """Remove skills, or only from some agents, and return each with the paths that were removed.
+
+        Raise `NotFound` for an unknown name, and `Conflict` before anything is changed if files were edited. Something at the
+        place of a skill that Prowess did not put there stays.
+        """
+        with self._changing():
+            skills = self.find(names)
+            for skill in skills:
+                edited = [
+                    Obstacle(path=place.path, state=state) for place, state in self.states(skill) if state == "edited"
+                ]
+                if edited and not discard_changes:
+                    raise conflict_error(skill.name, edited)
+            return [(skill, self._remove(skill, agents)) for skill in skills]
+
+    def _remove(self, skill: KnownSkill, agents: Collection[str]) -> list[Path]:
+        lock = ProwessLock.read(self.base.prowess_lock)
+        left = tuple(agent for agent in skill.agents if agents and agent not in agents)
+        kept = {place.path for place in plan_places(self.base, skill.folder, left, skill.mode)} if left else set[Path]()
+        mine = [place for place, state in self.states(skill) if state in ("ours", "edited") and place.path not in kept]
+        if skill.entry is not None:
+            pending = "remove" if not left else ""
+            lock = lock.with_skill(
+                skill.name, skill.entry.model_copy(update={"pending": pending, "agents": left or skill.agents})
+            )
+            self._write_lock(lock)
+        removed = remove_files(mine, self.base)
+        if not left:
+            self._forget(skill.name, lock)
+        return removed
+
+    def _forget(self, name: str, lock: ProwessLock) -> None:
+        """Remove a skill from both lock files, and the empty folders that Prowess made."""
+        path = self.base.skills_lock
+        own = str(path.relative_to(self.base.root)) if path.is_relative_to(self.base.root) else ""
+        sources = SkillsLock.read(path, self._form).without(name)
+        if own in lock.created and sources.is_empty:
+            remove_document(path)
+        elif os.path.lexists(path):
+            write_document(path, sources.text())
+        lock = self._prune_created(lock.without(name))
+        self._write_lock(ProwessLock() if lock.is_empty else lock)
+        if lock.is_empty:
+            # Again, because the lock itself may have been the last file in one of these folders.
+            self._prune_created(lock)
+
+    def _prune_created(self, lock: ProwessLock) -> ProwessLock:
+        """Return the lock without the paths that Prowess made and that are gone, after removing folders that are empty."""
+        files = {one for one in lock.created if (self.base.root / one).is_file()}
+        left = remove_empty([one for one in lock.created if one not in files], self.base)
+        return lock.model_copy(update={"created": tuple(sorted({*files, *left}))})
+
+    def _recover(self) -> None:
+        lock = ProwessLock.read(self.base.prowess_lock)
+        for name, entry in lock.skills.items():
+            if entry.pending == "remove":
+                skill = self._describe(name, entry, None)
+                remove_files([place for place, state in self.states(skill) if state == "ours"], self.base)
+                self._forget(name, ProwessLock.read(self.base.prowess_lock))
+            elif entry.pending == "install":
+                self._recover_install(name, entry)
+
+    def _recover_install(self, name: str, entry: InstalledSkill) -> None:
+        lock = ProwessLock.read(self.base.prowess_lock)
+        skill = self._describe(name, entry, None)
+        places = plan_places(self.base, skill.folder, skill.agents, skill.mode)
+        first = next((place.path for place in places if not place.link), None)
+        if first is not None and not first.is_symlink() and read_digest(first) == entry.digest:
+            # A person did not finish accepting it, so it stays unaccepted; but what is installed is complete.
+            usable = [place for place in places if self._may_write(place, skill, entry)]
+            copied = place_files(replace(read_folder(first), name=skill.folder), usable, self.base)
+            done = entry.model_copy(update={"pending": "", "previous": None, "approval": None, "copied": tuple(copied)})
+            self._confirm(name, lock, done, locked_source(entry.pin, entry.computed_hash), at=entry.updated_at)
+            return
+        try:
+            before = InstalledSkill.model_validate(entry.previous, strict=False) if entry.previous else None
+        except ValueError:
+            before = None
+        if before is not None:
+            self._write_lock(
+                self._prune_created(lock.with_skill(name, before.model_copy(update={"pending": "", "previous": None})))
+            )
+        else:
+            self._forget(name, lock)
+
+    def _may_write(self, place: Place, skill: KnownSkill, entry: InstalledSkill) -> bool:
+        return look_at(place, self.base, skill.folder, known=entry.digest) in ("free", "ours")
+
+
+def _is_known(agent: str) -> bool:
+    try:
+        find_agent(agent)
+    except NotFound:
+        return False
+    return True
+
+
+def _without_times(entry: InstalledSkill) -> InstalledSkill:
+    return entry.model_copy(update={"installed_at": "", "updated_at": "", "approval": None, "copied": ()})
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return  # it has something in it, which is the usual case

@@ -1,0 +1,209 @@
+"""Compare installed files with what the lock files record."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from prowess.errors import ProwessError
+from prowess.skill.package import FileEntry
+from prowess.sources.install import Base, Place, look_at
+from prowess.sources.installation import Installation
+from prowess.sources.installed import KnownSkill
+from prowess.sources.lock.prowess_lock import InstalledSkill, Signature, folder_name
+from prowess.sources.lock.source_entry import matches_locked
+from prowess.storage.files.skill_packages import read_folder
+
+DifferenceKind = Literal[
+    "changed", "missing", "extra", "unreadable", "link", "lock", "unlocked", "signature", "unknown"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One difference between an installed skill and its lock. `serious` is False for what only `--frozen` objects to."""
+
+    kind: DifferenceKind
+    path: str
+    message: str
+    serious: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedSkill:
+    """The result for one skill."""
+
+    name: str
+    differences: tuple[Difference, ...] = ()
+    signature: str = "absent"
+    """`absent`, or who signed it."""
+    source: str = ""
+    commit: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True if there is no serious difference."""
+        return not any(one.serious for one in self.differences)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            "name": self.name,
+            "ok": self.ok,
+            "source": self.source,
+            "commit": self.commit,
+            "signature": self.signature,
+            "differences": [asdict(one) for one in self.differences],
+        }
+
+
+def verify(installation: Installation, names: Sequence[str] = ()) -> list[VerifiedSkill]:
+    """Compare installed skills with the lock files. Changes nothing.
+
+    Without names, folders beside them that no lock file records are reported, too.
+    """
+    found = [_verify_skill(installation, skill) for skill in installation.find(names)]
+    if not names:
+        found += _find_unlocked(installation)
+    return found
+
+
+def _verify_skill(installation: Installation, skill: KnownSkill) -> VerifiedSkill:
+    entry = skill.entry
+    if entry is None:
+        return _verify_locked(installation, skill)
+    differences: list[Difference] = []
+    if entry.pending:
+        message = "a change was interrupted; run `prowess update` or `prowess remove`"
+        differences.append(Difference(kind="lock", path="", message=message))
+    # Somebody who works on a skill of their own edits the installed files as well, so that is only noted.
+    is_own = entry.pin.type == "local"
+    for place in installation.places(skill):
+        differences += _verify_place(place, installation.base, skill.folder, entry, is_own=is_own)
+    if skill.locked is None:
+        differences.append(_note("lock", "the lock file of the skills CLI does not have it"))
+    elif not installation.base.is_user and skill.locked.hash != entry.computed_hash:
+        differences.append(_note("lock", "the lock file of the skills CLI has another hash"))
+    signer, wrong = _verify_signature(entry)
+    return VerifiedSkill(
+        name=skill.name,
+        differences=(*differences, *wrong),
+        signature=signer,
+        source=entry.pin.source,
+        commit=entry.pin.commit,
+    )
+
+
+def _verify_place(place: Place, base: Base, folder: str, entry: InstalledSkill, *, is_own: bool) -> list[Difference]:
+    shown = _shown(place.path, base)
+    if not os.path.lexists(place.path):
+        return [Difference(kind="missing", path=shown, message="not there")]
+    if place.link:
+        state = look_at(place, base, folder, known=entry.digest)
+        return [] if state == "ours" else [Difference(kind="link", path=shown, message="not the link to the skill")]
+    try:
+        package = read_folder(place.path)
+    except ProwessError as error:
+        return [Difference(kind="unreadable", path=shown, message=error.message)]
+    return [
+        Difference(kind=kind, path=f"{shown}/{path}", message=message, serious=not is_own)
+        for kind, path, message in compare(entry.manifest, package.manifest)
+    ]
+
+
+def compare(
+    before: Sequence[FileEntry], after: Sequence[FileEntry]
+) -> list[tuple[Literal["changed", "missing", "extra"], str, str]]:
+    """Return which files changed, are missing or came on top."""
+    old, new = ({entry.path: entry for entry in manifest} for manifest in (before, after))
+    found: list[tuple[Literal["changed", "missing", "extra"], str, str]] = []
+    for path in sorted({*old, *new}):
+        if path not in new:
+            found.append(("missing", path, "not there"))
+        elif path not in old:
+            found.append(("extra", path, "not in the lock file"))
+        elif old[path].sha256 != new[path].sha256:
+            found.append(("changed", path, f"sha256 {new[path].sha256[:12]}, locked {old[path].sha256[:12]}"))
+        elif old[path] != new[path]:
+            found.append(("changed", path, f"mode {new[path].mode}, locked {old[path].mode}"))
+    return found
+
+
+def _verify_signature(entry: InstalledSkill) -> tuple[str, list[Difference]]:
+    if entry.signature is None:
+        return "absent", []
+    try:
+        return check_signature(entry.signature, entry.source_digest), []
+    except ProwessError as error:
+        return "wrong", [Difference(kind="signature", path="", message=error.message)]
+
+
+def check_signature(signature: Signature, digest: str) -> str:
+    """Return who signed the files with this digest; raise `Refused` or `Invalid` for a signature that is not valid."""
+    from prowess.sources.signature import kind_of, verify
+
+    text = read_signature(signature)
+    if kind_of(text) != "ed25519":
+        return f"{signature.identity or 'unknown'} (sigstore, verified when it was installed)"
+    return verify(digest, text).identity
+
+
+def read_signature(signature: Signature) -> bytes:
+    """Return the bytes of a recorded signature; b'' if they are not base64."""
+    try:
+        return base64.b64decode(signature.text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _verify_locked(installation: Installation, skill: KnownSkill) -> VerifiedSkill:
+    """Compare a skill that the skills CLI installed with the one hash that its lock file has."""
+    base, locked = installation.base, skill.locked
+    differences: list[Difference] = []
+    folders = [place for place in installation.places(skill) if not place.path.is_symlink()]
+    if locked is None or not folders or not os.path.lexists(folders[0].path):
+        path = _shown(base.shared / skill.folder, base)
+        differences.append(Difference(kind="missing", path=path, message="not there"))
+    else:
+        matches = matches_locked(locked, folders[0].path)
+        shown = _shown(folders[0].path, base)
+        if matches is None:
+            differences.append(
+                _note("unknown", "the lock file of the skills CLI has no hash that can be compared", shown)
+            )
+        elif not matches:
+            message = "other files than the lock file of the skills CLI records"
+            differences.append(Difference(kind="changed", path=shown, message=message))
+        note = "installed by the skills CLI, without a digest of each file; `prowess update` records them"
+        differences.append(_note("lock", note))
+    return VerifiedSkill(name=skill.name, differences=tuple(differences), source=locked.source if locked else "")
+
+
+def _find_unlocked(installation: Installation) -> list[VerifiedSkill]:
+    known = {skill.folder for skill in installation.known().values()}
+    shared = installation.base.shared
+    try:
+        names = sorted(entry.name for entry in os.scandir(shared) if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        return []
+    return [
+        VerifiedSkill(
+            name=name,
+            differences=(_note("unlocked", "no lock file has it", _shown(shared / name, installation.base)),),
+        )
+        for name in names
+        if folder_name(name) not in known
+    ]
+
+
+def _note(kind: DifferenceKind, message: str, path: str = "") -> Difference:
+    return Difference(kind=kind, path=path, message=message, serious=False)
+
+
+def _shown(path: Path, base: Base) -> str:
+    return str(path.relative_to(base.root)) if path.is_relative_to(base.root) else str(path)
