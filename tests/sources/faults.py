@@ -211,6 +211,8 @@ class FaultSite:
 
     port: int = 0
     files: dict[str, bytes] = field(default_factory=dict)
+    redirects: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Redirects by path: a status and where to."""
     fault: str = ""
     ends_with: str = ""
     requests: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
@@ -252,6 +254,9 @@ class FaultSite:
         exchange = Exchange(self, channel, path, headers, self.files.get(path.partition("?")[0]))
         if self.fault and path.endswith(self.ends_with):
             {**FAULTS, **LIST_FAULTS}[self.fault](exchange)
+        elif path in self.redirects:
+            status, target = self.redirects[path]
+            exchange.send(status, location=target)
         else:
             exchange.answer()
 

@@ -6,6 +6,7 @@ import hmac
 import os
 import secrets
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,8 +41,8 @@ def read_secret(path: Path) -> str | None:
     return found
 
 
-def load_or_create_secret(path: Path) -> str:
-    """Return the secret in a file, creating it first if needed. Two processes that create it at once get the same one.
+def load_or_create_secret(path: Path, make: Callable[[], str] = lambda: secrets.token_urlsafe(32)) -> str:
+    """Return the secret in a file, creating it with `make` if needed. Two processes that create it at once get the same one.
 
     A link to a complete temporary file is atomic: the second process finds the file of the first.
     """
@@ -49,7 +50,7 @@ def load_or_create_secret(path: Path) -> str:
     if found is not None:
         return found
     try:
-        temporary = _write_temporary(path, secrets.token_urlsafe(32))
+        temporary = _write_temporary(path, make())
         try:
             with suppress(FileExistsError):
                 os.link(temporary, path)

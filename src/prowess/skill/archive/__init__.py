@@ -122,31 +122,35 @@ def _files_below(files: list[File], folder: str) -> list[File]:
     ]
 
 
-def write_archive(package: Package, kind: ArchiveKind) -> bytes:
-    """Return the skill as an archive with its folder at the top level; the same files always give the same bytes."""
+def write_archive(package: Package, kind: ArchiveKind, *, folder: bool = True) -> bytes:
+    """Return the skill as an archive; the same files always give the same bytes.
+
+    Its folder is at the top level, or with `folder=False` its files are, as well-known sites must have it.
+    """
     top = package.name
     if "/" in top:
         raise Invalid(f"{top[:80]!r} is not a valid folder name.", hint="Rename the skill.")
     check_path(top)
-    return _write_zip(package, top) if kind == "zip" else _write_tar_gz(package, top)
+    prefix = f"{top}/" if folder else ""
+    return _write_zip(package, prefix) if kind == "zip" else _write_tar_gz(package, prefix)
 
 
-def _write_zip(package: Package, top: str) -> bytes:
+def _write_zip(package: Package, prefix: str) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in package.files:
-            info = zipfile.ZipInfo(f"{top}/{file.path}", _EPOCH)
+            info = zipfile.ZipInfo(prefix + file.path, _EPOCH)
             info.create_system = 3  # Unix: only then do readers look at the mode
             info.external_attr = (stat.S_IFREG | int(file.mode, 8)) << 16
             archive.writestr(info, file.content, zipfile.ZIP_DEFLATED)
     return out.getvalue()
 
 
-def _write_tar_gz(package: Package, top: str) -> bytes:
+def _write_tar_gz(package: Package, prefix: str) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for file in package.files:
-            info = tarfile.TarInfo(f"{top}/{file.path}")
+            info = tarfile.TarInfo(prefix + file.path)
             info.size = len(file.content)
             info.mode = int(file.mode, 8)
             archive.addfile(info, io.BytesIO(file.content))

@@ -1,0 +1,220 @@
+"""Fetch all skills of a marketplace, which is a Prowess registry: only if its index changed, and only what the index proves.
+
+The index is signed with one key, which is pinned: given by a person, or remembered from the first fetch. Nothing is
+returned from an index that is older than the last one, has expired, or is signed with another key, and every package must
+have the digest that this one index states.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from prowess.errors import Invalid, Problem, ProwessError, Refused, TooLarge, TryLater
+from prowess.net.request import HttpClient
+from prowess.skill.archive import read_archive
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.package import Package
+from prowess.sources.download import download
+from prowess.sources.fetched import Fetched, FetchedSkill, SourceState, UnreadableSkill
+from prowess.sources.signature import check_public_key, kind_of, verify
+from prowess.sources.signed_index import MAX_INDEX_BYTES, IndexEntry, RegistryIndex, check_age, open_index
+from prowess.storage.clock import now as current_time
+from prowess.threads import offload
+
+INDEX_PATH = "/api/v1/index"
+MAX_TOTAL_BYTES = 1 << 30
+"""The archives of all skills together: they are in memory until they are stored."""
+_CONCURRENT = 8
+
+FindKnown = Callable[[str, str], Package | None]
+"""Returns the package with this name and digest if it is stored here already, so that it is not downloaded again."""
+
+
+async def fetch_marketplace(
+    base_url: str,
+    *,
+    client: HttpClient,
+    last: SourceState | None = None,
+    key: str = "",
+    token: str = "",
+    known: FindKnown | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    now: datetime | None = None,
+) -> Fetched:
+    """Return the newest version of every skill of a registry, or an `unchanged` result.
+
+    `key` is the public key that must have signed the index, by default the one of `last`; without either, the key of this
+    index is remembered. `token` is sent to a private registry.
+
+    Raise `Refused` for another key, an invalid signature, an older or expired index, and a package that is not the one of the
+    index; then nothing may be changed. A skill that could not be downloaded or read is `unreadable`, and if it may come back
+    by itself, the next fetch tries again. A warning says when the last proof of freshness has expired.
+    """
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    base = base_url.rstrip("/")
+    pinned = check_public_key(key) if key else (last.key if last else "")
+    # An ETag may only save the download of an index whose expiry is known and whose key still counts.
+    trusted = last if last and last.etag and last.key == pinned else None
+    found = await download(
+        client,
+        base + INDEX_PATH,
+        etag=trusted.etag if trusted else "",
+        max_bytes=MAX_INDEX_BYTES,
+        accept=("application/json",),
+        headers=headers,
+    )
+    if found.unchanged and trusted:
+        return _unchanged(trusted, now)
+    index, signer = await offload(open_index, found.body, pinned)
+    revision = hashlib.sha256(found.body).hexdigest()
+    if last:
+        _check_order(index, revision, last)
+    check_age(index, now=now)
+    if trusted and trusted.revision == revision:
+        return _unchanged(trusted, now)
+    downloads = _Downloads(client, base, headers, limits, known)
+    skills, unreadable, is_final = await downloads.fetch_all(index)
+    state = SourceState(
+        url=base,
+        revision=revision,
+        # Without an ETag, the next fetch does not take the skills that are missing now for unchanged.
+        etag=found.etag if is_final else "",
+        sequence=index.sequence,
+        checked_at=current_time(),
+        key=signer,
+        expires_at=index.expires_at.astimezone(UTC).isoformat(),
+    )
+    warnings = () if pinned else (_new_key(signer),)
+    return Fetched(
+        state=state, skills=tuple(skills), unreadable=tuple(unreadable), warnings=warnings, complete=not unreadable
+    )
+
+
+def _unchanged(last: SourceState, now: datetime | None) -> Fetched:
+    """Return the result for an index that the registry has not changed, with a warning if its proof has expired."""
+    state = replace(last, checked_at=current_time())
+    moment = now or datetime.now(UTC)
+    if not last.expires_at or moment <= datetime.fromisoformat(last.expires_at):
+        return Fetched(state=state, unchanged=True)
+    expired = Problem(
+        code="index-expired",
+        severity="warning",
+        message=f"The registry has proved nothing new since its index expired on {last.expires_at[:10]}.",
+        hint="Newer versions may be held back. Ask the operator of the registry, and check the network in between.",
+    )
+    # Without the ETag, the next fetch asks for the whole index and refuses it if it is still the old one.
+    return Fetched(state=replace(state, etag=""), unchanged=True, warnings=(expired,))
+
+
+def _check_order(index: RegistryIndex, revision: str, last: SourceState) -> None:
+    if index.sequence < last.sequence:
+        raise Refused(
+            f"The registry went back from index {last.sequence} to {index.sequence}.",
+            hint="An old state may be replayed. Nothing was changed. Ask the operator of the registry.",
+        )
+    if index.sequence == last.sequence and last.revision and revision != last.revision:
+        raise Refused(
+            f"The registry has two different indexes with the number {index.sequence}.",
+            hint="It may show different packages to different people. Nothing was changed. Ask its operator.",
+        )
+
+
+def _new_key(key: str) -> Problem:
+    return Problem(
+        code="new-registry-key",
+        severity="info",
+        message=f"The registry's key is remembered from now on: {key}",
+        hint="Compare it with the one that the registry's operator publishes.",
+    )
+
+
+class _Downloads:
+    """Downloads the packages of one index, some at a time."""
+
+    def __init__(
+        self, client: HttpClient, base: str, headers: dict[str, str], limits: Limits, known: FindKnown | None
+    ) -> None:
+        self._client = client
+        self._base = base
+        self._headers = headers
+        self._limits = limits
+        self._known = known
+        self._slots = asyncio.Semaphore(_CONCURRENT)
+        self._is_down = False
+
+    async def fetch_all(self, index: RegistryIndex) -> tuple[list[FetchedSkill], list[UnreadableSkill], bool]:
+        """Return the skills, those that could not be read, and False if a new attempt could read more."""
+        entries = index.latest()
+        total = sum(entry.size for entry in entries)
+        if total > MAX_TOTAL_BYTES:
+            raise TooLarge(
+                f"The skills of the registry have {total:,} bytes, more than the limit of {MAX_TOTAL_BYTES:,}.",
+                hint="Install single skills of it instead of syncing all.",
+            )
+        tasks = (self._fetch(entry, index.registry) for entry in entries)
+        # All are awaited, so that no download goes on after an error.
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        for one in results:
+            if isinstance(one, BaseException):
+                raise one
+        skills = [one for one in results if isinstance(one, FetchedSkill)]
+        unreadable = [one for one in results if isinstance(one, UnreadableSkill)]
+        return skills, unreadable, all(isinstance(one.error, Invalid) for one in unreadable)
+
+    async def _fetch(self, entry: IndexEntry, registry: str) -> FetchedSkill | UnreadableSkill:
+        try:
+            package = self._known(entry.name, entry.digest) if self._known else None
+            if package is None or package.digest != entry.digest:
+                package = await self._download(entry)
+            signature = entry.signature.encode()
+            if signature and kind_of(signature) == "ed25519":
+                verify(entry.digest, signature)
+        except Refused:
+            # Not one bad skill among good ones: these are not the bytes that the registry signed, or it shuts us out.
+            self._is_down = True
+            raise
+        except ProwessError as error:
+            return UnreadableSkill(path=entry.name, error=error)
+        return FetchedSkill(
+            package=package,
+            path=entry.name,
+            revision=entry.version,
+            signature=signature,
+            marketplace_id=f"{registry}/{entry.name}",
+            etag=f'"{entry.archive}"',
+        )
+
+    async def _download(self, entry: IndexEntry) -> Package:
+        async with self._slots:
+            if self._is_down:
+                raise TryLater("The registry stopped answering during the sync.", hint="Sync again later.")
+            url = f"{self._base}/api/v1/skills/{quote(entry.name)}/{quote(entry.version, safe='')}/archive"
+            try:
+                found = await download(self._client, url, max_bytes=self._limits.archive_bytes, headers=self._headers)
+            except TryLater:
+                # The others would wait for their own deadlines, one after the other.
+                self._is_down = True
+                raise
+            return await offload(open_archive, found.body, entry, self._limits)
+
+
+def open_archive(content: bytes, entry: IndexEntry, limits: Limits = DEFAULT_LIMITS) -> Package:
+    """Return the package in a downloaded archive. Raise `Refused` if it is not exactly the one that the index states."""
+    if hashlib.sha256(content).hexdigest() != entry.archive:
+        raise Refused(
+            f"{entry.name} {entry.version} is not the archive that the registry's index states.",
+            hint="It was changed on the way, or in the registry. Nothing was changed here.",
+        )
+    packages = read_archive(content, f"{entry.name}.zip", limits)
+    package = Package.of(entry.name, packages[0].files, limits)
+    if len(packages) != 1 or package.digest != entry.digest:
+        raise Refused(
+            f"The files of {entry.name} {entry.version} are not those that the registry's index states.",
+            hint="Nothing was changed. Tell the operator of the registry.",
+        )
+    return package
