@@ -184,8 +184,9 @@ def _is_skill_document(path: str) -> bool:
 
 def _is_installed(folder: str, installed: frozenset[str]) -> bool:
     """Return True for a copy of a foreign skill that the repository uses itself, as its lock file says."""
-    in_agent = any(folder.startswith(f"{place}/") for place in AGENT_FOLDERS)
-    return in_agent and normalize_name(folder.rpartition("/")[2]) in installed
+    if not installed or normalize_name(folder.rpartition("/")[2]) not in installed:
+        return False
+    return any(folder.startswith(f"{place}/") for place in AGENT_FOLDERS)
 
 
 def _installed_names(read: ReadText) -> frozenset[str]:

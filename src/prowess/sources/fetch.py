@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from prowess.errors import Invalid, NotFound
+from prowess.errors import NotFound
 from prowess.skill.filenames import find_skill_md
 from prowess.sources.discovery import declared_name, normalize_name
 from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState
+from prowess.sources.git import fetch_git
 from prowess.sources.local import fetch_local
 from prowess.sources.reference import SourceKind, SourceReference
 from prowess.sources.url import fetch_url
@@ -35,6 +36,9 @@ class Fetcher(Protocol):
 
 _FETCHERS: dict[SourceKind, Fetcher] = {
     "local": fetch_local,
+    "github": fetch_git,
+    "gitlab": fetch_git,
+    "git": fetch_git,
     "file": fetch_url,
     "archive": fetch_url,
     "well-known": fetch_well_known,
@@ -43,10 +47,7 @@ _FETCHERS: dict[SourceKind, Fetcher] = {
 
 async def fetch(reference: SourceReference, context: FetchContext, last: SourceState | None = None) -> Fetched:
     """Return the skills of a source, or the one that the reference names; see `Fetcher`."""
-    fetcher = _FETCHERS.get(reference.kind)
-    if fetcher is None:
-        raise Invalid(f"Sources of kind {reference.kind!r} cannot be fetched.", hint="Use a repository or a folder.")
-    fetched = await fetcher(reference, context, last)
+    fetched = await _FETCHERS[reference.kind](reference, context, last)
     if not reference.skill or fetched.unchanged:
         return fetched
     return select_skill(fetched, reference.skill)

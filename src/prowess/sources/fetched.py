@@ -34,7 +34,7 @@ class FetchedSkill:
 
     package: Package
     path: str = ""
-    """The folder or file inside the source; '' for its root."""
+    """The folder or file inside the source, for git inside the whole repository; '' for its root."""
     revision: str = ""
     """The git tree of the folder, or the registry's own version or hash."""
     signature: bytes = b""
