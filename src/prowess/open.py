@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.scans import Scans
+from prowess.engine.answers import RecentAnswers
 from prowess.engine.context import Resources
 from prowess.engine.engine import Engine
 from prowess.engine.places import PACKS, find_plugin
@@ -21,6 +22,7 @@ from prowess.engine.tenants import MAX_RESOURCES, Listings, Matchers, RecentlyUs
 from prowess.plugins import working_plugins
 from prowess.policy.actor import Actor, local_person
 from prowess.settings import Settings, read_settings, real_folders
+from prowess.storage.database_url import sqlite_path
 
 if TYPE_CHECKING:
     from prowess.feed.event_feed import EventFeed
@@ -131,13 +133,14 @@ class Prowess(Engine):
         feeds = Feeds(stores, who.organization)
         components = RunComponents(stores, feeds.recorder)
         scans = Scans(stores.scan_folder)
-        matchers, listings = Matchers(stores), Listings(stores, scans)
+        answers = RecentAnswers(sqlite_path(stores.settings.account_database))
+        matchers, listings = Matchers(stores, answers), Listings(stores, scans, answers)
 
         def close() -> None:
             # Traces and events that are still pending go into the databases, so those are closed last.
             components.close()
             feeds.close()
-            listings.close()
+            answers.close()
             stores.close()
 
         def make_resources(key: tuple[str, str]) -> Resources:
@@ -152,7 +155,7 @@ class Prowess(Engine):
                 writable=own.writable,
                 find_matcher=lambda: matchers.find(own),
                 find_lists=lambda: listings.find(own),
-                find_answers=listings.answers,
+                answers=answers,
                 mark_changed=matchers.mark_changed,
                 records=stores.records,
                 records_url=stores.settings.account_database,

@@ -110,14 +110,17 @@ class EditableStore(Store):
         """Return the files as of a version, or raise `NotFound`."""
         return self._log.package(slug, number)
 
-    def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
+    def rollback(
+        self, slug: str, number: int, *, expected: str | None = None, actor: str = "", note: str = ""
+    ) -> Skill:
         """Make the files of an earlier version current again, as a new version. Also revives a deleted skill."""
         reading = accept(self.version_package(slug, number), self.limits)
-        stored = self.get_skill_by_name(slug)
-        # A deleted skill is created again; otherwise a change since this read is a `Conflict`.
-        expected = stored.digest if stored else None
+        if expected is None:
+            stored = self.get_skill_by_name(slug)
+            expected = stored.digest if stored else ""
         note = note or f"back to version {number}"
-        return self.save_reading(reading, expected=expected, change="rollback", actor=actor, note=note)
+        # A deleted skill is created again; otherwise a change since the digest was read is a `Conflict`.
+        return self.save_reading(reading, expected=expected or None, change="rollback", actor=actor, note=note)
 
     def get_outline(self, name: str) -> SkillOutline | None:
         """Return a skill by slug without the content of artifacts and files, or None."""

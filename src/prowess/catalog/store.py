@@ -286,8 +286,13 @@ class Store(Protocol):
         """Return the files as of a version, or raise `NotFound`."""
         ...
 
-    def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
-        """Make the files of an earlier version current again, as a new version. Also revives a deleted skill."""
+    def rollback(
+        self, slug: str, number: int, *, expected: str | None = None, actor: str = "", note: str = ""
+    ) -> Skill:
+        """Make the files of an earlier version current again, as a new version. Also revives a deleted skill.
+
+        With `expected`, raise `Conflict` unless the skill has this digest; '' means that it does not exist.
+        """
         ...
 
 

@@ -19,9 +19,10 @@ from prowess.skill.limits import Limits
 from prowess.skill.model import Scope
 
 if TYPE_CHECKING:
+    from prowess.engine.answers import RecentAnswers
     from prowess.engine.callables import Inventory
     from prowess.engine.search import IndexPlanner
-    from prowess.engine.skill_rows import RecentAnswers, SkillLists
+    from prowess.engine.skill_rows import SkillLists
     from prowess.engine.visibility import Visibility
     from prowess.feed.event_feed import EventFeed
     from prowess.feed.event_recorder import EventRecorder
@@ -76,8 +77,8 @@ class Resources:
 
     The text stays the same as long as no skill has changed; '' if that is unknown.
     """
-    find_answers: Callable[[], RecentAnswers]
-    """Return the answers that may be given again."""
+    answers: RecentAnswers
+    """The answers that may be given again, of all users."""
     mark_changed: Callable[[], None]
     """Make the next match of everybody see what was just written."""
     records: Callable[[], Connections]

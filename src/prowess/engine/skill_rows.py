@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections import OrderedDict
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.memory_store import MemoryStore
 from prowess.catalog.store import Store
 from prowess.engine.context import Context
 from prowess.engine.visibility import is_off
@@ -21,8 +19,6 @@ from prowess.errors import NotFound, Refused, Unavailable
 from prowess.policy.actor import Actor
 from prowess.skill.filenames import document_text, hash_content
 from prowess.skill.model import Scope, ShadowedSkill, Skill, SkillCard
-from prowess.storage.database_url import display_url
-from prowess.storage.sqlite_watch import SqliteWatch
 
 if TYPE_CHECKING:
     from prowess.engine.callables import CallableIndex
@@ -133,67 +129,8 @@ class SkillPage:
 class _Entry:
     card: SkillCard
     row: SkillRow
-
-
-class RecentAnswers:
-    """Pages and rows that persons were given, each valid until anything is committed to the database.
-
-    There are none on PostgreSQL, and none while skills lie in folders that anybody can change: there is no cheap way to
-    know that nothing has changed. What an agent sees also depends on the time, because approvals expire.
-    """
-
-    MAX_BYTES = 32 * 1024 * 1024
-    _OVERHEAD = 4_000
-
-    def __init__(self, path: str) -> None:
-        """Watch the SQLite file at a path; '' for another database."""
-        self._watch = SqliteWatch(path) if path and path != ":memory:" else None
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, tuple[Hashable, Any, int]] = OrderedDict()
-        self._size = 0
-
-    def close(self) -> None:
-        """Close the connection that watches the database."""
-        if self._watch is not None:
-            self._watch.close()
-
-    def mark(self, context: Context) -> Hashable | None:
-        """Return a value that stays the same as long as no answer changes, or None if that is unknown."""
-        if self._watch is None or not context.actor.is_person:
-            return None
-        stores: list[str] = []
-        place = display_url(context.resources.records_url)
-        for store in context.catalog.recent_stores():
-            if isinstance(store, MemoryStore):
-                stores.append(store.changes("").position)
-            elif not store.frozen and (store.folder or store.location != place):
-                return None
-        committed = self._watch.mark()
-        return None if committed is None else (*committed, context.catalog.scans.revision, *stores)
-
-    def get(self, context: Context, about: Hashable, mark: Hashable | None) -> Any:
-        """Return the answer of this mark, or None."""
-        if mark is None:
-            return None
-        key = (context.actor.owner, about)
-        with self._lock:
-            found = self._kept.get(key)
-            if found is None or found[0] != mark:
-                return None
-            self._kept.move_to_end(key)
-            return found[1]
-
-    def put(self, context: Context, about: Hashable, mark: Hashable | None, answer: Any, size: int) -> None:
-        """Keep an answer, and drop those that were not used for long if there is no room."""
-        if mark is None:
-            return
-        key, size = (context.actor.owner, about), size + self._OVERHEAD
-        with self._lock:
-            old = self._kept.pop(key, None)
-            self._size += size - (old[2] if old else 0)
-            self._kept[key] = (mark, answer, size)
-            while self._size > self.MAX_BYTES and self._kept:
-                self._size -= self._kept.popitem(last=False)[1][2]
+    shown: dict[tuple[object, ...], SkillRow] = field(default_factory=dict["tuple[object, ...]", "SkillRow"])
+    """The row as it was shown, by what is added to it, so that its JSON is made once."""
 
 
 class Listing:
@@ -343,34 +280,49 @@ def read_one(context: Context, address: str) -> SkillRow:
     row = read_row(store, skill, context.actor, content=True)
     shown = show_rows(context, [_Entry(skill.card, row)])
     if not shown:
-        raise NotFound(f"Skill {address[:80]!r} not found.", hint="Run `prowess list` to see all skills.")
+        raise not_found(address)
     return shown[0]
+
+
+def not_found(address: str) -> NotFound:
+    """Return the error for a skill that does not exist for the actor."""
+    return NotFound(f"Skill {address[:80]!r} not found.", hint="Run `prowess list` to see all skills.")
 
 
 def show_rows(context: Context, entries: Sequence[_Entry]) -> tuple[SkillRow, ...]:
     """Return rows with how far each skill is trusted; for an agent, without the texts that it may not see."""
     marked = {card.slug: card for card in context.visibility.cards([entry.card for entry in entries])}
-    pairs = [(entry.row, marked[entry.card.slug]) for entry in entries if entry.card.slug in marked]
+    pairs = [(entry, marked[entry.card.slug]) for entry in entries if entry.card.slug in marked]
     scans = context.catalog.scans
-    return tuple(_show(row, card, scans.count(row.digest)) for row, card in pairs)
+    return tuple(_show(entry, card, scans.count(entry.row.digest)) for entry, card in pairs)
 
 
-def _show(row: SkillRow, card: SkillCard, dangers: int | None) -> SkillRow:
-    row = replace(row, hides=card.hides, enabled=card.enabled, trust=card.trust, dangers=dangers)
-    if card.title == row.name and card.description == row.description:
-        return row
-    return replace(
-        row,
-        name=card.title,
-        description=card.description,
-        version=card.version,
-        tags=card.tags,
-        author=None,
-        source_url=None,
-        source_ref=None,
-        source_id=None,
-        content=None,
-    )
+def _show(entry: _Entry, card: SkillCard, dangers: int | None) -> SkillRow:
+    added = (card.hides, card.enabled, card.trust, dangers, card.title, card.description)
+    known = entry.shown.get(added)
+    if known is not None:
+        return known
+    row = replace(entry.row, hides=card.hides, enabled=card.enabled, trust=card.trust, dangers=dangers)
+    if card.title != row.name or card.description != row.description:
+        row = replace(
+            row,
+            name=card.title,
+            description=card.description,
+            version=card.version,
+            tags=card.tags,
+            author=None,
+            source_url=None,
+            source_ref=None,
+            source_id=None,
+            content=None,
+        )
+    if len(entry.shown) >= _MAX_SHOWN:
+        entry.shown.clear()
+    entry.shown[added] = row
+    return row
+
+
+_MAX_SHOWN = 4
 
 
 def check_readable(context: Context, address: str) -> None:

@@ -9,8 +9,8 @@ ends in between leaves a skill that nobody has accepted, never the other way rou
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -20,12 +20,13 @@ from prowess.catalog.importer import ImportPlan, ImportResult, Progress, Progres
 from prowess.catalog.store import Store
 from prowess.catalog.store_rules import accepted_skill
 from prowess.engine.context import Context
+from prowess.engine.visibility import is_off
 from prowess.errors import Conflict, DuplicateSkill, Invalid, ProwessError, Refused, Unavailable
 from prowess.policy.acceptance import make_acceptance
 from prowess.policy.actor import Action, Actor
 from prowess.policy.gate import Admission
 from prowess.policy.subject import Subject
-from prowess.session.text import format_diff, read_subject
+from prowess.session.text import format_diff, make_subject, read_standing, read_subject
 from prowess.skill.draft import SkillDraft, change_package, make_package
 from prowess.skill.edit import rewrite_package
 from prowess.skill.forms.conversion import read_package
@@ -60,8 +61,8 @@ class SkillWriter:
         subject = _read_subject(self._context.catalog, store, kept, package)
         return self._keep("install", subject, lambda: store.create_skill(skill, actor=actor.label, note=note))
 
-    def create_document(self, draft: SkillDraft, scope: Scope, note: str) -> Skill:
-        """Keep a new skill of one document."""
+    def create_document(self, draft: SkillDraft, scope: Scope, note: str, *, enabled: bool = True) -> Skill:
+        """Keep a new skill of one document, switched on or off."""
         actor, resources = self._context.actor, self._context.resources
         store = resources.writable(scope)
         package = make_package(draft, resources.limits)
@@ -75,9 +76,24 @@ class SkillWriter:
             new = new.model_copy(update={"provenance": Provenance()})
         subject = _read_subject(self._context.catalog, store, new, package)
         try:
-            return self._keep("install", subject, lambda: store.save(package, actor=actor.label, note=note))
+            with nullcontext() if enabled else self._switched_off(skill.slug):
+                return self._keep("install", subject, lambda: store.save(package, actor=actor.label, note=note))
         except DuplicateSkill as error:
             raise self._taken(skill.slug, scope) from error
+
+    @contextmanager
+    def _switched_off(self, slug: str) -> Generator[None]:
+        """Switch a slug off before its skill is created, so that nobody can use it in between; undo that if it fails."""
+        policies, actor = self._context.resources.policies, self._context.actor
+        was_off = is_off(slug, policies.read(actor).disabled_skills)
+        policies.switch(actor, [slug], on=False)
+        try:
+            yield
+        except BaseException:
+            if not was_off:
+                with suppress(ProwessError):  # raise the first error
+                    policies.switch(actor, [slug], on=True)
+            raise
 
     def update_document(self, slug: str, draft: SkillDraft, expected: str, note: str) -> Skill:
         """Change the document of a skill, or single fields."""
@@ -174,8 +190,8 @@ class SkillWriter:
 
         return self._write("delete", _read_subject(self._context.catalog, store, skill, None), remove)
 
-    def rollback(self, slug: str, number: int, note: str) -> Skill:
-        """Make the files of an earlier version current again.
+    def rollback(self, slug: str, number: int, note: str, *, expected: Collection[str] = ()) -> Skill:
+        """Make the files of an earlier version current again. With `expected`, the skill must have one of these digests.
 
         A person who does that has not seen these files now, so they are trusted only as far as they were accepted before:
         a row of an old version could have been changed since.
@@ -185,13 +201,16 @@ class SkillWriter:
         package = store.version_package(name, number)
         skill = read_package(package).skill or Skill(slug=name, title=name, description="")
         now = store.get_skill_by_name(name)
+        if expected and (now is None or now.digest not in expected):
+            raise _changed(name)
         before = store.get_package_by_name(name) if now else None
         label, catalog = self._context.actor.label, self._context.catalog
         subject = _read_subject(catalog, store, now or skill, package, replaces=now.digest if now else "")
         return self._keep(
             "update",
             subject,
-            lambda: store.rollback(name, number, actor=label, note=note),
+            # A change since this decision is a `Conflict`.
+            lambda: store.rollback(name, number, expected=now.digest if now else "", actor=label, note=note),
             diff=format_diff(before, package) if before else "",
             accept=not self._context.actor.is_person,
         )
@@ -276,9 +295,11 @@ def _read_subject(
     catalog: Catalog, store: Store, skill: Skill, package: Package | None, *, replaces: str = ""
 ) -> Subject:
     """Return what the gate decides about: the bytes to be kept, or without a package those to be removed."""
-    subject = read_subject(catalog, store, SkillOutline.of(skill))
+    outline = SkillOutline.of(skill)
     if package is None:
-        return subject
+        return read_subject(catalog, store, outline)
+    # The findings about the bytes that are replaced do not matter, so these are not scanned.
+    subject = make_subject(outline, read_standing(catalog, store, outline, scan=False))
     findings = catalog.scans.of_package(package)
     return replace(subject, digest=package.digest, manifest=package.manifest, replaces=replaces, findings=findings)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from prowess.catalog.exporter import ExportResult, export_skill
 from prowess.catalog.importer import (
@@ -16,13 +14,13 @@ from prowess.catalog.importer import (
     ImportPlan,
     ImportResult,
     OnConflict,
-    Progress,
     ProgressCallback,
     check_paths,
     ignore_progress,
 )
 from prowess.catalog.scans import FindingRow, count_dangers
 from prowess.catalog.store import Fault
+from prowess.engine.cancellable import offload_cancellable
 from prowess.engine.context import Context
 from prowess.engine.skill_reader import (
     VersionDiff,
@@ -33,7 +31,7 @@ from prowess.engine.skill_reader import (
     read_version,
     report_skill_usage,
 )
-from prowess.errors import ProwessError, Refused
+from prowess.errors import ProwessError
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.profiles import ProfileName
@@ -43,6 +41,7 @@ from prowess.threads import offload
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
     from prowess.engine.callables import Inventory
+    from prowess.engine.skill_changes import SkillChange
     from prowess.engine.skill_rows import SkillPage, SkillQuery, SkillRow
     from prowess.engine.skill_writer import SkillWriter
     from prowess.feed.usage import SkillUsage, UsageReport
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from prowess.session.session import Session
     from prowess.skill.draft import ParsedDocument, SkillDraft
     from prowess.skill.outline import SkillOutline
-
-T = TypeVar("T")
 
 
 class Skills:
@@ -108,9 +105,9 @@ class Skills:
         """Return one page of the available skills as rows, by slug. Cheaper than `cards`: only changes are read again."""
         from prowess.engine.skill_rows import list_rows
 
-        answers = self._context.resources.find_answers()
+        answers = self._context.resources.answers
         mark = answers.mark(self._context)
-        page: SkillPage | None = answers.get(self._context, query, mark)
+        page = answers.page(self._context, query, mark)
         if page is None:
             page = await offload(list_rows, self._context, query)
             answers.put(self._context, query, mark, page, len(page.items_json))
@@ -120,9 +117,9 @@ class Skills:
         """Return a skill as a row with its document, or raise `NotFound`."""
         from prowess.engine.skill_rows import read_one
 
-        answers = self._context.resources.find_answers()
+        answers = self._context.resources.answers
         mark = answers.mark(self._context)
-        row: SkillRow | None = answers.get(self._context, slug, mark)
+        row = answers.row(self._context, slug, mark)
         if row is None:
             row = await offload(read_one, self._context, slug)
             answers.put(self._context, slug, mark, row, len(row.json))
@@ -263,7 +260,7 @@ class Skills:
             found = list(check_paths(paths, profile, self._context.resources.limits, step))
             return [self._with_references(one) for one in found] if profile == "prowess" else found
 
-        return await _offload_cancellable(check, watch)
+        return await offload_cancellable(check, watch)
 
     async def export(
         self,
@@ -302,6 +299,18 @@ class Skills:
         """
         return await offload(lambda: self._writer.create_document(draft, scope, note))
 
+    async def create_row(self, draft: SkillDraft, *, scope: Scope = "org", enabled: bool = True) -> SkillRow:
+        """Store a new skill of one document and return its row; with `enabled` False it is switched off from the start."""
+        from prowess.engine.skill_changes import create_row
+
+        return await offload(create_row, self._context, draft, scope, enabled=enabled)
+
+    async def change_row(self, slug: str, change: SkillChange) -> SkillRow:
+        """Change the document of a skill, or switch it on or off, and return its new row. Raise `Conflict` if it changed."""
+        from prowess.engine.skill_changes import change_row
+
+        return await offload(change_row, self._context, slug, change)
+
     async def update_document(self, slug: str, draft: SkillDraft, *, expected: str = "", note: str = "") -> Skill:
         """Change the document of a skill, or single fields. Raise `Conflict` if it changed meanwhile.
 
@@ -330,9 +339,12 @@ class Skills:
         """Delete a skill and return its last version, which `rollback` can restore. `expected` is as in `update_document`."""
         return await offload(lambda: self._writer.delete(slug, note, expected=expected))
 
-    async def rollback(self, slug: str, number: int, *, note: str = "") -> Skill:
-        """Make the files of an earlier version current again, as a new version."""
-        return await offload(lambda: self._writer.rollback(slug, number, note))
+    async def rollback(self, slug: str, number: int, *, expected: Collection[str] = (), note: str = "") -> Skill:
+        """Make the files of an earlier version current again, as a new version.
+
+        With `expected`, raise `Conflict` unless the skill has one of these digests.
+        """
+        return await offload(lambda: self._writer.rollback(slug, number, note, expected=expected))
 
     async def import_path(
         self,
@@ -357,7 +369,7 @@ class Skills:
                 check_slug(text)
         writer = self._writer
         plan = ImportPlan(on_conflict="replace" if replace else on_conflict, slug=slug, prefix=prefix)
-        return await _offload_cancellable(
+        return await offload_cancellable(
             lambda step: writer.import_path(path, scope, plan, step=step, origin=origin), watch
         )
 
@@ -377,24 +389,3 @@ class Skills:
         registry = self._context.resources.registry.without_other_skills()
         problems = add_reference_problems(skill, checked.problems, registry, self._context.actor.organization)
         return replace(checked, problems=problems, report=replace(checked.report, problems=problems))
-
-
-async def _offload_cancellable(work: Callable[[ProgressCallback], T], watch: ProgressCallback) -> T:
-    """Run work in a thread that stops at its next step when the caller is cancelled. What it has kept by then stays."""
-    stop = threading.Event()
-
-    def step(progress: Progress) -> None:
-        if stop.is_set():
-            raise Refused("Stopped.", hint="Changes made before the cancellation are kept.")
-        watch(progress)
-
-    # Shielded, because a thread cannot be cancelled: it has to stop by itself, and is waited for.
-    running = asyncio.ensure_future(offload(work, step))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        stop.set()
-        await asyncio.wait({running})
-        with suppress(BaseException):  # the caller sees the cancellation, whatever the work raised
-            running.result()
-        raise

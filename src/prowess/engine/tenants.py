@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from prowess.catalog.catalog import Catalog
 from prowess.errors import ProwessError
-from prowess.storage.database_url import sqlite_path
 from prowess.storage.owner import Owner
 
 if TYPE_CHECKING:
     from prowess.catalog.scans import Scans
-    from prowess.engine.skill_rows import RecentAnswers, SkillLists
+    from prowess.engine.answers import RecentAnswers
+    from prowess.engine.skill_rows import SkillLists
     from prowess.engine.stores import Stores
     from prowess.match.matcher import Matcher
     from prowess.storage.catalog_state import CatalogState
@@ -82,13 +82,14 @@ class _OpenedMatcher:
 class Matchers:
     """The matchers of organizations and users. A user without private skills uses the matcher of the organization."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, answers: RecentAnswers) -> None:
         self._stores = stores
+        self._answers = answers
         self._opened = RecentlyUsed(self._open, MAX_MATCHERS)
 
     def find(self, own: Stores) -> Matcher:
         """Return the matcher over the skills of these stores, which looks at them first if any process changed them."""
-        state = _read_state(own)
+        state = _read_state(own, self._answers)
         found = self._opened[own.organization, _find_user(own, state)]
         if state is not None and found.mark != state.mark:
             # Two threads may both find it changed, and then both make it look.
@@ -112,36 +113,20 @@ class Matchers:
 class Listings:
     """The lists of organizations and users, shared in the same way."""
 
-    def __init__(self, stores: Stores, scans: Scans) -> None:
+    def __init__(self, stores: Stores, scans: Scans, answers: RecentAnswers) -> None:
         self._stores = stores
         self._scans = scans
+        self._answers = answers
         self._opened = RecentlyUsed(self._open, MAX_LISTINGS)
-        self._lock = threading.Lock()
-        self._answers: RecentAnswers | None = None
 
     def find(self, own: Stores) -> tuple[SkillLists, str]:
         """Return the lists of the skills in these stores.
 
         The text stays the same as long as no skill has changed; '' if that is unknown.
         """
-        state = _read_state(own)
+        state = _read_state(own, self._answers)
         found = self._opened[own.organization, _find_user(own, state)]
         return found, state.mark if state is not None and own.in_account_only() else ""
-
-    def answers(self) -> RecentAnswers:
-        """Return the answers that may be given again, of all users."""
-        with self._lock:
-            if self._answers is None:
-                from prowess.engine.skill_rows import RecentAnswers
-
-                self._answers = RecentAnswers(sqlite_path(self._stores.settings.account_database))
-            return self._answers
-
-    def close(self) -> None:
-        """Close the connection that watches the database."""
-        with self._lock:
-            if self._answers is not None:
-                self._answers.close()
 
     def _open(self, key: tuple[str, str | None]) -> SkillLists:
         from prowess.engine.skill_rows import SkillLists
@@ -150,12 +135,15 @@ class Listings:
         return SkillLists(Catalog(own.present, self._scans, strict=own.settings.strict))
 
 
-def _read_state(own: Stores) -> CatalogState | None:
+def _read_state(own: Stores, answers: RecentAnswers) -> CatalogState | None:
     if not own.has_records():
         return None
+    owner = Owner(organization_id=own.organization, user_id=own.user or "")
+    known = answers.state(owner)
+    if known is not None:
+        return known
     from prowess.storage.catalog_state import read_catalog_state
 
-    owner = Owner(organization_id=own.organization, user_id=own.user or "")
     try:
         with own.records().read() as connection:
             return read_catalog_state(connection, owner)

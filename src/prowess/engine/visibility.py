@@ -57,6 +57,9 @@ class Visibility:
         resources, organization = self._context.resources, self._context.actor.organization
         if not resources.has_records():
             return ()
+        known = resources.answers.switched_off(organization)
+        if known is not None:
+            return known
         path = sqlite_path(resources.records_url)
         read = read_disabled(path, organization) if path else None
         if read is not None:
@@ -144,8 +147,9 @@ class Visibility:
         folders = resources.trusted_folders
         if not resources.has_records():
             return TrustRecords(folders=folders)
-        path = sqlite_path(resources.records_url)
-        read = read_sqlite_file(path, owner, slugs) if path else None
+        read = resources.answers.accepted(owner, slugs)
+        if read is None and (path := sqlite_path(resources.records_url)):
+            read = read_sqlite_file(path, owner, slugs)
         if read is not None:
             return TrustRecords(accepted=read[0], folders=(*folders, *read[1]))
         from prowess.storage.trust import read_accepted, read_folders

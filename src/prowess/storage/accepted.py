@@ -51,6 +51,18 @@ def add_accepted(found: Accepted, rows: Iterable[Sequence[Any]]) -> None:
         found[slug, digest] = facts
 
 
+def accepted_query(owner: Owner, slugs: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the query for an owner's acceptances of these skills, and its parameters. Its rows are for `add_accepted`."""
+    # More slugs than a statement can take, or so many that reading everything takes less time.
+    some = f" AND slug IN ({', '.join('?' * len(slugs))})" if len(slugs) <= _FEW_SLUGS else ""
+    return _ACCEPTED + some, (owner.organization_id, owner.user_id, *(slugs if some else ()))
+
+
+def folders_query(owner: Owner) -> tuple[str, tuple[str, ...]]:
+    """Return the query for the folders that an owner trusts, and its parameters."""
+    return _FOLDERS, (owner.organization_id, owner.user_id)
+
+
 def read_sqlite_file(path: str, owner: Owner, slugs: Sequence[str]) -> tuple[Accepted, list[str]] | None:
     """Return an owner's acceptances of these skills, and the trusted folders; None if they cannot be read this way.
 
@@ -58,14 +70,12 @@ def read_sqlite_file(path: str, owner: Owner, slugs: Sequence[str]) -> tuple[Acc
     """
     import sqlite3  # only where something is listed
 
-    key, found = (owner.organization_id, owner.user_id), Accepted()
-    # More slugs than a statement can take, or so many that reading everything takes less time.
-    some = f" AND slug IN ({', '.join('?' * len(slugs))})" if len(slugs) <= _FEW_SLUGS else ""
+    found = Accepted()
     try:
         uri = f"file:{quote(path)}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=_SECONDS)) as connection:
-            add_accepted(found, connection.execute(_ACCEPTED + some, (*key, *(slugs if some else ()))))
-            return found, [folder for (folder,) in connection.execute(_FOLDERS, key)]
+            add_accepted(found, connection.execute(*accepted_query(owner, slugs)))
+            return found, [folder for (folder,) in connection.execute(*folders_query(owner))]
     except sqlite3.Error:
         return None
 
@@ -90,8 +100,16 @@ def read_disabled(path: str, organization: str) -> list[str] | None:
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_SECONDS)) as connection:
             row = connection.execute(_DISABLED, (organization,)).fetchone()
-        slugs: object = json.loads(row[0]) if row else []
-    except (sqlite3.Error, ValueError, TypeError, RecursionError):
+    except sqlite3.Error:
+        return None
+    return parse_disabled(row[0] if row else "[]")
+
+
+def parse_disabled(text: object) -> list[str] | None:
+    """Return the slugs in a stored setting; None if it is damaged."""
+    try:
+        slugs: object = json.loads(text) if isinstance(text, str | bytes) else None
+    except (ValueError, RecursionError):
         return None
     if not isinstance(slugs, list):
         return None

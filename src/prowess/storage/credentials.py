@@ -108,6 +108,8 @@ class Holder:
     permissions: tuple[str, ...] | None
     last_used_at: str
     ends_at: str = ""
+    expires_at: str = _NEVER
+    """When the secret expires."""
 
 
 def new_secret(prefix: str = "") -> str:
@@ -135,6 +137,7 @@ def _holder_select(table: sa.Table, *columns: sa.ColumnElement[Any]) -> Compiled
     of = sa.and_(organizations.c.id == memberships.c.organization_id, organizations.c.deactivated_at.is_(None))
     nobody: sa.ColumnElement[str] = sa.literal_column("''")
     operator = sa.and_(table.c.organization_id == nobody, table.c.user_id == nobody)
+    expires = sa.func.coalesce(table.c.expires_at, sa.literal_column(f"'{_NEVER}'"))
     # One join condition for the three, so that a member of a deactivated organization counts as no member.
     active = memberships.join(users, user).join(organizations, of)
     return CompiledSelect(
@@ -146,13 +149,14 @@ def _holder_select(table: sa.Table, *columns: sa.ColumnElement[Any]) -> Compiled
             table.c.actor_name,
             table.c.last_used_at,
             memberships.c.permissions,
+            expires,
             *columns,
         )
         .select_from(table.outerjoin(active, member))
         .where(
             table.c.hash == sa.bindparam("given"),
             table.c.revoked_at.is_(None),
-            sa.func.coalesce(table.c.expires_at, sa.literal_column(f"'{_NEVER}'")) > sa.bindparam("moment"),
+            expires > sa.bindparam("moment"),
             sa.or_(operator, memberships.c.user_id.is_not(None)),
         )
     )
@@ -165,13 +169,13 @@ _SESSION_HOLDER = _holder_select(web_sessions, sa.literal_column("'person'"), we
 def find_token_holder(connection: sa.Connection, token: str) -> Holder | None:
     """Return whom a token belongs to, or None if it is unknown, expired, revoked or its holder is no longer active."""
     found = _find_holder(connection, _TOKEN_HOLDER, token)
-    return None if found is None else _to_holder(found, scopes=tuple(found[8].split()))
+    return None if found is None else _to_holder(found, scopes=tuple(found[9].split()))
 
 
 def find_session_holder(connection: sa.Connection, secret: str) -> Holder | None:
     """Return whom the session of a browser belongs to, or None in the same cases."""
     found = _find_holder(connection, _SESSION_HOLDER, secret)
-    return None if found is None else _to_holder(found, scopes=None, ends_at=found[8])
+    return None if found is None else _to_holder(found, scopes=None, ends_at=found[9])
 
 
 def _find_holder(connection: sa.Connection, query: CompiledSelect, secret: str) -> tuple[Any, ...] | None:
@@ -183,7 +187,7 @@ def _find_holder(connection: sa.Connection, query: CompiledSelect, secret: str) 
 
 
 def _to_holder(row: tuple[Any, ...], *, scopes: tuple[str, ...] | None, ends_at: str = "") -> Holder:
-    _, key, organization, user, name, last_used, permissions, kind = row[:8]
+    _, key, organization, user, name, last_used, permissions, expires, kind = row[:9]
     return Holder(
         id=key,
         organization_id=organization,
@@ -195,6 +199,7 @@ def _to_holder(row: tuple[Any, ...], *, scopes: tuple[str, ...] | None, ends_at:
         permissions=None if permissions is None else tuple(permissions.split()),
         last_used_at=last_used or "",
         ends_at=ends_at,
+        expires_at=expires,
     )
 
 

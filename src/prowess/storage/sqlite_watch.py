@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SqliteWatch:
-    """A connection that only asks for SQLite's own counter of commits by other connections. Safe for many threads."""
+    """A connection that asks for SQLite's own counter of commits by other connections, and reads. Safe for many threads."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -35,6 +36,24 @@ class SqliteWatch:
                 # The counter belongs to the connection, so that a new one may count the same number again.
                 return self._opened, self._connection.execute("PRAGMA data_version").fetchone()[0]
             except (OSError, sqlite3.Error):
+                self._close()
+                return None
+
+    @property
+    def is_open(self) -> bool:
+        """True between the first successful `mark` and `close`."""
+        return self._connection is not None
+
+    def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]] | None:
+        """Return the rows of a query, as of now; None if the file cannot be read. Only for queries that are quick."""
+        import sqlite3
+
+        with self._lock:
+            if self._connection is None:
+                return None
+            try:
+                return self._connection.execute(sql, parameters).fetchall()
+            except sqlite3.Error:
                 self._close()
                 return None
 

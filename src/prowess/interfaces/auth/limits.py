@@ -1,14 +1,14 @@
-"""Limits of requests per minute. The extra `server` brings the library."""
+"""Limits of requests per minute, counted in this process.
+
+A counter of our own: the in-memory storage of the library `limits` starts a thread for every request that it counts.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import math
 import time
-
-from limits import RateLimitItem, RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import SlidingWindowCounterRateLimiter
+from collections.abc import Callable
 
 from prowess.interfaces.auth.refusal import Refusal, retry_later
 
@@ -22,16 +22,47 @@ SIGN_INS_PER_MINUTE = 10
 """Attempts to sign in, for each address."""
 
 
+_WINDOW_SECONDS = 60.0
+_MAX_COUNTERS = 50_000
+"""How many callers and addresses are counted at once. Beyond that, those of past minutes are forgotten early."""
+
+
+class SlidingWindow:
+    """Counts the hits of keys in this minute and the one before, which counts in proportion to what is left of it."""
+
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._window = 0
+        self._hits: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+
+    def hit(self, key: str) -> float:
+        """Count a hit and return 0; if there were too many, return how many seconds to wait instead."""
+        window, passed = divmod(self._clock(), _WINDOW_SECONDS)
+        if window != self._window:
+            self._before = self._hits if window == self._window + 1 else {}
+            self._hits = {}
+            self._window = int(window)
+        hits = self._hits.get(key, 0)
+        rest = 1.0 - passed / _WINDOW_SECONDS
+        if hits + self._before.get(key, 0) * rest >= self._limit:
+            return _WINDOW_SECONDS - passed
+        if hits == 0 and len(self._hits) + len(self._before) >= _MAX_COUNTERS:
+            self._before = {}
+        self._hits[key] = hits + 1
+        return 0.0
+
+
 class RateLimits:
     """Count requests in this process, per caller if there is one, otherwise per address."""
 
     def __init__(self, requests_per_minute: int = REQUESTS_PER_MINUTE) -> None:
-        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
-        self._items: dict[str, RateLimitItem] = {
-            "caller": RateLimitItemPerMinute(requests_per_minute, namespace="caller"),
-            "anonymous": RateLimitItemPerMinute(ANONYMOUS_PER_MINUTE, namespace="anonymous"),
-            "failure": RateLimitItemPerMinute(FAILURES_PER_MINUTE, namespace="failure"),
-            "sign-in": RateLimitItemPerMinute(SIGN_INS_PER_MINUTE, namespace="sign-in"),
+        self._windows = {
+            "caller": SlidingWindow(requests_per_minute),
+            "anonymous": SlidingWindow(ANONYMOUS_PER_MINUTE),
+            "failure": SlidingWindow(FAILURES_PER_MINUTE),
+            "sign-in": SlidingWindow(SIGN_INS_PER_MINUTE),
         }
 
     def of_caller(self, key: str) -> Refusal | None:
@@ -43,10 +74,9 @@ class RateLimits:
         return self._count(kind, _network(address), "Wait before the next attempt.")
 
     def _count(self, kind: str, key: str, hint: str) -> Refusal | None:
-        item = self._items[kind]
-        if self._limiter.hit(item, key):
+        wait = self._windows[kind].hit(key)
+        if not wait:
             return None
-        wait = self._limiter.get_window_stats(item, key).reset_time - time.time()
         return retry_later(429, "too-many-requests", "Too many requests.", math.ceil(wait), hint=hint)
 
 

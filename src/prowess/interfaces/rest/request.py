@@ -85,13 +85,7 @@ class PageShape(BaseModel, Generic[T]):
 class PageQuery:
     """The page that a request asks for."""
 
-    def __init__(
-        self,
-        limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many items to return.")] = 50,
-        cursor: Annotated[
-            str, Query(max_length=1000, description="`next_cursor` of the page before; empty for the first page.")
-        ] = "",
-    ) -> None:
+    def __init__(self, limit: int, cursor: str) -> None:
         self.limit = limit
         self._cursor = cursor
 
@@ -109,7 +103,17 @@ class PageQuery:
             ) from error
 
 
-Page = Annotated[PageQuery, Depends()]
+# Asynchronous, because FastAPI hands everything else to a thread, even a constructor.
+async def _page_query(
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many items to return.")] = 50,
+    cursor: Annotated[
+        str, Query(max_length=1000, description="`next_cursor` of the page before; empty for the first page.")
+    ] = "",
+) -> PageQuery:
+    return PageQuery(limit, cursor)
+
+
+Page = Annotated[PageQuery, Depends(_page_query)]
 
 
 def cursor_at(position: Any) -> str:
@@ -157,6 +161,12 @@ def etag(digest: str) -> str:
 def if_match(request: Request) -> tuple[str, ...]:
     """Return the entity tags of `If-Match`; empty if the request has no condition."""
     return _tags(request.headers.get("if-match", ""))
+
+
+def expected_digests(request: Request) -> frozenset[str]:
+    """Return the digests of which the skill must have one, by `If-Match`; empty if every one will do."""
+    tags = if_match(request)
+    return frozenset() if "*" in tags else frozenset(tag.strip('"') or "none" for tag in tags)
 
 
 def is_unchanged(request: Request, digest: str) -> bool:

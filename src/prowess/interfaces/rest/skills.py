@@ -9,8 +9,9 @@ from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.engine.engine import Engine
+from prowess.engine.skill_changes import SkillChange
 from prowess.engine.skill_rows import SkillQuery, SkillRow
-from prowess.errors import Conflict, Invalid, PreconditionFailed
+from prowess.errors import Conflict, Invalid, NotFound, PreconditionFailed
 from prowess.interfaces.rest.request import (
     Body,
     Page,
@@ -20,6 +21,7 @@ from prowess.interfaces.rest.request import (
     Writer,
     cursor_at,
     etag,
+    expected_digests,
     if_match,
     is_stale,
     is_unchanged,
@@ -222,14 +224,8 @@ async def create_skill(body: NewSkillBody, engine: Writer) -> Response:
 
     The fields of the body take precedence over the frontmatter, and are written into it. 409 if the slug is taken.
     """
-    if body.enabled is False:
-        engine.actor.require("admin")
-    kept = await engine.skills.create_document(_draft(body, body.slug), scope=body.scope)
-    address = f"{kept.scope}:{kept.slug}"
-    if body.enabled is False:
-        await engine.policy.switch(address, on=False)
-    row = await engine.skills.row(address)
-    return respond(row, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
+    row = await engine.skills.create_row(_draft(body, body.slug), scope=body.scope, enabled=body.enabled is not False)
+    return _ready(row.json, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
 
 
 @router.post("/parse", response_model=DraftShape, summary="Parse a document")
@@ -261,28 +257,14 @@ async def change_skill(id: SkillId, body: SkillChangeBody, request: Request, eng
     With `If-Match`, 412 if the skill has another ETag by now. Without it, 409 if it changes during the request.
     """
     address = await engine.skills.locate(id)
-    before = await engine.skills.row(address)
-    address = f"{before.scope}:{before.slug}"
-    if is_stale(request, before.digest):
-        raise await _precondition_failed(engine, before)
-    if body.scope not in (None, before.scope):
-        raise Invalid(
-            f"The skill {before.slug!r} is in the {before.scope} scope and cannot be moved.",
-            hint=f"Copy it with POST /api/v1/skills/{before.slug}/fork.",
-        )
-    switched = body.enabled is not None and body.enabled != before.enabled
-    if switched:
-        engine.actor.require("admin")
-    draft = _draft(body, body.slug)
-    if draft != SkillDraft():
-        try:
-            await engine.skills.update_document(address, draft, expected=_expected(request, before.digest))
-        except Conflict as error:
-            raise await _stale(error, request, engine, address) from error
-    if switched:
-        await engine.policy.switch(address, on=bool(body.enabled))
-    row = await engine.skills.row(address)
-    return respond(row, 200, {"ETag": etag(row.digest)})
+    change = SkillChange(
+        draft=_draft(body, body.slug), scope=body.scope, enabled=body.enabled, expected=expected_digests(request)
+    )
+    try:
+        row = await engine.skills.change_row(address, change)
+    except Conflict as error:
+        raise await stale(error, request, engine, address) from error
+    return _ready(row.json, 200, {"ETag": etag(row.digest)})
 
 
 @router.delete("/{id}", status_code=204, response_class=Response, summary="Delete a skill")
@@ -303,7 +285,7 @@ async def delete_skill(
     try:
         await engine.skills.delete(address, expected=expected, note=note)
     except Conflict as error:
-        raise await _stale(error, request, engine, address) from error
+        raise await stale(error, request, engine, address) from error
     return Response(status_code=204)
 
 
@@ -328,11 +310,15 @@ def _expected(request: Request, digest: str) -> str:
     return digest if if_match(request) else ""
 
 
-async def _stale(error: Conflict, request: Request, engine: Engine, address: str) -> Conflict:
+async def stale(error: Conflict, request: Request, engine: Engine, address: str) -> Conflict:
     """Return the error for a write that came second: 412 if the request had a condition."""
     if not if_match(request):
         return error
-    return await _precondition_failed(engine, await engine.skills.row(address))
+    try:
+        now = await engine.skills.row(address)
+    except NotFound:
+        return PreconditionFailed("The skill no longer exists.", hint="Repeat the request without `If-Match`.")
+    return await _precondition_failed(engine, now)
 
 
 async def _precondition_failed(engine: Engine, now: SkillRow) -> PreconditionFailed:

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
-from prowess.errors import Invalid
+from prowess.errors import Conflict, Invalid
 from prowess.interfaces.rest.packages import FileShape
 from prowess.interfaces.rest.request import (
     Body,
@@ -20,9 +21,10 @@ from prowess.interfaces.rest.request import (
     Writer,
     cursor_at,
     etag,
+    expected_digests,
     respond,
 )
-from prowess.interfaces.rest.skills import SkillId, WholeSkillShape, WritableScope
+from prowess.interfaces.rest.skills import SkillId, WholeSkillShape, WritableScope, stale
 from prowess.view import to_json
 
 router = APIRouter(prefix="/skills/{id}", tags=["versions"])
@@ -119,10 +121,17 @@ async def compare_versions(
 
 
 @router.post("/rollback", response_model=WholeSkillShape, summary="Roll back to a version")
-async def roll_back(id: SkillId, body: RollbackBody, engine: Writer) -> Response:
-    """Make the files of an earlier version current again, as a new version. Also restores a deleted skill."""
+async def roll_back(id: SkillId, body: RollbackBody, request: Request, engine: Writer) -> Response:
+    """Make the files of an earlier version current again, as a new version. Also restores a deleted skill.
+
+    With `If-Match`, 412 if the skill has another ETag by now.
+    """
     address = await engine.skills.locate(id)
-    kept = await engine.skills.rollback(address, body.version, note=body.note)
+    expected = expected_digests(request)
+    try:
+        kept = await engine.skills.rollback(address, body.version, expected=expected, note=body.note)
+    except Conflict as error:
+        raise await stale(error, request, engine, address) from error
     row = await engine.skills.row(f"{kept.scope}:{kept.slug}")
     return respond(row, 200, {"ETag": etag(row.digest)})
 

@@ -1,0 +1,55 @@
+"""Create or change a skill and return its new row, in one step: one thread does the checks, the write and the reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from prowess.engine.context import Context
+from prowess.engine.skill_rows import SkillRow, not_found, read_one
+from prowess.engine.skill_writer import SkillWriter
+from prowess.engine.visibility import is_off
+from prowess.errors import Conflict, Invalid
+from prowess.skill.draft import SkillDraft
+from prowess.skill.model import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillChange:
+    """What to change about a skill. With `expected`, it must have one of these digests, or the change is a `Conflict`."""
+
+    draft: SkillDraft = field(default_factory=SkillDraft)
+    scope: Scope | None = None
+    enabled: bool | None = None
+    expected: frozenset[str] = frozenset()
+
+
+def create_row(context: Context, draft: SkillDraft, scope: Scope, *, enabled: bool) -> SkillRow:
+    """Keep a new skill of one document and return its row. Only an admin can create one that is switched off."""
+    if not enabled:
+        context.actor.require("admin")
+    kept = SkillWriter(context).create_document(draft, scope, "", enabled=enabled)
+    return read_one(context, f"{kept.scope}:{kept.slug}")
+
+
+def change_row(context: Context, address: str, change: SkillChange) -> SkillRow:
+    """Change the document of a skill, or switch it on or off, and return its new row."""
+    _, kept = context.catalog.find(address)
+    is_on = not is_off(kept.slug, context.visibility.switched_off())
+    if not is_on and not context.actor.is_person:
+        raise not_found(address)
+    if change.expected and kept.digest not in change.expected:
+        raise Conflict(f"The skill {kept.slug!r} has changed.", hint="Read the skill again and repeat the change.")
+    if change.scope not in (None, kept.scope):
+        raise Invalid(
+            f"The skill {kept.slug!r} is in the {kept.scope} scope and cannot be moved.",
+            hint=f"Copy it with POST /api/v1/skills/{kept.slug}/fork.",
+        )
+    if change.enabled not in (None, is_on):
+        context.actor.require("admin")
+    address = f"{kept.scope}:{kept.slug}"
+    if change.draft != SkillDraft():
+        expected = kept.digest if change.expected else ""
+        SkillWriter(context).update_document(address, change.draft, expected, "")
+    if change.enabled not in (None, is_on):
+        context.resources.policies.switch(context.actor, [kept.slug], on=bool(change.enabled))
+    return read_one(context, address)
