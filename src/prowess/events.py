@@ -14,6 +14,7 @@ EVENT_NAMES = (
     "run_state_changed",
     "run_finished",
     "decision_made",
+    "source_synced",
 )
 
 

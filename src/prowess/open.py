@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from prowess.feed.metrics import Metrics
     from prowess.feed.wakeups import Wakeups
     from prowess.run.call import Call
+    from prowess.sources.fetch import Fetcher
+    from prowess.sources.fetch_context import FetchContext
+    from prowess.sources.fetched import Fetched, SourceState
+    from prowess.sources.reference import SourceReference
 
 
 _MAX_FEEDS = 1_000
@@ -120,12 +124,13 @@ class Prowess(Engine):
         actor: Actor | None = None,
         channel: str = "library",
         trusted_folders: Sequence[str | Path] = (),
+        fetcher: Fetcher | None = None,
     ) -> Self:
         """Open Prowess with the settings of the environment. Opening writes nothing.
 
         `actor` defaults to the person at this machine. `channel` is recorded with everything that this person does.
         Skills in `trusted_folders` count as accepted. Pass only folders that ship with the application, never one that
-        others can write to.
+        others can write to. `fetcher` takes the place of fetching sources over the network.
         """
         chosen = settings or read_settings(workspace=workspace)
         stores = Stores(replace(chosen, trusted_folders=(*chosen.trusted_folders, *real_folders(trusted_folders))))
@@ -169,6 +174,7 @@ class Prowess(Engine):
                 build_runner=components.build_runner,
                 open_registry=components.open_registry,
                 render=components.render,
+                fetch_source=fetcher or _fetch,
                 build_sandbox=components.sandboxes.build,
                 fetch_context=components.fetch_context,
                 workspace=stores.settings.workspace,
@@ -189,6 +195,12 @@ class Prowess(Engine):
         # Set last: it needs the engine, which needs the components.
         components.run_skill = run_skill
         return engine
+
+
+async def _fetch(reference: SourceReference, context: FetchContext, last: SourceState | None = None) -> Fetched:
+    from prowess.sources.fetch import fetch  # only where something is fetched
+
+    return await fetch(reference, context, last)
 
 
 def _local_name() -> str:

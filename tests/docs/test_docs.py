@@ -27,6 +27,7 @@ from prowess.skill.form_info import FORMS
 from prowess.skill.kinds import KINDS
 from prowess.skill.model import SCOPES
 from prowess.skill.profiles import PROFILES
+from prowess.sources.scripted import ScriptedFetcher
 from prowess.tools.toolbox import builtin_tools
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,7 +103,9 @@ def test_every_part_of_the_engine_leads_to_its_methods(name):
 
 async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
     settings = read_settings({"HOME": str(home)}, workspace=ROOT / "examples/workspace")
-    async with Prowess.open(settings=settings) as prowess:
+    async with Prowess.open(settings=settings, fetcher=ScriptedFetcher()) as prowess:
+        source = await prowess.sources.create("Nothing", "github", {"repo": "acme/nothing"})
+        await prowess.sources.sync(source.id)
         session = await prowess.sessions.open("docs")
         await prowess.load("commit-messages")
         await prowess.policy.set("skill_enablement_policy", "prompt-user")

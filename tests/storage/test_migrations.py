@@ -19,14 +19,14 @@ from alembic.script import ScriptDirectory
 from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
-from prowess.storage import ledger, people_tables, policy_tables, run_tables, sessions, tables
+from prowess.storage import ledger, people_tables, policy_tables, run_tables, sessions, source_tables, tables
 from prowess.storage import sessions as session_tables
 from prowess.storage.database import HEAD_REVISION, MIGRATIONS_FOLDER, Database, open_database
 from prowess.storage.owner import Owner
 
 metadata = tables.metadata
 assert metadata is session_tables.metadata is people_tables.metadata
-assert metadata is policy_tables.metadata is run_tables.metadata
+assert metadata is policy_tables.metadata is run_tables.metadata is source_tables.metadata
 
 OPEN = """
 import sys
@@ -214,7 +214,7 @@ NEW = (
     *("skill_execution_traces", "run_checkpoints", "spend", "registry_entries"),
     *("installation", "skill_acceptances", "trusted_folders"),
     *("organizations", "users", "memberships", "identities", "tokens", "sign_in_codes", "web_sessions"),
-    "pruned_counts",
+    *("pruned_counts", "skill_sources", "skill_source_items"),
 )
 
 

@@ -24,7 +24,8 @@ from prowess.skill.slug import is_slug
 from prowess.skill.validate import rejection, validate
 from prowess.storage import artifacts, blobs, skills
 from prowess.storage.seals import seals_of
-from prowess.storage.skills import SkillKey, StoredSkill
+from prowess.storage.skill_keys import SkillKey
+from prowess.storage.skills import StoredSkill
 from prowess.storage.tenant import Tenant
 
 
@@ -214,10 +215,12 @@ def stored_as(skill: Skill, key: SkillKey, tenant: Tenant, location: str) -> Ski
     """Return the skill with the identity and the dates that it has in the database.
 
     Its slug stays as well, even if the readers would choose another one today: versions, grants and sessions refer to it.
+    Where it was copied from is what the sync recorded, whatever its files say about that.
     """
-    return skill.kept_as(
+    kept = skill.kept_as(
         id=key.id, scope=tenant.scope, location=location, created_at=key.created_at, updated_at=key.updated_at
     )
+    return kept.model_copy(update={"provenance": key.provenance}) if key.provenance else kept
 
 
 def replace_derived(connection: sa.Connection, tenant: Tenant, found: Sequence[Reread]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+
+import sqlalchemy as sa
 
 from prowess.catalog.database_reads import Reread, StoredReading, StoredSkills, replace_derived
 from prowess.catalog.database_versions import DatabaseVersions
@@ -32,6 +34,15 @@ BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024
 
 _ATTEMPTS = 3
+
+Finish = Callable[[sa.Connection, list[SaveOutcome]], None]
+"""Records what belongs to the outcomes of a save, in its transaction."""
+
+
+def _no_more(_: sa.Connection, __: list[SaveOutcome]) -> None:
+    """Record nothing more."""
+
+
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -231,56 +242,87 @@ class DatabaseStore(EditableStore):
             saved += [_saved(next(outcomes)) if isinstance(item, SaveRequest) else item for item in batch]
         return saved
 
+    def get_digests(self) -> dict[str, str]:
+        """Return the digest of every skill, by slug. No skill is read."""
+        with self._database.read() as connection:
+            return skills.get_digests(connection, self._tenant)
+
+    def save_requests(self, requests: Sequence[SaveRequest], finish: Finish) -> list[SaveOutcome]:
+        """Save skills that were accepted before, each independently of the others; no slug twice.
+
+        `finish` gets the outcomes in the same transaction, to record what belongs to them.
+        """
+        return self._save_requests(list(requests), finish)
+
+    def delete_skills(
+        self, expected: Mapping[str, str], finish: Callable[[sa.Connection, list[str]], None], *, actor: str
+    ) -> None:
+        """Remove the skills that still have these digests, by slug, in one transaction; their versions stay.
+
+        `finish` gets the slugs of those that were removed.
+        """
+        with self._database.write() as connection:
+            stored = skills.lock_by_slug(connection, self._tenant, list(expected))
+            same = {slug: row.key for slug, row in stored.items() if row.key.digest == expected[slug]}
+            for slug in sorted(same):
+                self._delete(connection, same[slug].id, expected=None, actor=actor, note="")
+            finish(connection, sorted(same))
+
     def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
         """Remove a skill with its artifacts; its versions stay."""
         if not _ID.fullmatch(skill_id):
             raise unknown_id("skill", skill_id, self.location)
         with self._database.write() as connection:
-            files = skills.lock_files(connection, self._tenant, skill_id)
-            if files is None:
-                raise unknown_id("skill", skill_id, self.location)
-            if expected is not None and files.digest != expected:
-                raise digest_conflict(files.slug, expected, files.digest)
-            entry = versions.NewVersion(
-                slug=files.slug,
-                package=files.package,
-                manifest=files.manifest,
-                digest=files.digest,
-                form=files.form,
-                change="delete",
-                actor=actor,
-                note=note,
-            )
-            versions.append_versions(connection, self._tenant, [entry])
-            skills.delete_skill(connection, self._tenant, skill_id)
+            self._delete(connection, skill_id, expected=expected, actor=actor, note=note)
 
-    def _save_reading(self, request: SaveRequest) -> SaveOutcome:
+    def _delete(self, connection: sa.Connection, skill_id: str, *, expected: str | None, actor: str, note: str) -> None:
+        files = skills.lock_files(connection, self._tenant, skill_id)
+        if files is None:
+            raise unknown_id("skill", skill_id, self.location)
+        if expected is not None and files.digest != expected:
+            raise digest_conflict(files.slug, expected, files.digest)
+        entry = versions.NewVersion(
+            slug=files.slug,
+            package=files.package,
+            manifest=files.manifest,
+            digest=files.digest,
+            form=files.form,
+            change="delete",
+            actor=actor,
+            note=note,
+        )
+        versions.append_versions(connection, self._tenant, [entry])
+        skills.delete_skill(connection, self._tenant, skill_id)
+
+    def _save_reading(self, request: SaveRequest, finish: Finish = _no_more) -> SaveOutcome:
         """Save one request. A writer that loses a race tries again and then sees what the winner wrote."""
         # Rows that do not exist yet cannot be locked. Two writers that create the same slug on PostgreSQL are separated
         # only by the unique index, which fails the second one after its own comparison found nothing.
         for _ in range(_ATTEMPTS - 1):
             with suppress(Conflict):
-                return self._record([request])[0]
-        return self._record([request])[0]
+                return self._record([request], finish)[0]
+        return self._record([request], finish)[0]
 
-    def _save_requests(self, requests: list[SaveRequest]) -> list[SaveOutcome]:
+    def _save_requests(self, requests: list[SaveRequest], finish: Finish = _no_more) -> list[SaveOutcome]:
         """Save all requests in one transaction, retried once after a conflict. If that fails, save each in its own."""
         # `Invalid` too: the database may reject the text of one skill, which fails the transaction of all.
         with suppress(Conflict, Invalid):
-            return self._record(requests)
+            return self._record(requests, finish)
         with suppress(Conflict, Invalid):
-            return self._record(requests)
-        return [self._save_alone(request) for request in requests]
+            return self._record(requests, finish)
+        return [self._save_alone(request, finish) for request in requests]
 
-    def _save_alone(self, request: SaveRequest) -> SaveOutcome:
+    def _save_alone(self, request: SaveRequest, finish: Finish) -> SaveOutcome:
         try:
-            return self._save_reading(request)
+            return self._save_reading(request, finish)
         except ProwessError as error:
             return SaveOutcome(request=request, error=error)
 
-    def _record(self, requests: list[SaveRequest]) -> list[SaveOutcome]:
+    def _record(self, requests: list[SaveRequest], finish: Finish) -> list[SaveOutcome]:
         with self._database.write() as connection:
-            return record(connection, self._tenant, requests, self.location)
+            outcomes = record(connection, self._tenant, requests, self.location)
+            finish(connection, outcomes)
+        return outcomes
 
     def _read_again(self, slugs: Collection[str]) -> Iterator[Reread]:
         """Read skills from their files whose rows cannot be used, and replace the rows where that is due."""

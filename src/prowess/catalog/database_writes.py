@@ -14,7 +14,7 @@ from prowess.catalog.store_rules import SaveAction, accepted_skill, decide_save,
 from prowess.errors import Invalid, ProwessError
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import UNLIMITED
-from prowess.skill.model import Skill
+from prowess.skill.model import Provenance, Skill
 from prowess.skill.package import Package
 from prowess.storage import artifacts, blobs, skills, versions
 from prowess.storage.clock import now
@@ -32,6 +32,8 @@ class SaveRequest:
     change: EditChange | None = None
     actor: str = ""
     note: str = ""
+    provenance: Provenance | None = None
+    """The source that the skill was copied from; None to take what its files say about that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,8 @@ class _Decider:
             return SaveOutcome(request=request, error=error)
         if step == "same" and old is not None:
             return self._decide_same(request, skill, package, old)
-        return _PlannedWrite(request=request, step=step, skill=self._as_stored(skill, old), package=package)
+        stored = self._as_stored(skill, old, request.provenance)
+        return _PlannedWrite(request=request, step=step, skill=stored, package=package)
 
     def _decide_same(
         self, request: SaveRequest, skill: Skill, package: Package, old: StoredSkill
@@ -124,7 +127,7 @@ class _Decider:
         reader = StoredSkills(tenant=self.tenant, location=self.location, limits=UNLIMITED)
         [stored] = reader.read_again(self.connection, [skill.slug])
         if stored.error is not None:
-            again = self._as_stored(skill, old)
+            again = self._as_stored(skill, old, request.provenance or old.key.provenance)
             return _PlannedWrite(request=request, step="same", skill=again, package=package, repair=True)
         # Another reader derived the rows, or they were changed outside Prowess.
         if stored.due and not stored.sealed and stored.package is not None:
@@ -133,15 +136,16 @@ class _Decider:
             )
         return SaveOutcome(request=request, skill=stored.served)
 
-    def _as_stored(self, skill: Skill, old: StoredSkill | None) -> Skill:
+    def _as_stored(self, skill: Skill, old: StoredSkill | None, provenance: Provenance | None) -> Skill:
         moment = now()
-        return skill.kept_as(
+        kept = skill.kept_as(
             id=old.key.id if old else _new_id(skill, self.tenant, self.taken),
             scope=self.tenant.scope,
             location=self.location,
             created_at=old.key.created_at if old else moment,
             updated_at=moment,
         )
+        return kept.model_copy(update={"provenance": provenance}) if provenance else kept
 
 
 def _wanted_id(skill: Skill, tenant: Tenant) -> str | None:

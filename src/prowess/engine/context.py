@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from prowess.session.role_prompt import RolePrompts
     from prowess.session.session import Session
     from prowess.session.sessions import Sessions
+    from prowess.sources.fetch import Fetcher
     from prowess.sources.fetch_context import FetchContext
     from prowess.storage.database import Connections
 
@@ -101,6 +102,8 @@ class Resources:
     open_registry: Callable[[Catalog], Registry]
     render: Callable[[str, Mapping[str, Any]], Awaitable[str]]
     """Render a Jinja template with values, in a process that can be killed."""
+    fetch_source: Fetcher
+    """Fetches the skills of a source."""
     build_sandbox: Callable[[Callable[[str], None]], None]
     """Build the interpreter that scripts run in if it is missing, and report progress."""
     fetch_context: Callable[[], FetchContext]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prowess.engine.runs import Runs
     from prowess.engine.sessions import Roles, Sessions
     from prowess.engine.skills import Skills
+    from prowess.engine.sources import Sources
     from prowess.engine.traces import Traces
     from prowess.engine.trust import Trust
     from prowess.engine.turns import Turns
@@ -187,6 +188,13 @@ class Engine:
         from prowess.engine.registry import Registry
 
         return Registry(self._context)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Manage the sources that skills are copied from, and sync them."""
+        from prowess.engine.sources import Sources
+
+        return Sources(self._context)
 
     @cached_property
     def roles(self) -> Roles:

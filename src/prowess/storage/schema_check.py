@@ -33,6 +33,7 @@ FINGERPRINTS = {
     "0010": "9e90e833581e11437506a8051ccdb430",
     "0011": "03d5baf01c32c412f2b25c4394e6027e",
     "0012": "b84e14ce757b3ce4cd26c1f127404d7d",
+    "0013": "178826e1017601f931773bfae544f879",
 }
 """The fingerprint of each revision. `tests/storage/test_schema_check.py` prints the line to add for a new one."""
 

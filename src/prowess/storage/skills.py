@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,10 +20,10 @@ from prowess.storage.index_texts import Texts
 from prowess.storage.org_settings import DISABLED_SKILLS, get_settings
 from prowess.storage.rows import CompiledSelect, build_model, decode_json, field_defaults, raw_json
 from prowess.storage.seals import Seals, SealState, seals_of
+from prowess.storage.skill_keys import KEY_LENGTH, ORIGIN, SELECT_KEY, SkillKey, as_text, read_key
 from prowess.storage.tables import or_empty, skills
 from prowess.storage.tenant import Tenant, tenant_condition
 
-_ORIGIN = ("source", "source_type", "source_url", "source_ref", "source_id", "marketplace_id", "sync_etag")
 _COLUMNS = {
     *("slug", "title", "description", "version", "author", "form", "digest", "content_length", "id"),
     *("created_at", "updated_at", "tags", "trigger_phrases", "intent_patterns"),
@@ -53,12 +52,9 @@ _CARDS = (
 _SLUGS = sa.select(skills.c.slug).where(tenant_condition(skills))
 
 
-# What identifies a skill. Everything else is read from its files.
-_KEY = sa.select(
-    skills.c.slug, skills.c.id, skills.c.digest, skills.c.package, skills.c.created_at, skills.c.updated_at
-).where(tenant_condition(skills))
-_BY_ID = CompiledSelect(_KEY.where(skills.c.id == sa.bindparam("which")))
-_BY_SLUG = CompiledSelect(_KEY.where(skills.c.slug == sa.bindparam("which")))
+_DIGESTS = CompiledSelect(sa.select(skills.c.slug, skills.c.digest).where(tenant_condition(skills)))
+_BY_ID = CompiledSelect(SELECT_KEY.where(skills.c.id == sa.bindparam("which")))
+_BY_SLUG = CompiledSelect(SELECT_KEY.where(skills.c.slug == sa.bindparam("which")))
 _FILES_OF = sa.select(
     skills.c.slug, skills.c.digest, skills.c.form, skills.c.package, raw_json(skills.c.manifest)
 ).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
@@ -79,7 +75,7 @@ _MARKS = CompiledSelect(_MARK_COLUMNS)
 _FEW = 200
 _MARKS_OF = _MARK_COLUMNS.where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
 _STORED = (
-    _KEY.add_columns(skills.c.reader, skills.c.seal)
+    SELECT_KEY.add_columns(skills.c.reader, skills.c.seal)
     .where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
     .order_by(skills.c.slug)
 )
@@ -92,17 +88,6 @@ _DELETE = sa.delete(skills).where(tenant_condition(skills), skills.c.id == sa.bi
 
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
 """The exceptions of reading a row into which another program wrote an impossible value."""
-
-
-class SkillKey(NamedTuple):
-    """The identity of a stored skill: the same key always means the same skill, because the digest identifies its files."""
-
-    slug: str
-    id: str
-    digest: str
-    package: str
-    created_at: str
-    updated_at: str
 
 
 class StoredSkill(NamedTuple):
@@ -169,7 +154,7 @@ def get_marks(
         rows = connection.execute(_MARKS_OF, {**tenant.key, "of": list(slugs)}).all()
     else:
         rows = _MARKS.rows(connection, tenant.key)
-    return {slug: (_text(reader), _text(seal)) for slug, reader, seal in rows if type(slug) is str}
+    return {slug: (as_text(reader), as_text(seal)) for slug, reader, seal in rows if type(slug) is str}
 
 
 def check_seal(connection: sa.Connection, tenant: Tenant, stored: StoredSkill, skill: Skill) -> SealState:
@@ -247,12 +232,17 @@ def has_kinds(connection: sa.Connection, tenant: Tenant, kinds: Collection[Kind]
 def get_stale(connection: sa.Connection, tenant: Tenant) -> list[str]:
     """Return the slugs of the skills that another version of the readers derived, sorted."""
     rows = _OTHER_READER.rows(connection, {**tenant.key, "reader": reader_version()})
-    return sorted(slug for slug, reader in rows if type(slug) is str and not is_current(_text(reader)))
+    return sorted(slug for slug, reader in rows if type(slug) is str and not is_current(as_text(reader)))
 
 
 def get_slugs(connection: sa.Connection, tenant: Tenant) -> list[str]:
     """Return the slugs of all skills."""
     return sorted(connection.execute(_SLUGS, tenant.key).scalars())
+
+
+def get_digests(connection: sa.Connection, tenant: Tenant) -> dict[str, str]:
+    """Return the digest of every skill, by slug."""
+    return {as_text(slug): as_text(digest) for slug, digest in _DIGESTS.rows(connection, tenant.key)}
 
 
 def get_key(connection: sa.Connection, tenant: Tenant, id: str) -> SkillKey | None:
@@ -265,24 +255,8 @@ def get_key_by_slug(connection: sa.Connection, tenant: Tenant, slug: str) -> Ski
     return _first_key(_BY_SLUG.rows(connection, {**tenant.key, "which": slug}))
 
 
-_DATE = re.compile(r"[0-9T:.+Z-]{10,40}")
-
-
 def _first_key(rows: Sequence[Sequence[Any]]) -> SkillKey | None:
-    return _key(rows[0]) if rows else None
-
-
-def _text(value: object) -> str:
-    # SQLite stores bytes in a column of text, too, if another program writes them.
-    return value if type(value) is str else ""
-
-
-def _key(row: Sequence[Any]) -> SkillKey:
-    """Return the key in a row. A value that Prowess does not write becomes '', and the skill is then not served."""
-    *names, created_at, updated_at = map(_text, row)
-    # The dates are shown as they are, so they must not carry other text.
-    dates = (date if _DATE.fullmatch(date) else "" for date in (created_at, updated_at))
-    return SkillKey(*names, *dates)
+    return read_key(rows[0]) if rows else None
 
 
 def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
@@ -294,8 +268,8 @@ def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles
     try:
         entries = load_manifest(decode_json(manifest))
     except DAMAGE as error:
-        raise changed_bytes(_text(slug)) from error
-    return StoredFiles(slug=_text(slug), digest=digest, form=form, package=package, manifest=entries)
+        raise changed_bytes(as_text(slug)) from error
+    return StoredFiles(slug=as_text(slug), digest=digest, form=form, package=package, manifest=entries)
 
 
 def get_stored(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
@@ -314,7 +288,9 @@ def _stored(
     found: dict[str, StoredSkill] = {}
     for chunk in split_chunks(sorted(slugs)):
         for row in connection.execute(query, {**tenant.key, "of": chunk}):
-            found[row.slug] = StoredSkill(key=_key(row[:6]), reader=_text(row.reader), seal=_text(row.seal))
+            found[row.slug] = StoredSkill(
+                key=read_key(row[:KEY_LENGTH]), reader=as_text(row.reader), seal=as_text(row.seal)
+            )
     return found
 
 
@@ -374,7 +350,7 @@ def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[s
     values: Mapping[str, Any] = {name: getattr(skill, name) for name in _DETAILS}
     return {
         **tenant.columns,
-        **{name: getattr(skill.provenance, name) for name in _ORIGIN},
+        **{name: getattr(skill.provenance, name) for name in ORIGIN},
         "id": skill.id,
         "slug": skill.slug,
         "name": skill.title,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from alembic import context
 
-from prowess.storage import people_tables, policy_tables, run_tables, sessions, tables
+from prowess.storage import people_tables, policy_tables, run_tables, sessions, source_tables, tables
 
 # Each module registers its tables when it is imported; alembic would take a table that is missing here for deleted.
-[metadata] = {module.metadata for module in (tables, sessions, people_tables, policy_tables, run_tables)}
+modules = (tables, sessions, people_tables, policy_tables, run_tables, source_tables)
+[metadata] = {module.metadata for module in modules}
 
 context.configure(
     connection=context.config.attributes["connection"],

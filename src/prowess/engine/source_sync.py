@@ -1,0 +1,326 @@
+"""Sync one source: hold its lease, fetch, compare, write, and record how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from prowess.catalog.database_store import DatabaseStore
+from prowess.catalog.store import Store
+from prowess.engine.context import Context
+from prowess.errors import Conflict, Problem, ProwessError, TimedOut
+from prowess.skill.model import SCOPES, Provenance
+from prowess.sources.fetched import Fetched, SourceState
+from prowess.sources.marketplace import fetch_marketplace
+from prowess.sources.source_config import describe_place, make_reference
+from prowess.sources.sync import (
+    MAX_PROBLEMS,
+    TAKEN,
+    Plan,
+    SkillChange,
+    Stored,
+    SyncStopped,
+    Writer,
+    count_statuses,
+    plan_sync,
+)
+from prowess.storage import ledger, sources
+from prowess.storage.clock import now
+from prowess.storage.ledger import AuditEntry, EventEntry
+from prowess.storage.sources import Source, SyncStatus
+from prowess.threads import offload, offload_to_completion
+
+LEASE_SECONDS = 30.0
+"""How long a sync that was killed blocks the next one. A sync that runs extends its lease well before."""
+SYNC_SECONDS = 600.0
+"""The deadline of a whole sync."""
+
+SyncProgress = Callable[[int, int], None]
+"""Gets how many of the changed skills are written, and how many there are."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncResult:
+    """How a sync ended, or with `preview` how it would end, with every skill of the source."""
+
+    source: Source
+    status: SyncStatus
+    changes: tuple[SkillChange, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    unchanged: bool = False
+    """True if the source is in the state of the last sync, so that nothing was compared."""
+    error: ProwessError | None = field(default=None, compare=False)
+    preview: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many skills have each status."""
+        return count_statuses(self.changes)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return a JSON object. Skills that are unchanged are only counted."""
+        shown = [change.as_json() for change in self.changes if change.status != "unchanged" or change.message]
+        return {
+            "source_id": self.source.id,
+            "status": self.status,
+            "unchanged": self.unchanged,
+            "preview": self.preview,
+            "counts": self.counts,
+            "skills": shown,
+            "warnings": [asdict(warning) for warning in self.warnings],
+            "error": {"code": self.error.code, "message": self.error.message, "hint": self.error.hint}
+            if self.error
+            else None,
+        }
+
+
+class SourceSync:
+    """Syncs one source for one actor."""
+
+    def __init__(self, context: Context, source: Source) -> None:
+        self._context = context
+        self._source = source
+        self._actor = context.actor
+        self._holder = secrets.token_hex(8)
+        self._reference = make_reference(source.source_type, source.config)
+
+    async def preview(self) -> SyncResult:
+        """Return what a sync would do. Changes nothing."""
+        fetched = await self._fetch(None)
+        plan = await offload(self._plan, fetched, (), self._stored())
+        return self._result(plan.changes, plan, preview=True)
+
+    async def run(self, *, take: Collection[str] = (), watch: SyncProgress = lambda _done, _total: None) -> SyncResult:
+        """Sync, and store the result with the source. Raise `Conflict` if another sync of it runs.
+
+        What the source did wrong is in `error` of the result; everything that is stored is then as it was.
+        """
+        await offload(self._begin)
+        keeper = asyncio.create_task(self._keep_lease())
+        try:
+            async with asyncio.timeout(SYNC_SECONDS):
+                result = await self._attempt(take, watch)
+        except TimeoutError:
+            error = TimedOut(f"The sync took longer than {SYNC_SECONDS:.0f} seconds.", hint="Sync again to continue.")
+            result = await offload(self._failed, error)
+        except ProwessError as error:
+            result = await offload(self._failed, error)
+        except SyncStopped as stopped:
+            raise _is_running(self._source) from stopped
+        except BaseException:
+            with suppress(ProwessError):
+                await offload_to_completion(self._release)
+            raise
+        finally:
+            keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeper
+        return result
+
+    async def _attempt(self, take: Collection[str], watch: SyncProgress) -> SyncResult:
+        last = self._last_state()
+        fetched = await self._fetch(last)
+        # Unchanged since a sync that left something out: compare again, because what was in the way may be gone.
+        if last and fetched.unchanged and (take or self._source.last_sync_status != "ok"):
+            fetched = await self._fetch(replace(last, etag="", tree="", revision=""))
+        return await offload_to_completion(self._apply, fetched, take, watch)
+
+    async def _fetch(self, last: SourceState | None) -> Fetched:
+        resources, source = self._context.resources, self._source
+        context = replace(
+            resources.fetch_context(),
+            every_markdown=source.source_type == "github",
+            # The keys and credentials of this machine's user serve that user, nobody else.
+            credentials=not self._actor.is_remote and not source.organization_id,
+        )
+        if source.source_type == "marketplace":
+            return await fetch_marketplace(
+                self._reference.url,
+                client=context.client,
+                last=last,
+                key=source.config.get("key", ""),
+                limits=context.limits,
+            )
+        return await resources.fetch_source(self._reference, context, last)
+
+    def _last_state(self) -> SourceState | None:
+        """Return the state of the last sync that compared anything; None before the first."""
+        source = self._source
+        if not source.checked_at:
+            return None
+        return SourceState(
+            url=source.fetched_url,
+            revision=source.revision,
+            tree=source.tree,
+            etag=source.etag,
+            sequence=source.sequence,
+            checked_at=source.checked_at,
+            key=source.pinned_key,
+        )
+
+    def _stored(self) -> Stored:
+        context, source = self._context, self._source
+        store = self._store()
+        with context.resources.records().read() as connection:
+            items = sources.list_items(connection, source)
+        farther = [one for one in context.catalog.stores() if SCOPES.index(one.scope) > SCOPES.index(source.scope)]
+        return Stored(digests=store.get_digests(), items=items, hidden=lambda: _scopes_of(farther))
+
+    def _plan(self, fetched: Fetched, take: Collection[str], stored: Stored) -> Plan:
+        return plan_sync(
+            fetched,
+            stored,
+            limits=self._context.resources.limits,
+            take=take,
+            keep_removed=self._source.config.get("on_removed") == "keep",
+            scan=self._context.catalog.scans.of_package,
+        )
+
+    def _apply(self, fetched: Fetched, take: Collection[str], watch: SyncProgress) -> SyncResult:
+        plan = self._plan(fetched, take, self._stored())
+        writer = Writer(
+            source=self._source,
+            store=self._store(),
+            provenance=Provenance(
+                source="community",
+                source_type=self._source.source_type,
+                source_ref=fetched.state.revision or None,
+                source_id=self._source.id,
+                sync_etag=fetched.state.etag or None,
+            ),
+            actor=self._actor.label,
+            channel=self._actor.channel,
+            records=self._context.resources.records(),
+            hold=self._hold,
+            url_of=lambda path: describe_place(self._reference, path),
+        )
+        try:
+            changes = writer.apply(plan, watch)
+        finally:
+            self._context.resources.mark_changed()
+        result = self._result(changes, plan, unchanged=fetched.unchanged)
+        self._end(result, fetched.state)
+        return result
+
+    def _result(
+        self, changes: Collection[SkillChange], plan: Plan, *, unchanged: bool = False, preview: bool = False
+    ) -> SyncResult:
+        complete = all(change.status in TAKEN for change in changes)
+        return SyncResult(
+            source=self._source,
+            status="ok" if complete else "partial",
+            changes=tuple(changes),
+            warnings=plan.warnings,
+            unchanged=unchanged,
+            preview=preview,
+        )
+
+    def _failed(self, error: ProwessError) -> SyncResult:
+        result = SyncResult(source=self._source, status="failed", error=error)
+        self._end(result, None)
+        return result
+
+    # The lease.
+
+    def _begin(self) -> None:
+        with self._context.resources.records().write() as connection:
+            if not sources.take_lease(connection, self._source, self._holder, LEASE_SECONDS):
+                raise _is_running(self._source)
+
+    def _hold(self, connection: sa.Connection) -> None:
+        if not sources.keep_lease(connection, self._source, self._holder, LEASE_SECONDS):
+            raise SyncStopped
+
+    async def _keep_lease(self) -> None:
+        """Extend the lease until cancelled. If that fails, the next write notices."""
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 3)
+            try:
+                await offload(self._extend)
+            except (ProwessError, SyncStopped) as error:
+                _log.warning("Failed to extend the lease of the source %s: %s", self._source.id, error)
+
+    def _extend(self) -> None:
+        with self._context.resources.records().write() as connection:
+            self._hold(connection)
+
+    def _release(self) -> None:
+        with self._context.resources.records().write() as connection:
+            sources.end_lease(connection, self._source, self._holder, {})
+
+    def _end(self, result: SyncResult, state: SourceState | None) -> None:
+        """Store the result with the source, and publish it. An unchanged source leaves neither event nor audit row."""
+        source, error = self._source, result.error
+        values: dict[str, Any] = {
+            "last_sync_at": now(),
+            "last_sync_status": result.status,
+            "last_sync_error": _describe(error) if error else None,
+        }
+        if state is not None:
+            values |= {name: getattr(state, name) for name in ("revision", "tree", "etag", "sequence")}
+            values |= {"fetched_url": state.url, "checked_at": state.checked_at or now(), "pinned_key": state.key}
+            values |= {"counts": result.counts, "problems": _stored_problems(result)}
+        quiet = result.unchanged and source.last_sync_status == result.status
+        with self._context.resources.records().write() as connection:
+            if not sources.end_lease(connection, source, self._holder, values):
+                raise SyncStopped
+            if not quiet:
+                self._publish(connection, result)
+        if not quiet:
+            self._context.resources.wake(source.organization_id)
+
+    def _publish(self, connection: sa.Connection, result: SyncResult) -> None:
+        source, error = self._source, result.error
+        data = {
+            "source_id": source.id,
+            "name": source.name,
+            "source_type": source.source_type,
+            "status": result.status,
+            "counts": result.counts,
+            "error": error.message if error else None,
+        }
+        event = EventEntry(name="source_synced", data=data, user_id=source.user_id)
+        audit = AuditEntry(
+            actor=self._actor.label,
+            channel=self._actor.channel,
+            action="sync_source",
+            outcome=result.status,
+            detail={key: value for key, value in data.items() if value is not None},
+        )
+        ledger.append(connection, source.organization_id, audits=[audit], events=[event])
+
+    def _store(self) -> DatabaseStore:
+        # Skills of these scopes are always kept in the account's database.
+        return cast("DatabaseStore", self._context.resources.writable(self._source.scope))
+
+
+def _scopes_of(stores: Collection[Store]) -> dict[str, str]:
+    return {card.slug: store.scope for store in reversed(list(stores)) for card in store.list_skills()}
+
+
+def _is_running(source: Source) -> Conflict:
+    return Conflict(
+        f"Another sync of the source {source.name!r} is running.",
+        hint="Wait until it is done. A sync that was killed is forgotten after half a minute.",
+    )
+
+
+def _describe(error: ProwessError) -> str:
+    return f"{error.message} {error.hint}".strip()[:2_000]
+
+
+def _stored_problems(result: SyncResult) -> list[dict[str, Any]]:
+    """Return the warnings, and the skills that were not taken, for everybody who looks at the source later."""
+    warnings = [{"status": "warning", "message": one.message, "hint": one.hint} for one in result.warnings]
+    left = [change for change in result.changes if change.status not in TAKEN][:MAX_PROBLEMS]
+    shown = ("status", "path", "slug", "message", "hint")
+    return [*warnings, *({name: change.as_json()[name] for name in shown} for change in left)]

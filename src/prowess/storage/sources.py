@@ -1,0 +1,256 @@
+"""Store the sources that skills are copied from, the skills that each delivered, and which sync runs now.
+
+Every query names the owner: the organization, and the user if the source is one user's own. A source of somebody else is
+found no more than one that does not exist.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from prowess.skill.model import Scope
+from prowess.storage.blobs import split_chunks
+from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.owner import Owner
+from prowess.storage.source_tables import skill_source_items, skill_sources
+from prowess.storage.tables import dialect_insert
+
+SourceType = Literal["github", "marketplace", "url"]
+SyncStatus = Literal["ok", "partial", "failed"]
+"""How a sync ended: all skills were taken, some were not, or nothing was changed."""
+
+DEFAULT_INTERVAL = 360
+"""Minutes after which a source without an interval of its own is stale."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One source, with the state of its last sync. `user_id` is '' if it belongs to the whole organization."""
+
+    id: str
+    organization_id: str
+    user_id: str
+    scope: Scope
+    name: str
+    source_type: SourceType
+    config: dict[str, Any]
+    enabled: bool = True
+    created_at: str = ""
+    created_by: str = ""
+    updated_at: str = ""
+    last_sync_at: str | None = None
+    last_sync_status: SyncStatus | None = None
+    last_sync_error: str | None = None
+    fetched_url: str = ""
+    revision: str = ""
+    tree: str = ""
+    etag: str = ""
+    checked_at: str = ""
+    pinned_key: str = ""
+    sequence: int = 0
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    problems: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    lease_owner: str | None = None
+    lease_until: str | None = None
+
+    @property
+    def owner(self) -> Owner:
+        """The owner of the source."""
+        return Owner(organization_id=self.organization_id, user_id=self.user_id)
+
+    @property
+    def interval_minutes(self) -> int:
+        """Minutes between two automatic syncs, and after which the source is stale."""
+        return int(self.config.get("sync_interval_minutes") or DEFAULT_INTERVAL)
+
+    @property
+    def is_automatic(self) -> bool:
+        """True if the source is synced at its interval."""
+        return self.config.get("sync_policy") == "auto"
+
+    @property
+    def is_syncing(self) -> bool:
+        """True while a sync runs."""
+        return self.lease_until is not None and self.lease_until > now()
+
+    def is_stale(self, *, seconds: float = 0) -> bool:
+        """Return True if the last sync is longer ago than the interval, or will be in so many seconds."""
+        return self.last_sync_at is None or self.last_sync_at <= seconds_from_now(seconds - 60 * self.interval_minutes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceItem:
+    """One skill that a source delivered, as it was delivered. The stored skill may have been edited since."""
+
+    slug: str
+    path: str
+    digest: str
+    revision: str = ""
+    updated_at: str = ""
+
+
+_sources = skill_sources.c
+_items = skill_source_items.c
+_VISIBLE = sa.and_(
+    _sources.organization_id == sa.bindparam("owner_organization"),
+    sa.or_(_sources.user_id == sa.literal_column("''"), _sources.user_id == sa.bindparam("owner_user")),
+)
+_ONE = sa.and_(_VISIBLE, _sources.id == sa.bindparam("which"))
+_OF_SOURCE = sa.and_(
+    _items.source_id == sa.bindparam("of_source"), _items.organization_id == sa.bindparam("of_organization")
+)
+_FREE = sa.or_(_sources.lease_until.is_(None), _sources.lease_until <= sa.bindparam("moment"))
+_HELD = _sources.lease_owner == sa.bindparam("holder")
+_put_items = dialect_insert(
+    skill_source_items,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=("source_id", "slug"),
+        set_={name: insert.excluded[name] for name in ("path", "digest", "revision", "updated_at")},
+    ),
+)
+CHANGEABLE = frozenset({"name", "config", "enabled"})
+"""The fields of a source that a person changes."""
+STATE = ("fetched_url", "revision", "tree", "etag", "checked_at", "sequence")
+"""The fields that record the state of the source at its last sync."""
+
+
+def add_source(
+    connection: sa.Connection,
+    owner: Owner,
+    *,
+    scope: Scope,
+    name: str,
+    source_type: SourceType,
+    config: Mapping[str, Any],
+    enabled: bool,
+    by: str,
+    id: str = "",
+) -> Source:
+    """Add a source that was never synced, and return it."""
+    moment = now()
+    source = Source(
+        id=id or str(uuid.uuid4()),
+        organization_id=owner.organization_id,
+        user_id=owner.user_id,
+        scope=scope,
+        name=name,
+        source_type=source_type,
+        config=dict(config),
+        enabled=enabled,
+        created_at=moment,
+        created_by=by,
+        updated_at=moment,
+    )
+    connection.execute(sa.insert(skill_sources), {column.name: getattr(source, column.name) for column in _sources})
+    return source
+
+
+def get_source(connection: sa.Connection, owner: Owner, id: str, *, lock: bool = False) -> Source | None:
+    """Return a source that the owner sees, or None. With `lock`, no other transaction changes it until this one ends."""
+    query = sa.select(skill_sources).where(_ONE)
+    row = connection.execute(query.with_for_update() if lock else query, {**owner.key, "which": id}).mappings().first()
+    return Source(**row) if row else None
+
+
+def list_sources(connection: sa.Connection, owner: Owner) -> list[Source]:
+    """Return the sources that the owner sees: the organization's and the user's own, by name."""
+    query = sa.select(skill_sources).where(_VISIBLE).order_by(_sources.name, _sources.id)
+    return [Source(**row) for row in connection.execute(query, owner.key).mappings()]
+
+
+def list_automatic(connection: sa.Connection) -> list[Source]:
+    """Return the sources of all organizations that are synced at an interval, the longest unsynced first.
+
+    For background work only: nothing of this is shown to a tenant.
+    """
+    order = (_sources.last_sync_at.is_not(None), _sources.last_sync_at, _sources.id)
+    rows = connection.execute(sa.select(skill_sources).where(_sources.enabled).order_by(*order)).mappings()
+    return [source for source in (Source(**row) for row in rows) if source.is_automatic]
+
+
+def change_source(connection: sa.Connection, source: Source, changes: Mapping[str, Any]) -> None:
+    """Change fields of a source. A new address forgets the state of the old one, which says nothing about the new."""
+    values: dict[str, Any] = {name: changes[name] for name in CHANGEABLE & changes.keys()}
+    if "config" in values and _address(values["config"]) != _address(source.config):
+        values |= {name: 0 if name == "sequence" else "" for name in (*STATE, "pinned_key")}
+    _update(connection, source, {**values, "updated_at": now()})
+
+
+def _address(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name not in ("sync_policy", "sync_interval_minutes")}
+
+
+def delete_source(connection: sa.Connection, source: Source) -> None:
+    """Delete a source and the list of what it delivered. The skills stay."""
+    connection.execute(
+        sa.delete(skill_source_items).where(_OF_SOURCE),
+        {"of_source": source.id, "of_organization": source.organization_id},
+    )
+    connection.execute(sa.delete(skill_sources).where(_ONE), {**source.owner.key, "which": source.id})
+
+
+def take_lease(connection: sa.Connection, source: Source, holder: str, seconds: float) -> bool:
+    """Let one sync of a source begin; return False if another one runs.
+
+    One statement on both databases: of two that run at the same time, the second sees the lease of the first. It ends by
+    itself, so that a sync that was killed does not block the next one for ever.
+    """
+    take = sa.update(skill_sources).where(_ONE, _FREE).values(lease_owner=holder, lease_until=seconds_from_now(seconds))
+    key = {**source.owner.key, "which": source.id, "moment": now()}
+    return connection.execute(take, key).rowcount == 1
+
+
+def keep_lease(connection: sa.Connection, source: Source, holder: str, seconds: float) -> bool:
+    """Extend a lease; return False if it was lost. Until the transaction ends, nobody else can take it."""
+    keep = sa.update(skill_sources).where(_ONE, _HELD).values(lease_until=seconds_from_now(seconds))
+    return connection.execute(keep, {**source.owner.key, "which": source.id, "holder": holder}).rowcount == 1
+
+
+def end_lease(connection: sa.Connection, source: Source, holder: str, values: Mapping[str, Any]) -> bool:
+    """Record how a sync ended, and let the next one begin; return False if the lease was lost, and record nothing."""
+    end = sa.update(skill_sources).where(_ONE, _HELD).values(**values, lease_owner=None, lease_until=None)
+    return connection.execute(end, {**source.owner.key, "which": source.id, "holder": holder}).rowcount == 1
+
+
+def list_items(connection: sa.Connection, source: Source) -> dict[str, SourceItem]:
+    """Return the skills that a source delivered, by slug."""
+    query = sa.select(_items.slug, _items.path, _items.digest, _items.revision, _items.updated_at)
+    key = {"of_source": source.id, "of_organization": source.organization_id}
+    rows = connection.execute(query.where(_OF_SOURCE).order_by(_items.slug), key).mappings()
+    return {row["slug"]: SourceItem(**row) for row in rows}
+
+
+def put_items(connection: sa.Connection, source: Source, items: Sequence[SourceItem]) -> None:
+    """Record skills as they were delivered."""
+    moment = now()
+    rows = [
+        {
+            "source_id": source.id,
+            "organization_id": source.organization_id,
+            "slug": item.slug,
+            "path": item.path,
+            "digest": item.digest,
+            "revision": item.revision,
+            "updated_at": moment,
+        }
+        for item in items
+    ]
+    if rows:
+        connection.execute(_put_items(connection), rows)
+
+
+def remove_items(connection: sa.Connection, source: Source, slugs: Collection[str]) -> None:
+    """Forget that a source delivered these skills."""
+    key = {"of_source": source.id, "of_organization": source.organization_id}
+    for chunk in split_chunks(sorted(slugs)):
+        connection.execute(sa.delete(skill_source_items).where(_OF_SOURCE, _items.slug.in_(chunk)), key)
+
+
+def _update(connection: sa.Connection, source: Source, values: Mapping[str, Any]) -> None:
+    change = sa.update(skill_sources).where(_ONE).values(**values)
+    connection.execute(change, {**source.owner.key, "which": source.id})
