@@ -6,7 +6,7 @@ import base64
 import os
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -116,6 +116,9 @@ class GitSite:
     """What clients must send as the password of the user `me`."""
     requests: list[str] = field(default_factory=list[str])
     release: threading.Event = field(default_factory=threading.Event)
+    """Set it to end answers that hang."""
+    hanging: threading.Event = field(default_factory=threading.Event)
+    """Set while an answer hangs."""
 
     @property
     def routes(self) -> dict[str, str]:
@@ -126,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     site: GitSite
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         pass
 
     def do_GET(self) -> None:
@@ -164,6 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif site.fault == "web page":
             self._send(200, b"<html>Please sign in</html>", {"content-type": "text/html"})
         elif site.fault == "hang" and is_pack:
+            site.hanging.set()
             site.release.wait(20)
             self.close_connection = True
         else:
@@ -207,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def git_site(root: Path) -> Iterator[GitSite]:
+def git_site(root: Path) -> Generator[GitSite]:
     """Serve the repositories in a folder on a free port of this machine."""
     site = GitSite(root)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site}))

@@ -6,7 +6,6 @@ import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -332,7 +331,7 @@ def test_two_fetches_at_once_share_the_cache(repository: Repository, context: Fe
     repository.commit({"a/SKILL.md": skill("a")})
     reference = parse_source(repository.url)
 
-    async def both() -> list[Any]:
+    async def both() -> tuple[Fetched, Fetched]:
         return await asyncio.gather(fetch(reference, context), fetch(reference, context))
 
     assert [len(fetched.skills) for fetched in asyncio.run(both())] == [1, 1]

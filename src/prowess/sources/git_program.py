@@ -27,6 +27,7 @@ from prowess.sources.fetch_context import FetchContext
 OLDEST_VERSION = (2, 39, 4)
 _CHUNK = 1 << 16
 _POLL_SECONDS = 0.05
+_EXIT_POLL_SECONDS = 0.002
 _MAX_ERROR_BYTES = 16_384
 
 _PLAIN_VARIABLES = ("PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SYSTEMROOT")
@@ -142,11 +143,11 @@ class GitProgram:
             )
             try:
                 yield from self._read(process, growing, limit or self._max_bytes)
-                process.wait(max(self.seconds_left, 0.1))
-            except subprocess.TimeoutExpired:
-                self.check_time()
+                while not _has_exited(process):
+                    self.check_time()
+                    time.sleep(_EXIT_POLL_SECONDS)
             finally:
-                _kill(process)
+                _end(process)
             stderr.seek(0)
             if process.returncode:
                 raise _to_error(stderr.read(_MAX_ERROR_BYTES).decode(errors="replace"), arguments)
@@ -162,6 +163,8 @@ class GitProgram:
             if growing is not None and _folder_bytes(growing) > most:
                 raise self.too_large()
             if not ready:
+                if _has_exited(process):
+                    return  # killed by somebody else, and a helper still holds the pipe
                 continue
             data = os.read(descriptor, _CHUNK)
             if not data:
@@ -226,13 +229,16 @@ def _build_environment(context: FetchContext, protocols: Sequence[str]) -> dict[
     return {**kept, **_FIXED_VARIABLES, "GIT_ALLOW_PROTOCOL": ":".join(protocols) or "none"}
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the process and its helpers, and release its pipe."""
-    # Not yet waited for, so the id of the group cannot belong to others. Also after a normal end: a helper may be left.
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+def _has_exited(process: subprocess.Popen[bytes]) -> bool:
+    # Without collecting its status: until then, no other process can get its id, so that its group can be killed safely.
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of the process and its helpers, and release its pipe."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     if process.stdout:
         process.stdout.close()
 

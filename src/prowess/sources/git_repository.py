@@ -218,6 +218,8 @@ class GitRepository:
 
     def _sizes(self) -> dict[str, int]:
         """Return the sizes of all objects in the cache. It never asks the remote, as a question for one object might."""
+        if self.is_empty:
+            return {}
         options = ("--batch-all-objects", "--unordered", "--buffer", "--batch-check=%(objectname) %(objectsize)")
         output = self._git.run(self._folder, "cat-file", *options, limit=_MAX_LISTING_BYTES * 4)
         return {oid.decode(): int(size) for oid, _, size in (line.partition(b" ") for line in output.splitlines())}
