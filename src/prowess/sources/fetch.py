@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from prowess.errors import NotFound
+from prowess.errors import DuplicateSkill, NotFound
 from prowess.skill.filenames import find_skill_md
-from prowess.sources.discovery import declared_name, normalize_name
+from prowess.sources.discovery import declared_name, is_internal, normalize_name
 from prowess.sources.fetch_context import FetchContext
-from prowess.sources.fetched import Fetched, FetchedSkill, SourceState
+from prowess.sources.fetched import Fetched, FetchedSkill, SourceState, UnreadableSkill
 from prowess.sources.git import fetch_git
 from prowess.sources.local import fetch_local
 from prowess.sources.reference import SourceKind, SourceReference
@@ -48,9 +48,31 @@ _FETCHERS: dict[SourceKind, Fetcher] = {
 async def fetch(reference: SourceReference, context: FetchContext, last: SourceState | None = None) -> Fetched:
     """Return the skills of a source, or the one that the reference names; see `Fetcher`."""
     fetched = await _FETCHERS[reference.kind](reference, context, last)
-    if not reference.skill or fetched.unchanged:
+    if fetched.unchanged:
         return fetched
-    return select_skill(fetched, reference.skill)
+    return select_skill(fetched, reference.skill) if reference.skill else _without_copies(fetched)
+
+
+def _without_copies(fetched: Fetched) -> Fetched:
+    """Return the skills that a person would list: without internal ones, and with one skill of each name.
+
+    Repositories often have copies of their skills in the folders of agents. The first one counts, as in the skills CLI; another
+    one with the same name and other files is an error that names both.
+    """
+    skills: dict[str, FetchedSkill] = {}
+    clashes: list[UnreadableSkill] = []
+    for skill in fetched.skills:
+        document = find_skill_md(skill.package)
+        if document is not None and is_internal(document.content):
+            continue
+        # Without a name, the path keeps skills apart; a slash is not part of any name.
+        name = _declared_name(skill) or f"/{skill.path}"
+        first = skills.setdefault(name, skill)
+        if first is not skill and first.package.digest != skill.package.digest:
+            message = f"The skill {name!r} is in {first.path!r} and in {skill.path!r}, with different files."
+            error = DuplicateSkill(message, hint="Rename one of them, or use the path of one as the source.")
+            clashes.append(UnreadableSkill(path=skill.path, error=error))
+    return replace(fetched, skills=tuple(skills.values()), unreadable=(*fetched.unreadable, *clashes))
 
 
 def select_skill(fetched: Fetched, name: str) -> Fetched:
