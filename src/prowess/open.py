@@ -16,7 +16,7 @@ from prowess.engine.answers import RecentAnswers
 from prowess.engine.context import Resources
 from prowess.engine.engine import Engine
 from prowess.engine.places import PACKS, find_plugin
-from prowess.engine.runtime import RunComponents
+from prowess.engine.runtime import RunComponents, make_registry_settings
 from prowess.engine.stores import Stores
 from prowess.engine.tenants import MAX_RESOURCES, Listings, Matchers, RecentlyUsed
 from prowess.plugins import working_plugins
@@ -181,6 +181,7 @@ class Prowess(Engine):
                 user_home=stores.settings.user_home,
                 trusted_folders=stores.settings.trusted_folders,
                 environment=stores.settings.environment,
+                registries=lambda: make_registry_settings(stores.settings, stores.limits),
                 clean_up=components.clean_up,
                 aclose=components.aclose,
                 close=close,

@@ -112,6 +112,15 @@ class Settings:
         default=(),
         shown="nobody joins by signing in",
     )
+    registry: str = _setting(
+        "The [registry](skill-registries.md) that searches and fetches use unless they name another: `skills.sh` or "
+        "`clawhub`.",
+        default="skills.sh",
+        shown="`skills.sh`",
+    )
+    skills_sh_key: str = _setting(
+        "The key for the documented API of skills.sh, if you have one.", default="", secret=True
+    )
     embedder: str = _setting(
         "The [embedder](embedders.md) that compares meanings: `default`, `none` (match by words alone), `onnx:FOLDER`, "
         "`fastembed:NAME` or `endpoint:MODEL`.",
@@ -196,6 +205,8 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         new_skills=_choice(env, "PROWESS_NEW_SKILLS", ("database", "folder")),
         skill_folders=_switch(env, "PROWESS_SKILL_FOLDERS", default=True),
         system_skills=_switch(env, "PROWESS_SYSTEM_SKILLS", default=True),
+        registry=env.get("PROWESS_REGISTRY", "").strip() or "skills.sh",
+        skills_sh_key=env.get("PROWESS_SKILLS_SH_KEY", "").strip(),
         embedder=env.get("PROWESS_EMBEDDER") or "default",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
         embedder_key=env.get("PROWESS_EMBEDDER_KEY", ""),

@@ -35,6 +35,8 @@ NAMES = [
     "skill_delete",
     "skill_reload",
 ]
+LIVE = ["search_skills_registry", "fetch_registry_skill"]
+"""Tools that are offered only where an administrator has turned them on; `tests/seeds/test_agentcy_registry.py` calls them."""
 GOOD: dict[str, dict[str, Any]] = {
     "search_skills": {"query": "triage", "tags": [], "limit": 5},
     "enable_skill": {"skill_slug": "triage", "reason": "it is slow"},
@@ -49,6 +51,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "skill_update": {"id": "new-one", "description": "What it is for by now."},
     "skill_delete": {"id": "new-one"},
     "skill_reload": {},
+    "search_skills_registry": {"query": "triage", "limit": 5},
+    "fetch_registry_skill": {"source": "acme/runbooks", "skill_id": "triage", "reason": "it is slow"},
 }
 FILES = {"references/locks.md": "Locks.", "scripts/top.sh": "ps"}
 CANARY = "IGNORE-ALL-PREVIOUS-INSTRUCTIONS"
@@ -67,10 +71,11 @@ def hold(answer: Any) -> None:
 
 
 def test_the_tools_are_these():
-    assert list(builtin_tools()) == NAMES
+    assert [name for name in builtin_tools() if name not in LIVE] == NAMES
+    assert set(builtin_tools()) == {*NAMES, *LIVE}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *LIVE])
 def test_every_tool_has_a_description_and_a_schema_whose_every_argument_is_described(name: str):
     tool = builtin_tools()[name]
     assert len(tool.description) > 30
@@ -224,6 +229,7 @@ async def test_an_organization_can_narrow_a_role_and_an_unknown_role_gets_nothin
 
 async def test_no_text_of_a_skill_is_in_any_tool(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
+        await engine.policy.set("skills_dynamic_search_enabled", value=True)
         before = [(tool.name, tool.description, tool.parameters, tool.result) for tool in builtin_tools().values()]
         place.write(
             "evil",

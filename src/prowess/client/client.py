@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prowess.client.governance import Approvals, AuditLog, Policy
     from prowess.client.people import Organizations, Tokens, Users
     from prowess.client.records import Events, Traces
+    from prowess.client.registries import Registries
     from prowess.client.runs import Runs
     from prowess.client.sessions import Sessions
     from prowess.client.skills import Skills
@@ -67,6 +68,13 @@ class AsyncClient:
         from prowess.client.skills import Skills
 
         return Skills(self._transport)
+
+    @cached_property
+    def registries(self) -> Registries:
+        """Search registries of skills, and preview their skills."""
+        from prowess.client.registries import Registries
+
+        return Registries(self._transport)
 
     @cached_property
     def sessions(self) -> Sessions:

@@ -87,10 +87,10 @@ class Approvals:
 
     async def package(self, approval_id: str) -> Package | None:
         """Return the files that a request is about, or None if they are no longer, or not yet, in the catalog."""
-        from prowess.engine.reviewed_files import find_files
+        from prowess.engine.reviewed_files import find_requested_files
 
         row = await self._read_as_person(approval_id)
-        return await offload(lambda: find_files(self._context, row.slug, row.digest, scope=_scope_of(row)))
+        return await offload(lambda: find_requested_files(self._context, row))
 
     async def diff(self, approval_id: str) -> str:
         """Return what changed since the version that was accepted before, as text; '' if there was none."""

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from prowess.session.sessions import Sessions
     from prowess.sources.fetch import Fetcher
     from prowess.sources.fetch_context import FetchContext
+    from prowess.sources.registries.table import RegistrySettings
     from prowess.storage.database import Connections
 
 DEFAULT_CONVERSATION = "default"
@@ -114,6 +115,8 @@ class Resources:
     """The folders that the operator trusts, by real path."""
     environment: Mapping[str, str] = field(repr=False)
     """Environment variables that skills may be granted."""
+    registries: Callable[[], RegistrySettings]
+    """Return where the registries of skills are."""
     clean_up: Callable[[], None]
     """Close the traces of interrupted runs, and delete records that are no longer kept, in all organizations. Never raises."""
     aclose: Callable[[], Awaitable[None]]

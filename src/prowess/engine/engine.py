@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prowess.engine.approvals import Approvals, AuditLog, Environment, Policy
     from prowess.engine.events import Events
     from prowess.engine.people import Organizations, SignIns, Tokens, Users
+    from prowess.engine.registries import Registries
     from prowess.engine.registry import Registry
     from prowess.engine.runs import Runs
     from prowess.engine.sessions import Roles, Sessions
@@ -195,6 +196,13 @@ class Engine:
         from prowess.engine.sources import Sources
 
         return Sources(self._context)
+
+    @cached_property
+    def registries(self) -> Registries:
+        """Search registries of skills, preview their skills, and fetch or install them."""
+        from prowess.engine.registries import Registries
+
+        return Registries(self._context)
 
     @cached_property
     def roles(self) -> Roles:

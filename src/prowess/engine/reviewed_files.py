@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prowess.catalog.store import Store
     from prowess.engine.context import Context
     from prowess.skill.package import Package
+    from prowess.storage.approvals import ApprovalRow
 
 
 def find_files(context: Context, slug: str, digest: str, *, scope: str = "") -> Package | None:
@@ -23,6 +24,18 @@ def find_files(context: Context, slug: str, digest: str, *, scope: str = "") -> 
     found = _find(context, slug, scope)
     package = found[1] if found else None
     return package if package is not None and package.digest == digest else None
+
+
+def find_requested_files(context: Context, row: ApprovalRow) -> Package | None:
+    """Return the files that a request is about, or None if they are not there any more.
+
+    A skill that was fetched for one conversation is in no store; its files are kept with the request.
+    """
+    if row.action == "fetch_live":
+        from prowess.policy.card import read_files
+
+        return _read_kept(context, row.slug, row.digest, read_files(row.detail))
+    return find_files(context, row.slug, row.digest, scope=str(row.detail.get("scope", "")))
 
 
 def keep_files(context: Context, packages: Sequence[Package]) -> None:

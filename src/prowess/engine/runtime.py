@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from prowess.sandbox.protocol import Sandbox
     from prowess.sandbox.wasm.sandbox import WasmSandbox
     from prowess.skill.kinds import Kind
+    from prowess.skill.limits import Limits
     from prowess.skill.model import Skill
     from prowess.sources.fetch_context import FetchContext
+    from prowess.sources.registries.table import RegistrySettings
     from prowess.traces.trace_recorder import TraceRecorder
 
 
@@ -54,6 +56,18 @@ def make_model_config(settings: Settings) -> ModelConfig:
         environment=settings.environment,
         requests_per_minute=settings.model_requests_per_minute,
         home=settings.home,
+    )
+
+
+def make_registry_settings(settings: Settings, limits: Limits) -> RegistrySettings:
+    """Return what the settings say about registries of skills."""
+    from prowess.sources.registries.table import RegistrySettings
+
+    return RegistrySettings(
+        default=settings.registry,
+        skills_sh_key=settings.skills_sh_key,
+        environment=settings.environment,
+        limits=limits,
     )
 
 

@@ -355,7 +355,8 @@ def _read_history(connection: sa.Connection, actor: Actor, action: str, subject:
 
 
 def _make_request_event(row: ApprovalRow, subject: Subject) -> EventEntry:
-    kind = "skill_enablement" if row.action == "enable" else f"skill_{row.action}"
+    # For whoever shows the request, a skill that is fetched is enabled like any other.
+    kind = "skill_enablement" if row.action in ("enable", "fetch_live") else f"skill_{row.action}"
     data = {
         "type": kind,
         "approval_id": row.id,

@@ -14,7 +14,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from prowess.catalog.catalog import Catalog
-from prowess.errors import Conflict, NotFound, ProwessError, Refused, Unavailable
+from prowess.errors import ApprovalRequired, Conflict, NotFound, ProwessError, Refused, Unavailable
 from prowess.policy.acceptance import resolve
 from prowess.policy.actor import Action, Actor
 from prowess.policy.configuration import read_policy
@@ -45,6 +45,7 @@ from prowess.skill.limits import Limits
 from prowess.skill.package import Package
 from prowess.storage import sessions
 from prowess.storage.approvals import get_approval
+from prowess.storage.blobs import put_blobs
 from prowess.storage.database import Connections
 from prowess.storage.owner import Owner
 from prowess.storage.sessions import EnabledRow, SessionRow
@@ -79,9 +80,11 @@ class Activation:
         """
         text = read_fetched_text(package, origin=origin, limits=limits)
         self._refuse_shadow(text.outline.slug)
-        return self._enable(actor, session, text, reason, "fetch_live")
+        return self._enable(actor, session, text, reason, "fetch_live", package)
 
-    def _enable(self, actor: Actor, session: str, text: SkillText, reason: str, action: Action) -> Session:
+    def _enable(
+        self, actor: Actor, session: str, text: SkillText, reason: str, action: Action, fetched: Package | None = None
+    ) -> Session:
         with self.records.write() as connection:
             # Without the lock, two callers could each see room for their skill and together exceed the budget.
             row = lock_open_session(connection, actor, session)
@@ -90,6 +93,9 @@ class Activation:
             # A failed attempt to enable it again must not leave a skill in the prompt that nobody accepts any more.
             if outcome.error is not None and held is not None and self._is_revoked(connection, row, held):
                 outcome = outcome.then(release_skill(connection, actor, row, held, "revoked"))
+            # The person who is asked has to see these bytes, and no store has them.
+            if fetched is not None and isinstance(outcome.error, ApprovalRequired):
+                put_blobs(connection, [fetched])
             outcome.append(connection)
         self.wake(actor.organization)
         if outcome.error is not None:

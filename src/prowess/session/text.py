@@ -14,6 +14,7 @@ from prowess.policy.subject import HiddenSkill, Subject
 from prowess.skill.edit import diff_packages
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import Limits
+from prowess.skill.model import Provenance
 from prowess.skill.needs import can_send_out
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
@@ -57,7 +58,7 @@ def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> Skill
     """Return the text of a skill that no store keeps; raise `Invalid`, with every problem, if a store would not accept it."""
     skill, _ = accepted_skill(accept(package, limits))
     # A skill cannot vouch for itself: whatever it says about its origin is replaced by where it was fetched.
-    provenance = skill.provenance.model_copy(update={"source": "community", "source_url": origin})
+    provenance = Provenance(source="community", source_type="marketplace", source_url=origin)
     outline = SkillOutline.of(skill.kept_as(id="", scope="session").model_copy(update={"provenance": provenance}))
     kinds = _inserted_kinds(outline)
     inserted = [artifact for artifact in skill.artifacts if artifact.kind in kinds]

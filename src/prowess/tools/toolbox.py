@@ -22,7 +22,7 @@ from prowess.policy.actor import Actor, agent_of
 from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
 from prowess.run.request import Step, StepListener, ignore_step
-from prowess.tools import edit, lookup, use
+from prowess.tools import edit, live, lookup, use
 from prowess.tools import use as running
 from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_tools, role_offers_skill
 from prowess.tools.tool import (
@@ -57,6 +57,8 @@ _TOOL_TABLE: tuple[tuple[ToolFunction, Effect, Need], ...] = (
     (lookup.read_skill_resource, "reads", "files"),
     (running.run_skill, "runs", "skills"),
     (running.run_skill_script, "runs", "scripts"),
+    (live.search_skills_registry, "reads", "registry"),
+    (live.fetch_registry_skill, "changes", "live"),
     (edit.skill_create, "changes", "writing"),
     (edit.skill_update, "changes", "writing"),
     (edit.skill_delete, "destroys", "writing"),
@@ -102,7 +104,7 @@ class Toolbox:
         acting = await context.acting()
         role = await self._role(acting)
         held = inventory or await context.engine.skills.inventory()
-        there = _available_needs(held, context)
+        there = _available_needs(held, context) | await self._live_needs()
         ours = [
             tool
             for tool in builtin_tools().values()
@@ -198,6 +200,13 @@ class Toolbox:
         if skill is None:
             raise NotFound(f"Unknown tool {name[:80]!r}.", hint=f"Call one of: {', '.join(builtin_tools())}.")
         return make_skill_tool(skill)
+
+    async def _live_needs(self) -> set[Need]:
+        """Return what tools over a registry need, where an administrator has turned that on. Most have not."""
+        # Compared with True, so that an unreadable value counts as off.
+        if (await self.context.engine.policy.get()).skills_dynamic_search_enabled is not True:
+            return set()
+        return {"registry", "live", "conversation"} if self.context.conversation else {"registry"}
 
     async def _role(self, acting: Actor) -> Role | None:
         """Return the role that the actor works in, or None."""

@@ -26,6 +26,11 @@ async def enable_skill(
     """
     session = await context.engine.enable(skill, session=await context.session(), reason=reason)
     enabled = next(one for one in session.enabled if one.slug == skill.rpartition(":")[2])
+    return await describe_enabled(context, session, enabled)
+
+
+async def describe_enabled(context: ToolContext, session: Session, enabled: EnabledSkill) -> dict[str, Any]:
+    """Describe a skill that is enabled now, with its text for agents whose prompt we do not write."""
     data: dict[str, Any] = {
         "skill": enabled.slug,
         "status": "enabled",

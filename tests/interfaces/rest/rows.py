@@ -18,6 +18,8 @@ artifacts:
 ANYONE = "token"
 """Every caller with a valid token."""
 PUBLIC = ""
+REGISTRY_SKILL = "acme/runbooks/registry-triage"
+"""The skill of the registry that the server asks."""
 
 
 def nothing(_: World) -> dict[str, str]:
@@ -189,6 +191,11 @@ ROUTES: dict[str, Row] = {
     "GET /api/v1/skills": Row(**_READ),
     "POST /api/v1/skills": Row(**_WRITE, request=new_skill, status=201),
     "POST /api/v1/skills/parse": Row(**_READ, request={"json": {"content": document("draft")}}),
+    "GET /api/v1/skills/registry/search": Row(**_READ, request={"params": {"q": "triage"}}),
+    "GET /api/v1/skills/registry/trending": Row(**_READ),
+    "GET /api/v1/skills/registry/metadata": Row(
+        **_READ, request={"params": {"id": REGISTRY_SKILL}}, exceptions=_PERSONS
+    ),
     "GET /api/v1/skills/{id}": Row(**_READ, **_OF_SKILL),
     "PUT /api/v1/skills/{id}": Row(
         once=True, **_WRITE, **_OF_SKILL, request={"json": {"description": "Adds more."}}, exceptions=_ASKS
@@ -350,6 +357,8 @@ TOOLS: dict[str, ToolRow] = {
     "read_skill_resource": ToolRow(arguments={"skill": "{packed}", "path": "references/guide.md"}),
     "run_skill": ToolRow(needs="skills.run", arguments={"skill": "{skill}"}),
     "run_skill_script": ToolRow(needs="skills.run", arguments={"skill": "{packed}", "script": "scripts/total.py"}),
+    "search_skills_registry": ToolRow(arguments={"query": "triage"}),
+    "fetch_registry_skill": ToolRow(arguments={"source": REGISTRY_SKILL}),
     "skill_create": ToolRow(
         needs="skills.write",
         arguments={"skill": "{new}", "title": "New", "description": "Adds numbers.", "instructions": "Add them."},

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
+from tests.sources.registry_stubs import SkillsShStub
 
 from prowess import Prowess
 from prowess.engine.engine import Engine
@@ -21,7 +22,17 @@ from prowess.interfaces.rest.app import make_api
 from prowess.settings import read_settings
 from prowess.tools.toolbox import builtin_tools
 
-from .rows import ANYONE, PUBLIC, ROUTES, TOOLS, Row, make_own_skill, make_packed, make_slug
+from .rows import (
+    ANYONE,
+    PUBLIC,
+    REGISTRY_SKILL,
+    ROUTES,
+    TOOLS,
+    Row,
+    make_own_skill,
+    make_packed,
+    make_slug,
+)
 from .world import AGENT, CALLERS, OWNER, PERMITTED, STRANGERS, World, opened
 
 PROBLEM_TYPE = "application/problem+json"
@@ -33,8 +44,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World]:
     folder = tmp_path_factory.mktemp("world")
     environment = {"HOME": str(folder), "PROWESS_HOME": str(folder / ".prowess"), "PROWESS_BACKGROUND": "off"}
     environment |= {"PROWESS_SYSTEM_SKILLS": "off", "PROWESS_SKILL_FOLDERS": "off"}
-    with opened(Prowess.open(settings=read_settings(environment, workspace=folder), channel="http")) as world:
-        yield world
+    with SkillsShStub().served() as registry:
+        registry.add(REGISTRY_SKILL)
+        environment |= {"SKILLS_API_URL": registry.url, "SKILLS_DOWNLOAD_URL": registry.url}
+        with opened(Prowess.open(settings=read_settings(environment, workspace=folder), channel="http")) as world:
+            for caller in (OWNER, "other organization"):
+                switched = "/api/v1/settings/skills_dynamic_search_enabled"
+                assert world.send(caller, "PUT", switched, json={"value": True}).status_code == 200
+            yield world
 
 
 def documented() -> dict[str, dict[str, Any]]:

@@ -6,12 +6,14 @@ import asyncio
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import schemathesis
 import uvicorn
 from schemathesis.engine import Status, events, from_schema
 from starlette.types import ASGIApp
+from tests.sources.registry_stubs import ClawHubStub, SkillsShStub
 
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
@@ -90,11 +92,13 @@ def expect_none(problems: list[str]) -> None:
 
 @pytest.fixture
 def url(place) -> Generator[str]:
-    engine = place.open(ME)
-    app = make_app(engine, callers=known_tokens({TOKEN: Caller(actor=ME)}), keys=[b"k" * 32])
-    with served(app) as address:
-        yield address
-    asyncio.run(engine.close())
+    with SkillsShStub().served() as skills_sh, ClawHubStub().served() as clawhub:
+        urls = {"SKILLS_API_URL": skills_sh.url, "SKILLS_DOWNLOAD_URL": skills_sh.url, "CLAWHUB_REGISTRY": clawhub.url}
+        engine = replace(place, environment={**place.environment, **urls}).open(ME)
+        app = make_app(engine, callers=known_tokens({TOKEN: Caller(actor=ME)}), keys=[b"k" * 32])
+        with served(app) as address:
+            yield address
+        asyncio.run(engine.close())
 
 
 def test_every_response_to_generated_requests_is_one_that_the_document_describes(url):

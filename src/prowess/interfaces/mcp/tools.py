@@ -117,12 +117,13 @@ def _tool_definition(tool: Tool) -> WireTool:
 def _annotations(tool: Tool) -> ToolAnnotations:
     """Return the hints about a tool. Clients use them to decide what they may call without asking, and in parallel."""
     if tool.effect == "reads":
-        return ToolAnnotations(read_only_hint=True, open_world_hint=False)  # the other hints are about changes
+        # The other hints are about changes.
+        return ToolAnnotations(read_only_hint=True, open_world_hint=tool.needs == "registry")
     # What a skill's tool does is unknown, so its hints assume the worst.
     return ToolAnnotations(
         destructive_hint=tool.effect == "destroys" or bool(tool.reach),
         idempotent_hint=True if tool.effect == "changes" and tool.needs == "conversation" else None,
-        open_world_hint=bool(tool.reach) if tool.digest else tool.effect == "runs",
+        open_world_hint=bool(tool.reach) if tool.digest else tool.effect == "runs" or tool.needs == "live",
     )
 
 

@@ -26,6 +26,7 @@ from prowess.interfaces.rest import (
     sessions,
     settings,
     sign_in,
+    skill_registries,
     skills,
     traces,
     trust,
@@ -37,6 +38,8 @@ from prowess.interfaces.rest.uploads import UPLOAD_TYPES
 API = "/api/v1"
 OPENAPI_PATH = f"{API}/openapi.json"
 ROUTERS: Sequence[APIRouter] = (
+    # Before the routes of one skill, whose id could be `registry`.
+    skill_registries.router,
     skills.router,
     packages.router,
     versions.router,

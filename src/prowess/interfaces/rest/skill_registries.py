@@ -1,0 +1,107 @@
+"""Routes of the registries of skills: search, trending, and the preview of one skill."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.responses import Response
+
+from prowess.interfaces.rest.request import Reader, Shape, respond
+from prowess.interfaces.rest.skills import ProblemShape
+
+router = APIRouter(prefix="/skills/registry", tags=["skills"])
+
+RegistryName = Annotated[
+    str, Query(max_length=80, description="The registry to ask; by default the one that the server is set up with.")
+]
+
+
+class RegistryHitShape(Shape):
+    """A skill that a registry lists. Nobody has accepted its texts; an agent that would have to ask gets none of them."""
+
+    registry: str
+    id: str
+    source: str = Field(description="Where the registry has it from, for example `owner/repo`.")
+    skill_id: str
+    name: str
+    description: str
+    version: str
+    installs: int | None
+    url: str
+    updated_at: str
+    warnings: list[str]
+    installed: bool = Field(description="True if a skill in reach came from exactly this page.")
+    score: float | None
+    decision: str
+    why: str
+    trending: int | None
+
+
+class RegistryHitsShape(Shape):
+    """Skills of a registry."""
+
+    skills: list[RegistryHitShape]
+
+
+class RegistryPreviewShape(Shape):
+    """A skill of a registry, checked and scanned. `digest` identifies exactly these files."""
+
+    entry: RegistryHitShape
+    ok: bool
+    slug: str
+    title: str
+    description: str
+    digest: str
+    revision: str
+    size: int
+    content_length: int
+    kinds: list[str]
+    files: list[dict[str, Any]]
+    requests: list[str]
+    reach: Literal["", "outside", "machine"]
+    findings: list[dict[str, Any]]
+    problems: list[ProblemShape]
+    audits: list[dict[str, Any]]
+    installed: dict[str, Any] | None
+    content: str
+
+
+@router.get("/search", response_model=RegistryHitsShape, summary="Search a registry")
+async def search_registry(
+    engine: Reader,
+    q: Annotated[str, Query(min_length=1, max_length=300, description="What the skill should be about.")],
+    limit: Annotated[int, Query(ge=1, le=50)] = 10,
+    registry: RegistryName = "",
+) -> Response:
+    """Return skills of a registry, best first: ranked by our matcher with the registry's own order and counts.
+
+    An agent may search where `skills_dynamic_search_enabled` is on.
+    """
+    found = await engine.registries.search(q, limit=limit, registry=registry)
+    return respond({"skills": [hit.as_json() for hit in found]})
+
+
+@router.get("/trending", response_model=RegistryHitsShape, summary="List trending skills of a registry")
+async def list_trending(
+    engine: Reader, limit: Annotated[int, Query(ge=1, le=50)] = 20, registry: RegistryName = ""
+) -> Response:
+    """Return the skills that a registry calls trending, in its order."""
+    found = await engine.registries.trending(limit=limit, registry=registry)
+    return respond({"skills": [hit.as_json() for hit in found]})
+
+
+@router.get("/metadata", response_model=RegistryPreviewShape, summary="Preview a skill of a registry")
+async def preview_skill(
+    engine: Reader,
+    id: Annotated[
+        str, Query(min_length=1, max_length=500, description="An id of a search, `REGISTRY:ID`, or the skill's page.")
+    ],
+    registry: RegistryName = "",
+) -> Response:
+    """Download a skill of a registry, and return what it would bring: findings, size, reach, and what is installed.
+
+    Nothing is stored.
+    """
+    return respond((await engine.registries.metadata(id, registry=registry)).as_json())
