@@ -124,6 +124,8 @@ class DatabaseStore(EditableStore):
 
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
         """Yield the documents of these skills, or of all. No connection is held between two portions."""
+        if slugs is not None:
+            slugs = set(filter(is_slug, slugs))  # PostgreSQL takes no text with a NUL
         with self._database.read() as connection:
             marks = skills.get_marks(connection, self._tenant, slugs)
             seals = seals_of(connection)
