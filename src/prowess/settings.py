@@ -165,6 +165,12 @@ class Settings:
         default=False,
         shown="`off`",
     )
+    git_protocols: tuple[str, ...] = _setting(
+        "The transports of [git sources](sources.md#git), separated by commas: `https`, `ssh` (with your own keys), and `file` "
+        "for repositories on this machine.",
+        default=("https", "ssh"),
+        shown="`https,ssh`",
+    )
     max_archive_bytes: int | None = _setting("The size limit of an archive.", default=None, shown="16777216")
     max_skill_bytes: int | None = _setting("The size limit of a skill.", default=None, shown="26214400")
     max_file_bytes: int | None = _setting("The size limit of a file.", default=None, shown="5242880")
@@ -227,6 +233,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         oidc_organization=env.get("PROWESS_OIDC_ORGANIZATION", "").strip(),
         oidc_domains=tuple(one.strip() for one in env.get("PROWESS_OIDC_DOMAINS", "").split(",") if one.strip()),
         safe_folders=tuple(part for part in env.get("PROWESS_SAFE_FOLDERS", "").split(os.pathsep) if part),
+        git_protocols=_git_protocols(env),
         environment=env,
         **numbers,
     )
@@ -255,6 +262,17 @@ def _secret_key(env: Mapping[str, str]) -> str:
             hint="Create one with `openssl rand -hex 32`.",
         )
     return key
+
+
+def _git_protocols(env: Mapping[str, str]) -> tuple[str, ...]:
+    names = env.get("PROWESS_GIT_PROTOCOLS", "").lower().split(",")
+    chosen = tuple(name.strip() for name in names if name.strip())
+    unknown = [name for name in chosen if name not in ("https", "ssh", "file")]
+    if unknown:
+        raise Invalid(
+            f"Invalid value {unknown[0][:40]!r} in PROWESS_GIT_PROTOCOLS.", hint="Use some of https, ssh and file."
+        )
+    return chosen or ("https", "ssh")
 
 
 def _choice(env: Mapping[str, str], name: str, values: Sequence[str]) -> str:

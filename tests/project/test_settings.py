@@ -54,3 +54,10 @@ def test_a_limit_that_is_no_number_is_refused_by_name(value):
 def test_a_database_password_is_not_shown_by_accident(tmp_path):
     settings = read_settings({"HOME": "/", "PROWESS_DATABASE_URL": "postgresql://me:hunter2@h/n"}, workspace=Path("/"))
     assert "hunter2" not in repr(settings)
+
+
+def test_the_transports_of_git_can_be_chosen(tmp_path: Path) -> None:
+    assert read_settings({"HOME": str(tmp_path)}).git_protocols == ("https", "ssh")
+    assert read_settings({"HOME": "/", "PROWESS_GIT_PROTOCOLS": "HTTPS, file"}).git_protocols == ("https", "file")
+    with pytest.raises(Invalid, match="'ext'"):
+        read_settings({"HOME": "/", "PROWESS_GIT_PROTOCOLS": "https,ext"})

@@ -88,7 +88,7 @@ def test_a_hostile_plugin_manifest_changes_nothing(manifest: object) -> None:
 
 
 def test_skills_that_the_repository_only_uses_are_left_out() -> None:
-    lock = {"version": 1, "skills": {"Foreign Skill": {}}}
+    lock: dict[str, object] = {"version": 1, "skills": {"Foreign Skill": {}}}
     paths = [".claude/skills/foreign-skill/SKILL.md", ".claude/skills/own/SKILL.md", "skills/foreign-skill/SKILL.md"]
     assert found(paths, {"skills-lock.json": lock}) == ["skills/foreign-skill", ".claude/skills/own"]
 

@@ -216,6 +216,7 @@ class RunComponents:
             cache=self._settings.home / "cache" / "sources",
             limits=self._stores.limits,
             environment=self._settings.environment,
+            protocols=frozenset(self._settings.git_protocols),
         )
 
     async def render(self, template: str, values: Mapping[str, Any]) -> str:
