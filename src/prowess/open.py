@@ -178,6 +178,7 @@ class Prowess(Engine):
                 build_sandbox=components.sandboxes.build,
                 fetch_context=components.fetch_context,
                 workspace=stores.settings.workspace,
+                home=stores.settings.home,
                 user_home=stores.settings.user_home,
                 trusted_folders=stores.settings.trusted_folders,
                 environment=stores.settings.environment,

@@ -11,6 +11,7 @@ from prowess.catalog.exporter import ExportResult
 from prowess.catalog.importer import ImportResult, OnConflict, ProgressCallback
 from prowess.catalog.scans import FindingRow
 from prowess.catalog.store import Fault
+from prowess.engine.registries import RegistryHit, RegistryPreview
 from prowess.engine.skill_reader import VersionDiff
 from prowess.engine.skill_rows import SkillRow
 from prowess.events import Event
@@ -97,6 +98,11 @@ class Skills:
         profile: ProfileName | None = ...,
         replace: bool = ...,
     ) -> ExportResult: ...
+
+class Registries:
+    def search(self, query: str, *, limit: int = ..., registry: str = ...) -> list[RegistryHit]: ...
+    def trending(self, *, limit: int = ..., registry: str = ...) -> list[RegistryHit]: ...
+    def metadata(self, id: str, *, registry: str = ...) -> RegistryPreview: ...
 
 class Sessions:
     def open(
@@ -242,6 +248,8 @@ class Client:
     def url(self) -> str: ...
     @property
     def skills(self) -> Skills: ...
+    @property
+    def registries(self) -> Registries: ...
     @property
     def sessions(self) -> Sessions: ...
     @property

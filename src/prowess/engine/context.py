@@ -110,6 +110,8 @@ class Resources:
     fetch_context: Callable[[], FetchContext]
     """Return what fetches from sources work with: the guarded HTTP client, limits and a cache."""
     workspace: Path
+    home: Path
+    """Where Prowess keeps its own data."""
     user_home: Path
     trusted_folders: tuple[str, ...]
     """The folders that the operator trusts, by real path."""

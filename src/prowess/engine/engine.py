@@ -15,6 +15,7 @@ from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.engine.approvals import Approvals, AuditLog, Environment, Policy
+    from prowess.engine.devices import Devices
     from prowess.engine.events import Events
     from prowess.engine.people import Organizations, SignIns, Tokens, Users
     from prowess.engine.registries import Registries
@@ -203,6 +204,13 @@ class Engine:
         from prowess.engine.registries import Registries
 
         return Registries(self._context)
+
+    @cached_property
+    def devices(self) -> Devices:
+        """Push skills to a location, and pull them on another device of the same person."""
+        from prowess.engine.devices import Devices
+
+        return Devices(self._context)
 
     @cached_property
     def roles(self) -> Roles:

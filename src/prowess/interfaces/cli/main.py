@@ -65,6 +65,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "export": ("packages", "Write skills to folders, files or archives."),
         "mcp": ("mcp", "Serve skills to agents over MCP, or configure a client."),
         "serve": ("serve", "Serve the HTTP API and MCP to a team."),
+        "sync": ("sync", "Keep your own skills the same on all your devices."),
     },
     "Govern": {
         "trust": ("trust", "Accept skills found in folders, or revoke that."),
