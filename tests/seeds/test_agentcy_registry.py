@@ -77,6 +77,7 @@ async def test_the_dynamic_fetch_of_the_page(printed: Any, each_place: Any, regi
         request = await engine.approvals.get(asked["approval_id"])
         assert request.detail["origin"] == f"https://skills.sh/{SOURCE}/{SKILL}"
         assert (request.detail["trust"], request.detail["scope"]) == ("live", "session")
+        assert BODY in request.detail["text"]
         package = await engine.approvals.package(request.id)
         assert package.digest == request.digest
         assert BODY in package.get("SKILL.md").content.decode()

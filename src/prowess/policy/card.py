@@ -56,6 +56,8 @@ def make_card(
         "why": ruling.reason,
         "channel": channel,
     }
+    if subject.text:
+        card["text"] = clean_text(subject.text, limit=len(subject.text))
     if previous is not None:
         by = previous.actor if isinstance(previous, Acceptance) else previous.resolver
         card["previous"] = {"digest": previous.digest, "by": by or ""}

@@ -14,6 +14,8 @@ from prowess.skill.text.hidden import show_hidden
 if TYPE_CHECKING:
     from prowess.storage.approvals import ApprovalRow
 
+_VERBS = {"fetch_live": "use, for one conversation,"}
+
 FORM_LIMIT = 8_000
 """The limit for a form shown by another program. Nobody reads more in a dialog, and clients truncate it."""
 
@@ -25,7 +27,10 @@ def list_consent(approval: ApprovalRow) -> list[tuple[str, str]]:
     shown as escapes.
     """
     facts = [
-        ("Request", f"{approval.requester} wants to {approval.action} the skill {approval.slug}."),
+        (
+            "Request",
+            f"{approval.requester} wants to {_VERBS.get(approval.action, approval.action)} the skill {approval.slug}.",
+        ),
         *_list_card(approval),
     ]
     return [(label, flat) for label, text in facts if (flat := show_hidden(" ".join(str(text).split())))]
@@ -51,6 +56,7 @@ def _list_card(approval: ApprovalRow) -> Iterator[tuple[str, str]]:
     yield "Reason given", approval.reason
     yield "Title", str(card.get("title") or "")
     yield "Description", str(card.get("description") or "")
+    yield "Text", str(card.get("text") or "")
     yield "Size", f"{card['chars']:,} characters" if card.get("chars") else ""
     yield "Files", str(len(card["files"])) if card.get("files") else ""
     yield "Content", f"sha256 {approval.digest}"

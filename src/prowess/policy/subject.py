@@ -105,6 +105,8 @@ class Subject:
     """True if a person has accepted that it sends out."""
     unaccepted: tuple[UsedEntry, ...] = ()
     """Those of `uses` that nobody has accepted for this skill."""
+    text: str = field(default="", compare=False, repr=False)
+    """The text of a skill that was fetched live, which the person who is asked could read nowhere else."""
     findings: tuple[dict[str, Any], ...] = field(default=(), compare=False, repr=False)
     """Findings of the security scan. They follow from the digest."""
 

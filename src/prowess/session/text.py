@@ -162,6 +162,7 @@ def make_subject(
         findings=standing.findings,
         sends_out=can_send_out(outline.needs, kinds),
         live=live,
+        text=body if live else "",
         chars=chars,
         manifest=outline.manifest,
         requests=(*describe_needs(outline.needs, kinds), *summarize_permissions(outline.allowed_tools, paths, body)),

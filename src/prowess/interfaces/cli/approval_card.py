@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 def format_approval_card(row: ApprovalRow) -> str:
     """Return an approval request as text: everything needed to answer it, most serious first, nothing cut."""
     from prowess.policy.consent import list_consent
+    from prowess.skill.text.hidden import show_hidden
 
     card: dict[str, Any] = row.detail
-    facts = [(label, text) for label, text in list_consent(row) if label != "Files"]
+    facts = [(label, text) for label, text in list_consent(row) if label not in ("Files", "Text")]
     facts += [
         ("Approval", f"{row.id}, {row.state}"),
         ("Channel", str(card.get("channel", ""))),
@@ -36,6 +37,10 @@ def format_approval_card(row: ApprovalRow) -> str:
     if files:
         lines.append(f"Files ({len(files)})")
     lines += [f"  {escape_path(file['path'])}  {file['size']:,} bytes  {file['sha256'][:12]}" for file in files]
+    if card.get("text"):
+        # Behind a mark, so that no line of it can pass for a fact of the card.
+        text = clean(show_hidden(str(card["text"])))
+        lines += ["Text", *(f"  │ {line}" for line in text.splitlines())]
     return "\n".join(lines)
 
 
