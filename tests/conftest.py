@@ -67,10 +67,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             limit = 4 * TIME_LIMIT if item.get_closest_marker("long") else TIME_LIMIT
             item.add_marker(pytest.mark.timeout(limit, method="signal"))
+    if "hypothesis" not in config.option.markexpr:
+        for item in items:
+            _try_fewer_examples(item)
     if "long" not in config.option.markexpr:
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+def _try_fewer_examples(item: pytest.Item) -> None:
+    """Cap the examples of a property test that asks for more than its profile has."""
+    test = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
+    own = getattr(test, "_hypothesis_internal_use_settings", None)
+    if own is not None and own.max_examples > settings().max_examples:
+        test._hypothesis_internal_use_settings = settings(own, max_examples=settings().max_examples)
 
 
 @pytest.fixture

@@ -25,10 +25,23 @@ FOREIGN = [
 OPERATION = ("/", "/sign-in", "/assets/prowess.css", "/api/v1/docs", "/api/v1/openapi.json", "/no-such-route")
 
 
+@pytest.fixture(scope="module")
+def kept_document():
+    """Keep the OpenAPI document for all tests of this module: making it takes a second."""
+    return {}
+
+
 @pytest.fixture
-def routes(client):
+def document(client, kept_document):
+    """Return the OpenAPI document."""
+    if not kept_document:
+        kept_document.update(client.get("/api/v1/openapi.json").json())
+    return kept_document
+
+
+@pytest.fixture
+def routes(document):
     """Return the method and path of every route, with ids that no skill has."""
-    document = client.get("/api/v1/openapi.json").json()
     described = [
         (method.upper(), re.sub(r"\{.*?\}", "nothing", path))
         for path, methods in document["paths"].items()
@@ -56,8 +69,7 @@ def test_a_request_of_another_page_without_an_origin_has_no_effect(client, route
             assert (answer.status_code) == 403, (method, path)
 
 
-def test_no_route_changes_anything_on_get(client):
-    document = client.get("/api/v1/openapi.json").json()
+def test_no_route_changes_anything_on_get(document):
     assert all("requestBody" not in methods.get("get", {}) for methods in document["paths"].values())
 
 
