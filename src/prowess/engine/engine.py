@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prowess.engine.approvals import Approvals, AuditLog, Environment, Policy
     from prowess.engine.devices import Devices
     from prowess.engine.events import Events
+    from prowess.engine.installs import Installs
     from prowess.engine.people import Organizations, SignIns, Tokens, Users
     from prowess.engine.registries import Registries
     from prowess.engine.registry import Registry
@@ -120,6 +121,13 @@ class Engine:
         from prowess.engine.trust import Trust
 
         return Trust(self._context)
+
+    @cached_property
+    def installs(self) -> Installs:
+        """Install skills from sources into agents' folders; update, verify and remove them."""
+        from prowess.engine.installs import Installs
+
+        return Installs(self._context)
 
     @cached_property
     def policy(self) -> Policy:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEFAULT_PROOF = "the application that opened Prowess"
-_SLUG_MARK = ":"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +144,7 @@ class Trust:
         alone = len(subjects) == 1 and not target.startswith(("/", "~", "."))
         wanted = [one for one in subjects if one.trust == "found" or one.unaccepted or (alone and _is_open(one))]
         last = self._last_accepted([subject.slug for subject in wanted])
-        skills = tuple(_show(subject, last.get(subject.slug, "")) for subject in wanted)
+        skills = tuple(describe_subject(subject, last.get(subject.slug, "")) for subject in wanted)
         return TrustPreview(target=target, skills=skills, already=len(subjects) - len(skills))
 
     def _subjects_of(self, target: str) -> list[Subject]:
@@ -301,7 +300,7 @@ class Trust:
 
         actor = self._context.actor
         real = os.path.realpath(os.path.expanduser(target)) if os.sep in target else ""  # noqa: PTH111
-        slug = target.rpartition(_SLUG_MARK)[2]
+        slug = target.rpartition(":")[2]
 
         def write(connection: sa.Connection) -> tuple[int, list[AuditEntry]]:
             given = list_acceptances(connection, actor.owner)
@@ -362,7 +361,8 @@ def _is_open(subject: Subject) -> bool:
     return subject.trust != "live" and (subject.trust != "local" or asks)
 
 
-def _show(subject: Subject, accepted: str) -> PreviewedSkill:
+def describe_subject(subject: Subject, accepted: str) -> PreviewedSkill:
+    """Return a subject as a person sees it; `accepted` is the digest that was accepted last."""
     from prowess.policy.text import clean_text
 
     return PreviewedSkill(

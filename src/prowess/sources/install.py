@@ -17,7 +17,7 @@ from typing import Literal
 from prowess.errors import Conflict, ProwessError, Refused
 from prowess.skill.package import Package
 from prowess.sources.agents import SHARED_FOLDER, project_skills_folder, user_skills_folder
-from prowess.sources.lock.prowess_lock import PROWESS_LOCK, InstallMode
+from prowess.sources.lock.prowess_lock import OWN_LOCK, InstallMode
 from prowess.sources.lock.skills_lock import PROJECT_LOCK, USER_LOCK
 from prowess.storage.files.atomic_write import recover_folder, remove_path, write_folder
 from prowess.storage.files.folder_lock import lock_folder
@@ -51,7 +51,7 @@ class Base:
     @property
     def prowess_lock(self) -> Path:
         """The path of `prowess.lock`."""
-        return self.lock_folder / PROWESS_LOCK
+        return self.lock_folder / OWN_LOCK
 
     @property
     def skills_lock(self) -> Path:

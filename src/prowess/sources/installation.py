@@ -189,8 +189,11 @@ class Installation:
             installed_at=before.installed_at if before else now,
             updated_at=now,
         )
-        if before is not None and _without_times(before) == _without_times(entry) and self._is_in_place(new.name):
-            return before
+        if before is not None and _without_times(before) == _without_times(entry):
+            # The same files, so nothing is new: the lock stays as it is, also if files were missing.
+            entry = before
+            if self._is_in_place(new.name):
+                return before
         previous = before.model_dump(mode="json", exclude_defaults=True) if before else None
         places = plan_places(self.base, new.folder, new.agents, new.mode)
         made = [*made, *missing_folders(places, self.base)]
@@ -203,7 +206,7 @@ class Installation:
         if before is not None:
             self._remove_left_places(new, before)
         entry = entry.model_copy(update={"copied": tuple(sorted(copied))})
-        self._confirm(new.name, lock, entry, new.locked, at=now)
+        self._confirm(new.name, lock, entry, new.locked, at=entry.updated_at)
         return entry
 
     def _is_in_place(self, name: str) -> bool:
@@ -309,7 +312,13 @@ class Installation:
             usable = [place for place in places if self._may_write(place, skill, entry)]
             copied = place_files(replace(read_folder(first), name=skill.folder), usable, self.base)
             done = entry.model_copy(update={"pending": "", "previous": None, "approval": None, "copied": tuple(copied)})
-            self._confirm(name, lock, done, locked_source(entry.pin, entry.computed_hash), at=entry.updated_at)
+            self._confirm(
+                name,
+                lock,
+                done,
+                locked_source(entry.pin, entry.computed_hash, user=self.base.is_user),
+                at=entry.updated_at,
+            )
             return
         try:
             before = InstalledSkill.model_validate(entry.previous, strict=False) if entry.previous else None

@@ -43,7 +43,8 @@ class VerifiedSkill:
     signature: str = "absent"
     """`absent`, or who signed it."""
     source: str = ""
-    commit: str = ""
+    state: str = ""
+    """The commit that it is from, or what stands for it."""
 
     @property
     def ok(self) -> bool:
@@ -56,7 +57,7 @@ class VerifiedSkill:
             "name": self.name,
             "ok": self.ok,
             "source": self.source,
-            "commit": self.commit,
+            "state": self.state,
             "signature": self.signature,
             "differences": [asdict(one) for one in self.differences],
         }
@@ -95,7 +96,7 @@ def _verify_skill(installation: Installation, skill: KnownSkill) -> VerifiedSkil
         differences=(*differences, *wrong),
         signature=signer,
         source=entry.pin.source,
-        commit=entry.pin.commit,
+        state=entry.pin.state,
     )
 
 

@@ -77,7 +77,7 @@ def test_the_names_that_people_try_do_the_obvious_thing(prowess, workspace, name
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("lst", "'list'"), ("mtach", "'match'"), ("val", "'validate'"), ("update", "--on-conflict replace")],
+    [("lst", "'list'"), ("mtach", "'match'"), ("val", "'validate'"), ("upgrad", "'update'")],
 )
 def test_an_unknown_command_is_answered_with_the_one_that_was_meant(prowess, workspace, name, words):
     ran = prowess(name)

@@ -77,6 +77,7 @@ def installed(package: Package, **more: object) -> InstalledSkill:
             "source_digest": package.digest,
             "files": lock_files(package.manifest),
             "agents": ("universal",),
+            "mode": "symlink",
             **more,
         },
         strict=False,
@@ -283,8 +284,8 @@ def test_our_lock_reads_back_with_everything_it_says(tmp_path):
     "change",
     [
         {"digest": "0" * 64},
-        {"files": {"../../.ssh/id": {"sha256": "0" * 64, "size": 1}}},
-        {"files": {"SKILL.md": {"sha256": "x", "size": 1}}},
+        {"files": {"../../.ssh/id": {"sha256": "0" * 64, "size": 1, "mode": "0644"}}},
+        {"files": {"SKILL.md": {"sha256": "x", "size": 1, "mode": "0644"}}},
         {"files": []},
         {"pin": "a/b"},
         {"agents": "claude-code"},

@@ -48,6 +48,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Keep skills": {
         "init": ("init", "Set up a workspace and find the skills your agents already have."),
         "new": ("new", "Create a skill that works, with tests."),
+        "add": ("add", "Install skills from a repository, a URL or a folder for your agents."),
+        "update": ("add", "Update installed skills from their sources."),
+        "outdated": ("installed", "List installed skills that have an update."),
+        "verify": ("installed", "Compare installed skills with the lock files."),
+        "remove": ("installed", "Remove installed skills from all agents."),
         "import": ("packages", "Import skills from folders, files or archives."),
         "fork": ("fork", "Copy a skill to the workspace, to change it there."),
         "validate": ("packages", "Check skills and show how to fix problems."),
@@ -96,26 +101,22 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS: dict[str, tuple[str, str]] = {name: entry for part in GROUPS.values() for name, entry in part.items()}
 
 ALIASES = {
-    "add": "import",
-    "install": "import",
+    "install": "add",
+    "upgrade": "update",
     "create": "new",
     "ls": "list",
     "find": "search",
     "info": "show",
     "check": "validate",
-    "remove": "delete",
     "rm": "delete",
-    "uninstall": "delete",
+    "uninstall": "remove",
 }
 """Names that people try, and the commands that do what they expect."""
 
 _ADVICE = {
-    "update": "Skills in folders are always read as they are now. To update an imported skill, run "
-    "`prowess import PATH --on-conflict replace`.",
     "edit": "Run `prowess show SLUG` to see where the skill is, and edit its files there.",
     "version": "Run `prowess --version`.",
 }
-_ADVICE["upgrade"] = _ADVICE["update"]
 
 
 def load_command(name: str) -> click.Command:

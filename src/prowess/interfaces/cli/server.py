@@ -28,7 +28,7 @@ SERVER_COMMANDS = frozenset(
 LOCAL_COMMANDS = frozenset(
     {
         "init", "new", "validate", "lint", "eval", "decide", "pages", "model", "mcp", "serve", "doctor", "plugins",
-        "completion", "sync",
+        "completion", "sync", "add", "update", "outdated", "verify", "remove",
     }
 )  # fmt: skip
 """Commands about files, programs or servers of this machine. PROWESS_SERVER does not concern them."""

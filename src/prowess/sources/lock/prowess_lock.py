@@ -18,7 +18,7 @@ from prowess.errors import Invalid, Problem
 from prowess.skill.package import FileEntry, Mode, check_path, compute_digest
 from prowess.sources.lock.lock_file import format_document, read_document, sort_keys
 
-PROWESS_LOCK = "prowess.lock"
+OWN_LOCK = "prowess.lock"
 VERSION = 1
 _MAX_FILES = 10_000
 _NOT_SAFE = re.compile(r"[^a-z0-9._]+")
@@ -43,8 +43,10 @@ class Pin(_Row):
     """Which state of which source a skill is from."""
 
     source: Text
-    """The source as it was given, without a skill; what `update` fetches."""
+    """The short name of the source, as the skills CLI records it."""
     type: Text
+    reference: Text = ""
+    """The source as text, without a skill: `update` fetches it."""
     url: Text = ""
     ref: Text = ""
     path: Text = ""
@@ -52,9 +54,15 @@ class Pin(_Row):
     commit: Text = ""
     tree: Text = ""
     """The git tree of the skill's folder."""
-    root_tree: Text = ""
+    revision: Text = ""
+    """The state of a source that has no commits: the digest or version of what was fetched."""
     etag: Text = ""
     sequence: int = 0
+
+    @property
+    def state(self) -> str:
+        """The commit, or what stands for it."""
+        return self.commit or self.revision
 
 
 class LockedFile(_Row):
@@ -62,7 +70,7 @@ class LockedFile(_Row):
 
     sha256: Sha256
     size: Annotated[int, Field(ge=0)]
-    mode: Mode = "0644"
+    mode: Mode
 
 
 class Signature(_Row):
@@ -92,7 +100,7 @@ class InstalledSkill(_Row):
     computed_hash: Text = ""
     """The hash that the skills CLI records for the same source."""
     files: Annotated[dict[str, LockedFile], Field(max_length=_MAX_FILES)]
-    mode: InstallMode = "symlink"
+    mode: InstallMode
     agents: tuple[Text, ...] = ()
     copied: tuple[Text, ...] = ()
     """The agents that have a copy because a link could not be made."""

@@ -167,20 +167,18 @@ def import_command(
 
 
 def _check_is_local(path: str) -> None:
-    """Raise `Invalid` for an address on the network, with the commands that import it today."""
+    """Raise `Invalid` for an address on the network, with the command that installs from it."""
     from prowess.errors import Invalid
     from prowess.interfaces.cli.output import escape_path
 
     is_url = bool(_URL.match(path))
     if not is_url and (Path(path).exists() or not _REPOSITORY.fullmatch(path) or path.startswith(".")):
         return
-    address = path if is_url else f"https://github.com/{path}"
-    folder = address.rstrip("/").rpartition("/")[2].removesuffix(".git")
     shown = escape_path(path)
     problem = "is a URL" if is_url else "does not exist here"
     raise Invalid(
-        f"{shown} {problem}, and prowess cannot download skills yet.",
-        hint=f"Clone it first: git clone {escape_path(address)} && prowess import {escape_path(folder)}",
+        f"{shown} {problem}, and `prowess import` reads files of this machine.",
+        hint=f"To install from there, run: prowess add {shown}",
     )
 
 

@@ -1,0 +1,121 @@
+"""Compare installed skills with their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from prowess.engine.install_plan import InstallPlan, PlannedSkill, name_of
+from prowess.sources.fetched import Fetched, FetchedSkill, SourceState
+from prowess.sources.install import Base
+from prowess.sources.installed import KnownSkill
+from prowess.sources.lock.source_entry import source_text
+
+StatusName = Literal["current", "outdated", "gone", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateStatus:
+    """How an installed skill compares with its source."""
+
+    name: str
+    status: StatusName
+    source: str = ""
+    installed: str = ""
+    """The commit, or the digest of the files where there is none."""
+    latest: str = ""
+    problem: str = ""
+
+
+def source_of(skill: KnownSkill) -> tuple[str, str]:
+    """Return the source of an installed skill as text, and the state that it was installed from."""
+    if skill.entry is not None:
+        return skill.entry.pin.reference or skill.entry.pin.source, skill.entry.pin.state
+    return (source_text(skill.locked) if skill.locked else ""), ""
+
+
+def last_state(skills: Sequence[KnownSkill]) -> SourceState | None:
+    """Return the state of the source that these skills were installed from, for the next fetch."""
+    entry = skills[0].entry
+    if entry is None:
+        return None
+    pin = entry.pin
+    return SourceState(url=pin.url, revision=pin.state, etag=pin.etag, sequence=pin.sequence)
+
+
+def is_all_recorded(skills: Sequence[KnownSkill]) -> bool:
+    """Return True if both lock files know everything about these skills, so that an unchanged source needs no fetch."""
+    return all(skill.entry is not None and skill.locked is not None and not skill.entry.pending for skill in skills)
+
+
+def match_installed(fetched: Fetched, skills: Sequence[KnownSkill]) -> tuple[list[FetchedSkill], list[str]]:
+    """Return the fetched skills that are installed, by their path or else their name, and the names of those that are gone."""
+    by_path = {one.path: one for one in fetched.skills}
+    by_name = {name_of(one): one for one in reversed(fetched.skills)}
+    broken = {one.path for one in fetched.unreadable}
+    found: dict[str, FetchedSkill] = {}
+    gone: list[str] = []
+    for skill in skills:
+        path = skill.entry.pin.path if skill.entry else _folder(skill)
+        one = by_path.get(path)
+        if one is None or name_of(one) != skill.name:
+            one = by_name.get(skill.name)
+        if one is not None:
+            found[one.path] = one
+        elif path not in broken:
+            gone.append(skill.name)
+    return list(found.values()), gone
+
+
+def _folder(skill: KnownSkill) -> str:
+    return skill.locked.skill_path.rpartition("/")[0] if skill.locked else ""
+
+
+def join_plans(plans: Sequence[InstallPlan], base: Base) -> InstallPlan:
+    """Return the plans of several sources as one, warnings most serious first."""
+    ranks = {"error": 0, "warning": 1, "info": 2}
+    warnings = {(one.code, one.message): one for plan in plans for one in plan.warnings}
+    return InstallPlan(
+        source=", ".join(dict.fromkeys(plan.source for plan in plans)),
+        base=base,
+        skills=tuple(skill for plan in plans for skill in plan.skills),
+        skipped=tuple(skill for plan in plans for skill in plan.skipped),
+        warnings=tuple(sorted(warnings.values(), key=lambda one: ranks.get(one.severity, 3))),
+        gone=tuple(name for plan in plans for name in plan.gone),
+    )
+
+
+def list_status(plan: InstallPlan, skills: Sequence[KnownSkill]) -> list[UpdateStatus]:
+    """Return how each of these skills compares with what a plan to update them found."""
+    planned = {skill.new.name: skill for skill in plan.skills}
+    failed = {one.name: one.error.message for one in plan.skipped}
+    found: list[UpdateStatus] = []
+    for skill in skills:
+        entry, new = skill.entry, planned.get(skill.name)
+        status: StatusName = "current"
+        if skill.name in failed:
+            status = "unknown"
+        elif skill.name in plan.gone:
+            status = "gone"
+        elif new is not None and _is_other(skill, new):
+            status = "outdated"
+        installed = (entry.pin.state or entry.digest) if entry else ""
+        found.append(
+            UpdateStatus(
+                name=skill.name,
+                status=status,
+                source=entry.pin.source if entry else skill.locked.source if skill.locked else "",
+                installed=installed,
+                latest=(new.new.pin.state or new.preview.digest) if new else installed if status == "current" else "",
+                problem=failed.get(skill.name, ""),
+            )
+        )
+    return sorted(found, key=lambda one: one.name)
+
+
+def _is_other(skill: KnownSkill, new: PlannedSkill) -> bool:
+    """Return True if the source has other files than it had. Files that were edited here are not the source's."""
+    if skill.entry is not None:
+        return skill.entry.source_digest != new.new.package.digest
+    return skill.locked is None or skill.locked.hash != new.new.locked.hash

@@ -1,0 +1,281 @@
+"""`prowess add` and `update`: install skills from any source for agents, and keep them up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from prowess.interfaces.cli.engine import common_options, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.person import token_option
+
+if TYPE_CHECKING:
+    from prowess.engine.install_plan import InstallPlan
+    from prowess.engine.installs import InstallResult, Installs
+    from prowess.interfaces.cli.person import Proof
+    from prowess.open import Prowess
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _change_options(function: F) -> F:
+    """Add the options that `add` and `update` share."""
+    for option in (
+        click.option("--discard-changes", is_flag=True, help="Replace installed files even if they were edited here."),
+        click.option("--dry-run", is_flag=True, help="Show what would happen, and change nothing."),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask. Without a terminal, skills stay to be accepted."),
+        click.option("--global", "-g", "is_global", is_flag=True, help="For all of your projects, not this one."),
+    ):
+        function = option(function)
+    return token_option(common_options(function))
+
+
+@command(
+    "add",
+    "prowess add anthropics/skills --list",
+    "prowess add anthropics/skills --skill pdf --agent claude-code,cursor",
+    "prowess add ./my-skill --copy",
+    "prowess add --frozen --yes",
+)
+@click.argument("source", default="", required=False)
+@click.option("--skill", "-s", "skills", multiple=True, metavar="NAME", help="Install this skill (repeatable).")
+@click.option("--all", "every", is_flag=True, help="Install every skill of the source.")
+@click.option("--list", "-l", "only_list", is_flag=True, help="List the skills of the source, and install nothing.")
+@click.option(
+    "--agent", "-a", "agents", multiple=True, metavar="IDS", help="For these agents, such as claude-code,cursor."
+)
+@click.option("--copy", is_flag=True, help="Give each agent its own copy, instead of a link to .agents/skills.")
+@click.option("--scope", type=click.Choice(["workspace", "user"]), help="`user` is the same as --global.")
+@click.option("--frozen", is_flag=True, help="Install exactly what prowess.lock records, or fail. Needs no SOURCE.")
+@_change_options
+def add_command(
+    source: str,
+    skills: tuple[str, ...],
+    every: bool,
+    only_list: bool,
+    agents: tuple[str, ...],
+    copy: bool,
+    scope: str | None,
+    frozen: bool,
+    is_global: bool,
+    yes: bool,
+    dry_run: bool,
+    discard_changes: bool,
+    token_file: Path | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Install skills from a repository, a URL or a folder for your agents.
+
+    SOURCE is owner/repo[/path][@skill][#ref], a URL of a repository, a site, a file or an archive, or a path such as
+    ./skills. The skills are shown first, with what they ask for. They go to .agents/skills, and other agents get links.
+    """
+    if not source and not frozen:
+        raise click.UsageError("Give a SOURCE, such as owner/repo or ./folder, or --frozen to restore what is locked.")
+    if is_global and scope == "workspace":
+        raise click.UsageError("--global and --scope workspace cannot be combined.")
+    user = is_global or scope == "user"
+
+    def fetch(installs: Installs) -> Any:
+        if frozen:
+            return installs.plan_frozen(source, skills=skills, user=user)
+        mode: Any = "copy" if copy else None
+        return installs.plan(source, agents=agents, user=user, mode=mode, skills=skills)
+
+    with spinner("Fetching …"):
+        plan: InstallPlan = with_engine(workspace, lambda prowess: fetch(prowess.installs))
+    if only_list:
+        _print_list(plan, as_json=as_json)
+        return
+    if len(plan.skills) > 1 and not (skills or every or frozen):
+        plan = _choose(plan, source, as_json=as_json, dry_run=dry_run)
+    command_line = _retype(
+        "add", source, skills=[one.new.name for one in plan.skills], agents=agents, user=user, copy=copy
+    )
+    options = _Options(yes=yes, dry_run=dry_run, discard_changes=discard_changes, as_json=as_json)
+    _go_on(plan, "Install", command_line, options, token_file, workspace)
+
+
+@command("update", "prowess update", "prowess update pdf --dry-run", "prowess update --global")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@_change_options
+def update_command(
+    names: tuple[str, ...],
+    is_global: bool,
+    yes: bool,
+    dry_run: bool,
+    discard_changes: bool,
+    token_file: Path | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Update installed skills from their sources, all of them or those with a NAME.
+
+    What changes is shown as a diff first. A rewritten history or a moved repository is reported.
+    """
+    plan = _plan_update(names, workspace, user=is_global)
+    wanted = [skill.new.name for skill in plan.changes]
+    options = _Options(yes=yes, dry_run=dry_run, discard_changes=discard_changes, as_json=as_json)
+    if not wanted and not as_json and not plan.skipped and not plan.gone:
+        from prowess.interfaces.cli.install_output import print_warnings
+
+        print_warnings(plan)
+        click.echo("Everything is up to date.")
+        return
+    command_line = _retype("update", *(names or ()), user=is_global)
+    _go_on(plan.only(wanted), "Update", command_line, options, token_file, workspace)
+
+
+def _plan_update(names: Sequence[str], workspace: str | None, *, user: bool) -> InstallPlan:
+    from prowess.catalog.importer import Progress
+
+    with progress_bar("Fetching") as watch:
+
+        async def work(prowess: Prowess) -> InstallPlan:
+            return await prowess.installs.plan_update(
+                names, user=user, step=lambda done, total: watch(Progress(done=done, total=total))
+            )
+
+        return with_engine(workspace, work)
+
+
+class _Options:
+    """How a command was asked to go on."""
+
+    def __init__(self, *, yes: bool, dry_run: bool, discard_changes: bool, as_json: bool) -> None:
+        self.yes = yes
+        self.dry_run = dry_run
+        self.discard_changes = discard_changes
+        self.as_json = as_json
+
+
+def _go_on(
+    plan: InstallPlan, verb: str, command_line: str, options: _Options, token_file: Path | None, workspace: str | None
+) -> None:
+    """Show a plan, ask about it, and carry it out."""
+    from prowess.interfaces.cli.error_output import exit_code
+    from prowess.interfaces.cli.install_output import ask_about_plan, format_planned, print_plan, print_result
+    from prowess.interfaces.cli.output import print_json
+
+    shown = (
+        {skill.preview.slug: format_planned(skill) for skill in plan.skills} if options.as_json else print_plan(plan)
+    )
+    left = [skill for skill in plan.skills if skill.change != "unchanged" or skill.preview.trust == "found"]
+    if options.dry_run or not left:
+        if options.as_json:
+            print_json({"plan": plan.as_json(), "result": None})
+        elif not plan.skipped:
+            click.echo("Nothing was changed." if left else "Already installed. Nothing was changed.")
+        if not left and plan.skipped:
+            raise click.exceptions.Exit(exit_code(plan.skipped[0].error))
+        return
+    _check_obstacles(plan, options)
+    proof = _find_proof(verb, command_line, options, token_file)
+    if not options.yes:
+        click.echo("")
+        agreed, shown = ask_about_plan(plan, shown, verb)
+        if not agreed:
+            click.echo("Nothing was changed.")
+            raise click.exceptions.Exit(1)
+
+    async def work(prowess: Prowess) -> InstallResult:
+        words = proof.words if proof else ""
+        return await prowess.installs.install(
+            plan, proof=words, shown=shown, discard_changes=options.discard_changes or not options.yes
+        )
+
+    result = with_engine(workspace, work, channel=proof.channel if proof else "cli")
+    if options.as_json:
+        print_json({"plan": plan.as_json(), "result": result.as_json()})
+    else:
+        print_result(plan, result, "Installed" if verb == "Install" else "Updated")
+    if plan.skipped:
+        raise click.exceptions.Exit(exit_code(plan.skipped[0].error))
+
+
+def _check_obstacles(plan: InstallPlan, options: _Options) -> None:
+    """Raise `Conflict` before a person is asked about something that cannot be done."""
+    from prowess.sources.installed import conflict_error
+
+    for skill in plan.changes:
+        # At a terminal, edited files are shown before the question.
+        fatal = [
+            one for one in skill.obstacles if one.state == "foreign" or (options.yes and not options.discard_changes)
+        ]
+        if fatal:
+            raise conflict_error(skill.new.name, fatal)
+
+
+def _find_proof(verb: str, command_line: str, options: _Options, token_file: Path | None) -> Proof | None:
+    """Return the proof that a person acts, or None if nobody can say so and `--yes` installs without accepting.
+
+    Raise `Refused` if a person would have to be asked and cannot be.
+    """
+    from prowess.errors import Refused
+    from prowess.interfaces.cli.person import TYPED, at_terminal, token_proof
+
+    token = token_proof(token_file)
+    typed = TYPED if at_terminal() else None
+    if options.yes:
+        return token or typed
+    if typed is None or options.as_json:
+        raise Refused(
+            f"Nothing was {verb.lower().rstrip('e')}ed: nobody can be asked here.",
+            hint=f"If you have read what is shown above, run: {command_line} --yes",
+        )
+    return typed
+
+
+def _choose(plan: InstallPlan, source: str, *, as_json: bool, dry_run: bool) -> InstallPlan:
+    from prowess.errors import Invalid
+    from prowess.interfaces.cli.install_output import choose_skills
+    from prowess.interfaces.cli.output import one_line
+    from prowess.interfaces.cli.person import at_terminal
+
+    if dry_run:
+        return plan
+    if at_terminal() and not as_json:
+        return choose_skills(plan)
+    names = [one_line(skill.new.name) for skill in plan.skills]
+    some = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    raise Invalid(
+        f"The source has {len(names)} skills: {some}.",
+        hint=f"Choose with --skill NAME or --all; `prowess add {one_line(source)} --list` describes them.",
+    )
+
+
+def _print_list(plan: InstallPlan, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.install_output import print_warnings
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
+
+    if as_json:
+        print_json(plan)
+        return
+    print_warnings(plan)
+    rows = [
+        (
+            one_line(skill.new.name, 40),
+            one_line(skill.new.pin.path, 40) or ".",
+            str(len([one for one in skill.preview.findings if one.get("severity") == "danger"]) or ""),
+            one_line(skill.preview.description),
+        )
+        for skill in plan.skills
+    ]
+    if rows:
+        print_table(("skill", "path", "dangers", "description"), rows, flexible=3)
+
+
+def _retype(
+    name: str, *words: str, user: bool, skills: Sequence[str] = (), agents: Sequence[str] = (), copy: bool = False
+) -> str:
+    """Return the command that repeats this one without a choice."""
+    import shlex
+
+    parts = ["prowess", name, *(word for word in words if word)]
+    parts += [part for skill in skills for part in ("--skill", skill)]
+    parts += [part for agent in agents for part in ("--agent", agent)]
+    parts += ["--global"] * user + ["--copy"] * copy
+    return " ".join(shlex.quote(part) for part in parts)

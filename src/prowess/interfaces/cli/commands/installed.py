@@ -1,0 +1,160 @@
+"""`prowess remove`, `outdated` and `verify`: skills that were installed from a source."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from prowess.interfaces.cli.engine import common_options, progress_bar, with_engine
+from prowess.interfaces.cli.options import command
+
+if TYPE_CHECKING:
+    from prowess.engine.installs import RemovedSkill
+    from prowess.engine.update_check import UpdateStatus
+    from prowess.open import Prowess
+    from prowess.sources.verification import VerifiedSkill
+
+OUTDATED = 1
+"""The exit code of `prowess outdated` if a skill has an update or its source no longer has it."""
+
+_global_option = click.option("--global", "-g", "is_global", is_flag=True, help="Those for all of your projects.")
+
+
+@command("remove", "prowess remove pdf", "prowess remove pdf --agent claude-code", "prowess remove pdf --global --yes")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--agent", "-a", "agents", multiple=True, metavar="IDS", help="Only from these agents.")
+@_global_option
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--discard-changes", is_flag=True, help="Remove files even if they were edited here.")
+@common_options
+def remove_command(
+    names: tuple[str, ...],
+    agents: tuple[str, ...],
+    is_global: bool,
+    yes: bool,
+    discard_changes: bool,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Remove installed skills from all agents, with everything that was made for them.
+
+    Edited files are kept, unless --discard-changes is given. Skills that were imported or created are removed with
+    `prowess delete`.
+    """
+    from prowess.interfaces.cli.output import escape_path, one_line, print_json
+    from prowess.interfaces.cli.person import at_terminal
+
+    if not yes and at_terminal() and not as_json:
+        which = ", ".join(map(one_line, names))
+        if not click.confirm(f"Remove {which}?", default=True):
+            click.echo("Nothing was changed.")
+            raise click.exceptions.Exit(1)
+
+    async def work(prowess: Prowess) -> list[RemovedSkill]:
+        return await prowess.installs.remove(names, agents=agents, user=is_global, discard_changes=discard_changes)
+
+    removed = with_engine(workspace, work)
+    if as_json:
+        print_json([asdict(one) for one in removed])
+        return
+    for one in removed:
+        paths = ", ".join(escape_path(path) for path in one.paths) or "its files were gone already"
+        click.echo(f"Removed {one_line(one.name)} ({paths}).")
+
+
+@command("outdated", "prowess outdated", "prowess outdated --global --json")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@_global_option
+@common_options
+def outdated_command(names: tuple[str, ...], is_global: bool, workspace: str | None, as_json: bool) -> None:
+    """List installed skills with how they compare with their sources, and change nothing.
+
+    The exit code is 1 if a skill has an update or its source no longer has it, and 7 if a source cannot be reached.
+    """
+    from prowess.catalog.importer import Progress
+    from prowess.errors import Unavailable
+    from prowess.interfaces.cli.error_output import EXIT_CODES
+    from prowess.interfaces.cli.output import print_json
+
+    with progress_bar("Fetching") as watch:
+
+        async def work(prowess: Prowess) -> list[UpdateStatus]:
+            return await prowess.installs.outdated(
+                names, user=is_global, step=lambda done, total: watch(Progress(done=done, total=total))
+            )
+
+        found = with_engine(workspace, work)
+    if as_json:
+        print_json([asdict(one) for one in found])
+    else:
+        _print_status(found)
+    if any(one.status in ("outdated", "gone") for one in found):
+        raise click.exceptions.Exit(OUTDATED)
+    if any(one.status == "unknown" for one in found):
+        raise click.exceptions.Exit(EXIT_CODES[Unavailable])
+
+
+def _print_status(found: list[UpdateStatus]) -> None:
+    from prowess.interfaces.cli.output import one_line, print_table
+
+    if not found:
+        click.echo("No skills are installed from a source here. Add some with `prowess add SOURCE`.")
+        return
+    rows = [
+        (
+            one_line(one.name, 40),
+            one.status,
+            one.installed[:12],
+            one.latest[:12],
+            one_line(one.problem or one.source),
+        )
+        for one in found
+    ]
+    print_table(("skill", "status", "installed", "latest", "source"), rows, flexible=4)
+    if any(one.status == "outdated" for one in found):
+        click.echo("Run `prowess update` to see what changed, and to update.")
+
+
+@command("verify", "prowess verify", "prowess verify pdf", "prowess verify --frozen")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--frozen", is_flag=True, help="Fail for every difference, also for skills that no lock file has. For CI."
+)
+@_global_option
+@common_options
+def verify_command(names: tuple[str, ...], frozen: bool, is_global: bool, workspace: str | None, as_json: bool) -> None:
+    """Compare installed files with the lock files, and check signatures. Changes nothing.
+
+    The exit code is 6 if a file is changed, missing or added. Edits of skills from a local folder, and skills that no lock
+    file has, are only reported, unless --frozen is given.
+    """
+    from prowess.errors import Conflict
+    from prowess.interfaces.cli.error_output import EXIT_CODES
+    from prowess.interfaces.cli.output import print_json
+
+    found = with_engine(workspace, lambda prowess: prowess.installs.verify(names, user=is_global))
+    if as_json:
+        print_json([one.as_json() for one in found])
+    else:
+        _print_verified(found, frozen=frozen)
+    if any(not one.ok or (frozen and one.differences) for one in found):
+        raise click.exceptions.Exit(EXIT_CODES[Conflict])
+
+
+def _print_verified(found: list[VerifiedSkill], *, frozen: bool) -> None:
+    from prowess.interfaces.cli.output import escape_path, one_line
+
+    bad = [one for one in found if not one.ok or (frozen and one.differences)]
+    for one in found:
+        mark = click.style("✗", fg="red") if one in bad else click.style("✓", fg="green")
+        signed = "" if one.signature == "absent" else f"  signed by {one_line(one.signature)}"
+        click.echo(f"{mark} {one_line(one.name)}{signed}")
+        for each in one.differences:
+            where = f"{escape_path(each.path)}: " if each.path else ""
+            click.echo(f"    {each.kind}: {where}{one_line(each.message)}")
+    unsigned = sum(one.signature == "absent" for one in found)
+    count = f"{len(found)} skill{'s' * (len(found) != 1)} checked"
+    verdict = f"{len(bad)} with differences" if bad else "no differences"
+    click.echo(f"{count}, {verdict}." + (f" {unsigned} not signed." if unsigned else ""))
