@@ -60,7 +60,7 @@ def good(site: FaultSite, client: HttpClient) -> dict[str, Fetched]:
     return {kind: run(kind, site, client) for kind in ("file", "well-known")}
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
+@pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "again"])
 @pytest.mark.parametrize(("kind", "path", "fault"), CASES)
 def test_a_fault_brings_nothing_new_and_one_good_answer_heals(site, client, good, kind, path, fault, again):
     published = contents(good[kind])

@@ -136,8 +136,10 @@ class SourceSync:
 
     async def _fetch(self, last: SourceState | None) -> Fetched:
         resources, source = self._context.resources, self._source
+        policy = await offload(self._context.read_policy)
         context = replace(
             resources.fetch_context(),
+            routes=policy.host_routes,
             every_markdown=source.source_type == "github",
             # The keys and credentials of this machine's user serve that user, nobody else.
             credentials=not self._actor.is_remote and not source.organization_id,
