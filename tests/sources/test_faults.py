@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from prowess.errors import ProwessError
 from prowess.net.client import GuardedHttpClient
-from prowess.net.request import HttpClient
+from prowess.net.request import HttpClient, HttpRequest, HttpResponse
+from prowess.skill.archive import write_archive
+from prowess.skill.package import Package
+from prowess.sources.download import RoutedClient
 from prowess.sources.fetch import fetch
 from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, SourceState
+from prowess.sources.marketplace import fetch_marketplace
+from prowess.sources.package_shelf import PackageShelf
 from prowess.sources.reference import SourceReference
 
 from .faults import FAULTS, HARMLESS, LIST_FAULTS, FaultSite, fault_site
@@ -25,15 +31,23 @@ SKILLS = {
     name: f"---\nname: {name}\ndescription: Use this for {name} work.\n---\n# {name}\n\nDo the work.\n".encode()
     for name in ("alpha", "beta", "gamma", "delta")
 }
+INDEX, ARCHIVE = "/api/v1/index", "/api/v1/skills/{}/1.0.0/archive"
 KINDS = [("file", "/alpha/SKILL.md"), ("well-known", "index.json"), ("well-known", "beta/SKILL.md")]
+KINDS += [("marketplace", INDEX), ("marketplace", ARCHIVE.format("beta"))]
 CASES = [(kind, path, fault) for kind, path in KINDS for fault in FAULTS]
-CASES += [("well-known", "index.json", fault) for fault in LIST_FAULTS]
+CASES += [(kind, path, fault) for kind, path in KINDS if "index" in path for fault in LIST_FAULTS]
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultSite]:
+    """A site that publishes the same skills as files, in a well-known index, and as a registry."""
+    shelf = PackageShelf(tmp_path_factory.mktemp("registry"))
     with fault_site() as made:
         made.publish(SKILLS)
+        for name, text in SKILLS.items():
+            shelf.publish(write_archive(Package.of_texts(name, {"SKILL.md": text}), "zip"), "ann")
+            made.files[ARCHIVE.format(name)] = shelf.archive(name, "1.0.0")[1]
+        made.files[INDEX] = shelf.index().envelope
         yield made
 
 
@@ -44,7 +58,21 @@ def client() -> Iterator[GuardedHttpClient]:
     made.close()
 
 
+class Hurried:
+    """Gives every request less time."""
+
+    def __init__(self, client: HttpClient, seconds: float) -> None:
+        self._client, self._seconds = client, seconds
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        return await self._client.send(replace(request, seconds=self._seconds))
+
+
 def run(kind: str, site: FaultSite, client: HttpClient, last: SourceState | None = None, seconds=30.0) -> Fetched:
+    if kind == "marketplace":
+        return asyncio.run(
+            fetch_marketplace(site.url, client=Hurried(RoutedClient(client, site.routes), seconds), last=last)
+        )
     url = f"{site.url}/alpha/SKILL.md" if kind == "file" else site.url
     context = FetchContext(client=client, cache=Path("unused"), routes=site.routes, seconds=seconds)
     return asyncio.run(fetch(SourceReference(kind=kind, url=url), context, last))
@@ -57,7 +85,7 @@ def contents(fetched: Fetched) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def good(site: FaultSite, client: HttpClient) -> dict[str, Fetched]:
     """What the site publishes, by the kind of source."""
-    return {kind: run(kind, site, client) for kind in ("file", "well-known")}
+    return {kind: run(kind, site, client) for kind in ("file", "well-known", "marketplace")}
 
 
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "again"])
@@ -74,8 +102,10 @@ def test_a_fault_brings_nothing_new_and_one_good_answer_heals(site, client, good
         # A list with fewer skills must not remove the others.
         assert contents(bad) == published or bad.unchanged or not bad.complete
         reasons, last = [one.error for one in bad.unreadable], bad.state
-        # Only these leave nothing to report. The index of a site has no count, so that half of it looks like all of it.
-        assert reasons or fault in HARMLESS | {"half list"} or bad.unchanged
+        # Only these leave nothing to report. The index of a site has no count, so that half of it looks like all of it. The
+        # index of a registry is signed: it proves all its skills, whatever is wrong with what is around it.
+        proven = kind == "marketplace" and contents(bad) == published
+        assert reasons or bad.unchanged or proven or fault in HARMLESS | {"half list"}
     finally:
         site.fault = ""
     assert all(reason.message and reason.hint for reason in reasons)
@@ -83,7 +113,7 @@ def test_a_fault_brings_nothing_new_and_one_good_answer_heals(site, client, good
     assert healed.unchanged or contents(healed) == published
 
 
-@pytest.mark.parametrize("kind", ["file", "well-known"])
+@pytest.mark.parametrize("kind", ["file", "well-known", "marketplace"])
 def test_a_site_that_has_not_changed_is_asked_once(site, client, good, kind):
     before = len(site.requests)
     again = run(kind, site, client, good[kind].state)
