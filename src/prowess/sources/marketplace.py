@@ -71,7 +71,8 @@ async def fetch_marketplace(
     if found.unchanged and trusted:
         return _unchanged(trusted, now)
     index, signer = await offload(open_index, found.body, pinned)
-    revision = hashlib.sha256(found.body).hexdigest()
+    # Of the signed content alone. Anybody can change what is around it, and the next index would then look like a second one.
+    revision = hashlib.sha256(index.model_dump_json().encode()).hexdigest()
     if last:
         _check_order(index, revision, last)
     check_age(index, now=now)
