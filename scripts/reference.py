@@ -171,7 +171,7 @@ CLIENT_HEAD = (
 def api_page() -> str:
     """Return docs/api.md."""
     parts = [API_HEAD, "## Prowess\n", *class_lines(prowess.Prowess, level=3)]
-    for name, kind in object_parts(Engine):
+    for name, kind in (*object_parts(Engine), *object_parts(prowess.Prowess)):
         parts += [f"## Prowess.{name}\n", escape(inspect.getdoc(kind) or "") + "\n", *method_lines(kind, level=3)]
     errors = [getattr(prowess, name) for name in prowess.__all__ if is_error(getattr(prowess, name))]
     others = [getattr(prowess, name) for name in prowess.__all__ if not is_error(getattr(prowess, name))]

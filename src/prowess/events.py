@@ -15,6 +15,7 @@ EVENT_NAMES = (
     "run_finished",
     "decision_made",
     "source_synced",
+    "job_changed",
 )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import getpass
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from prowess.feed.event_recorder import EventRecorder
     from prowess.feed.metrics import Metrics
     from prowess.feed.wakeups import Wakeups
+    from prowess.jobs.jobs import Jobs
+    from prowess.jobs.worker import JobWorker
     from prowess.run.call import Call
     from prowess.sources.fetch import Fetcher
     from prowess.sources.fetch_context import FetchContext
@@ -112,8 +115,50 @@ class Feeds:
             return self._wakeups
 
 
+class Workers:
+    """The worker for jobs, made when it is first needed: importing it costs more than most commands."""
+
+    def __init__(self, make: Callable[[], JobWorker]) -> None:
+        self._make = make
+        self._made: JobWorker | None = None
+
+    def find(self) -> JobWorker:
+        """Return the worker. It does nothing until it is started."""
+        self._made = self._made or self._make()
+        return self._made
+
+    async def close(self) -> None:
+        """Stop the worker, if there is one."""
+        if self._made is not None:
+            await self._made.close()
+
+
 class Prowess(Engine):
     """The engine, opened for a workspace."""
+
+    _workers: Workers
+    """The worker for jobs in this process, shared by the engines of all actors."""
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Start, list, cancel and retry durable jobs. Needs the extra `jobs` for everything that starts one."""
+        from prowess.jobs.jobs import Jobs
+
+        return Jobs(self, self._context, self._workers.find())
+
+    def as_actor(
+        self,
+        actor: Actor | None = None,
+        *,
+        organization: str | None = None,
+        user: str | None = None,
+        role: str | None = None,
+        channel: str | None = None,
+    ) -> Self:
+        """Return this engine for another actor; see `Engine.as_actor`."""
+        other = super().as_actor(actor, organization=organization, user=user, role=role, channel=channel)
+        other._workers = self._workers  # noqa: SLF001  (another engine of this class)
+        return other
 
     @classmethod
     def open(
@@ -141,12 +186,35 @@ class Prowess(Engine):
         answers = RecentAnswers(sqlite_path(stores.settings.account_database))
         matchers, listings = Matchers(stores, answers), Listings(stores, scans, answers)
 
+        def make_worker() -> JobWorker:
+            from prowess.jobs.worker import JobWorker
+
+            def redact(value: Any) -> Any:
+                # The runner is expensive to make, and not needed to look at jobs.
+                return opened[who.organization, who.user].runner.redact(value)
+
+            return JobWorker(
+                lambda: engine,
+                records=stores.records,
+                wake=feeds.wake,
+                redact=redact,
+                url=stores.settings.account_database,
+                workspace=stores.settings.workspace,
+            )
+
+        workers = Workers(make_worker)
+
         def close() -> None:
             # Traces and events that are still pending go into the databases, so those are closed last.
             components.close()
             feeds.close()
             answers.close()
             stores.close()
+
+        async def aclose() -> None:
+            # Jobs use everything else, so they end first.
+            await workers.close()
+            await components.aclose()
 
         def make_resources(key: tuple[str, str]) -> Resources:
             own = stores.of(*key)
@@ -184,7 +252,7 @@ class Prowess(Engine):
                 environment=stores.settings.environment,
                 registries=lambda: make_registry_settings(stores.settings, stores.limits),
                 clean_up=components.clean_up,
-                aclose=components.aclose,
+                aclose=aclose,
                 close=close,
             )
 
@@ -196,6 +264,7 @@ class Prowess(Engine):
 
         # Set last: it needs the engine, which needs the components.
         components.run_skill = run_skill
+        engine._workers = workers
         return engine
 
 

@@ -22,6 +22,7 @@ from prowess.open import Prowess
 from prowess.policy.actor import PERMISSIONS
 from prowess.policy.organization import ENABLEMENTS, SETTING_NAMES
 from prowess.policy.roles import shipped_roles
+from prowess.run.request import RunRequest
 from prowess.settings import read_settings
 from prowess.skill.form_info import FORMS
 from prowess.skill.kinds import KINDS
@@ -119,6 +120,8 @@ async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
         await prowess.run("review-minutes", {"minutes": "We met."}, session=session, model=judged)
         package = await prowess.turns.context("Good morning!", session=session)
         await prowess.turns.decide(package, await prowess.turns.suggest(package))
+        job = await prowess.jobs.start_run(RunRequest(slug="commit-messages", artifacts=("instructions",)))
+        await prowess.jobs.wait(job.id)
     async with Prowess.open(settings=settings) as prowess:
         return {event.name: event.data for event in await prowess.events.list()}
 

@@ -19,13 +19,13 @@ from alembic.script import ScriptDirectory
 from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
-from prowess.storage import ledger, people_tables, policy_tables, run_tables, sessions, source_tables, tables
+from prowess.storage import job_tables, ledger, people_tables, policy_tables, run_tables, sessions, source_tables, tables
 from prowess.storage import sessions as session_tables
 from prowess.storage.database import HEAD_REVISION, MIGRATIONS_FOLDER, Database, open_database
 from prowess.storage.owner import Owner
 
 metadata = tables.metadata
-assert metadata is session_tables.metadata is people_tables.metadata
+assert metadata is session_tables.metadata is people_tables.metadata is job_tables.metadata
 assert metadata is policy_tables.metadata is run_tables.metadata is source_tables.metadata
 
 OPEN = """

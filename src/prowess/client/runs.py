@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from prowess.client.decode import decode_all
 from prowess.client.part import Part
 from prowess.client.problems import make_error
 from prowess.client.records import trace_path
@@ -13,10 +12,8 @@ from prowess.client.transport import segment
 from prowess.errors import Invalid, NotFound, ProwessError, TryLater
 
 if TYPE_CHECKING:
-    from prowess.run.call import Output, SentRequest
     from prowess.run.request import RunRequest
-    from prowess.run.result import RunPart, RunResult
-    from prowess.skill.kinds import Kind
+    from prowess.run.result import RunResult
 
 JsonObject = dict[str, Any]
 SILENCE_SECONDS = 60.0
@@ -94,77 +91,6 @@ def _model_name(model: object) -> str:
 
 def decode_result(value: JsonObject, *, error: ProwessError | None = None) -> RunResult:
     """Return the result of a run from its JSON. `error` is why it failed, with everything that the server says about it."""
-    from prowess.run.result import ProducedFile, RunResult
+    from prowess.run.decoding import decode_result as decode
 
-    return RunResult(
-        run_id=value["run_id"],
-        skill=value["skill"],
-        parts=tuple(_decode_part(one, error) for one in value["parts"]),
-        produced=tuple(decode_all(ProducedFile, value["produced"])),
-        waiting=tuple(value.get("waiting", ())),
-    )
-
-
-def _decode_part(value: JsonObject, error: ProwessError | None) -> RunPart:
-    from prowess.llm.model import Usage
-    from prowess.run.call import Verdict
-    from prowess.run.result import RunPart
-
-    failed = make_error(value["error"]) if value["error"] else None
-    if failed is not None and error is not None and (failed.code, failed.message) == (error.code, error.message):
-        failed = error
-    model = value["model"] or ""
-    tokens = value["input_tokens"] or 0, value["output_tokens"] or 0
-    usage = Usage(input_tokens=tokens[0], output_tokens=tokens[1], requests=int(bool(model and any(tokens))))
-    return RunPart(
-        artifact=value["artifact"],
-        kind=value["kind"],
-        variant=value["variant"],
-        status=value["status"],
-        trace=value["trace"],
-        traced=value["traced"],
-        output=_decode_output(value["kind"], value["output"], value["result"], failed=failed is not None),
-        result=value["result"],
-        verdicts=tuple(decode_all(Verdict, value["verdicts"])),
-        error=failed,
-        fallback_of=value["fallback_of"],
-        model=model,
-        usage=usage,
-        cost=value["cost_usd"],
-        duration_ms=value["duration_ms"],
-        sent=tuple(_decode_sent(one) for one in value.get("would_send", ())),
-        plan=value.get("would_do", ""),
-        printed=value.get("printed", ""),
-        receipt=value["receipt"] or {},
-        resumable=value["resumable"],
-    )
-
-
-def _decode_output(kind: Kind, value: Any, result: JsonObject, *, failed: bool) -> Output | None:
-    """Return the output of a part. Its JSON has one value: the data, or the text if there is none."""
-    from prowess.run.call import Output
-    from prowess.skill.kinds import kind_info
-
-    gives_data = kind_info(kind).gives == "data"
-    if value is None and (failed or not gives_data):
-        return None
-    if isinstance(value, str) and not gives_data:
-        return Output(kind=kind, text=value, result=result)
-    import json
-
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return Output(kind=kind, text=text, data=value, result=result)
-
-
-def _decode_sent(value: JsonObject) -> SentRequest:
-    from prowess.llm.model import Message, Request
-    from prowess.run.call import SentRequest
-
-    messages = tuple(Message(role=one["role"], text=one["content"]) for one in value["messages"])
-    request = Request(
-        messages=messages,
-        schema=value.get("schema"),
-        temperature=value.get("temperature"),
-        max_tokens=value.get("max_tokens"),
-    )
-    return SentRequest(model=value["model"], purpose=value["purpose"], request=request)
+    return decode(value, make_error, error=error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from prowess.run.request import RunRequest
     from prowess.run.result import RunResult
     from prowess.skill.model import Skill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A skill that passed the gate for a run, where it is kept, and the artifacts that would run."""
+
+    slug: str
+    digest: str
+    scope: str
+    in_folder: bool
+    artifacts: tuple[str, ...]
 
 
 class Runs:
@@ -41,6 +52,28 @@ class Runs:
                 await self.build_sandbox(request.on_setup)
         return await resources.runner.run(run)
 
+    async def admit(self, request: RunRequest) -> Admitted:
+        """Pass the gate for a run without starting it, and return the skill and where it is kept.
+
+        Raise what `attempt` would raise, such as `ApprovalRequired`.
+        """
+        return await offload(self._admit, request)
+
+    def _admit(self, request: RunRequest) -> Admitted:
+        from prowess.run.durable import check_storable
+        from prowess.run.selection import select_artifacts
+
+        run = self._resolve(request)
+        store, _ = self._context.catalog.find_outline(request.slug)
+        check_storable(run.limits, run.skill.slug)
+        return Admitted(
+            slug=run.skill.slug,
+            digest=run.skill.digest,
+            scope=store.scope,
+            in_folder=bool(store.folder),
+            artifacts=tuple(one.name for one in select_artifacts(run.skill, run.artifacts)),
+        )
+
     async def run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
         """Run another skill for the script of a call, in the same session and through the gate; return its output.
 
@@ -55,6 +88,7 @@ class Runs:
                 session=call.run.session,
                 model=call.request.model,
                 evaluation_model=call.request.evaluation_model,
+                purse=call.request.purse,
                 started_by=call,
             )
         )
@@ -114,6 +148,8 @@ class Runs:
             facts = runner.facts(skill)
             standing = read_standing(context.catalog, store, facts.outline)
             policy = gate.read_policy(inside.actor)
+        if request.digest and skill.digest != request.digest:
+            raise changed_skill(skill.slug)
         artifacts, checkpoint = request.artifacts, None
         inputs = request.inputs(skill) if callable(request.inputs) else request.inputs
         if request.resume:
@@ -210,3 +246,11 @@ def _check_same_skill(checkpoint: Checkpoint, skill: Skill) -> None:
         raise Conflict(
             f"The skill {skill.slug!r} {why}, so the run cannot be resumed.", hint="Run the skill without `--resume`."
         )
+
+
+def changed_skill(slug: str) -> Conflict:
+    """Return the error for a job whose skill is no longer the one that it began with."""
+    return Conflict(
+        f"The skill {slug!r} has changed since the job began, so the job cannot go on.",
+        hint=f"Start another job, or restore the version of the job: `prowess history {slug}` and `prowess rollback`.",
+    )

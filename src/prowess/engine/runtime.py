@@ -186,7 +186,8 @@ class RunComponents:
             redactor=self._redactor,
             telemetry=self._telemetry,
         )
-        return Runner(run_artifact, seconds=self._settings.run_seconds or DEFAULT_SECONDS)
+        seconds = self._settings.run_seconds or DEFAULT_SECONDS
+        return Runner(run_artifact, seconds=seconds, redactor=self._redactor)
 
     @cached_property
     def models(self) -> Models:

@@ -175,7 +175,7 @@ def start_run(
 ) -> Run:
     """Return a new run. What it spends and asks also counts for the run that started it."""
     outer = request.started_by.run if request.started_by else None
-    run_id = str(uuid.uuid4())
+    run_id = request.run_id or str(uuid.uuid4())
     return Run(
         id=run_id,
         request=request,

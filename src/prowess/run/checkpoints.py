@@ -124,8 +124,13 @@ class Checkpoints:
         self._redactor = redactor
 
     async def begin(self, call: Call) -> Journal:
-        """Return the journal of the run that the call resumes, or an empty one."""
+        """Return the journal of the run that the call resumes, or an empty one.
+
+        An artifact of a durable run that was interrupted goes on from its own last checkpoint.
+        """
         if not call.resumes:
+            if call.request.journal is not None and (found := await offload(self._find_earlier, call)) is not None:
+                return found.journal
             # The seed of `random` in the script: a resumed run must draw the same numbers to make the same calls.
             return Journal(seed=secrets.token_hex(16))
         return (await offload(find_checkpoint, self._records, call.actor.owner, call.resumes)).journal
@@ -140,6 +145,8 @@ class Checkpoints:
 
     async def forget(self, call: Call) -> None:
         """Delete the checkpoint of a run that succeeded."""
+        if call.request.journal is not None:
+            await offload(self._forget_earlier, call)
         if "checkpoint" in call.notes.detail or call.resumes:
             call.notes.detail.get("checkpoint", {}).pop("kept", None)
             await offload(self._forget, call)
@@ -165,6 +172,15 @@ class Checkpoints:
         )
         with self._records().write() as connection:
             checkpoints.keep(connection, call.actor.owner, row)
+
+    def _find_earlier(self, call: Call) -> Checkpoint | None:
+        with self._records().read() as connection:
+            row = checkpoints.find_of_run(connection, call.actor.owner, call.run.id, call.artifact.name)
+        return _read(row) if row is not None and row.skill_digest == call.skill.digest else None
+
+    def _forget_earlier(self, call: Call) -> None:
+        with self._records().write() as connection:
+            checkpoints.remove_of_run(connection, call.actor.owner, call.run.id, call.artifact.name)
 
     def _forget(self, call: Call) -> None:
         with self._records().write() as connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,20 @@ class Step:
 
 
 StepListener = Callable[[Step], None]
+
+StepJournal = Callable[[str, Callable[[], Awaitable[JsonObject]]], Awaitable[JsonObject]]
+"""Does the work of one artifact, by its name, and stores the result; returns a stored one instead if there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purse:
+    """A spending limit that several runs share: its name, which is unique in the organization, and US dollars."""
+
+    name: str
+    limit: float
+    hint: str
+    """What to do when it is used up."""
+
 
 Inputs = Mapping[str, Any] | Callable[[Skill], Mapping[str, Any]]
 """The inputs of a run, or a function that makes them once the skill has been read, from its parameters for example."""
@@ -70,5 +84,13 @@ class RunRequest:
     """Receives each part as soon as it has ended."""
     on_setup: Callable[[str], None] = ignore_message
     """Receives messages about slow preparations, such as building the sandbox's interpreter."""
+    run_id: str = ""
+    """The id of the run, for one that may be started again after a crash; '' for a new id."""
+    digest: str = ""
+    """The digest that the skill must have; '' for any."""
+    journal: StepJournal | None = None
+    """Stores the result of each artifact; None for a run that is not durable."""
+    purse: Purse | None = None
+    """A spending limit besides those of the organization and the skill."""
     started_by: Call | None = None
     """The call whose code started this run; None if a person or an agent did. Both runs share spending and limits."""

@@ -10,8 +10,9 @@ from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
 from prowess.errors import ProwessError
 from prowess.policy.subject import Subject
+from prowess.redaction.redactor import Redactor
 from prowess.run.allowance import DEFAULT_SECONDS, read_allowance
-from prowess.run.call import DryRunEnded, Run, make_call
+from prowess.run.call import Call, DryRunEnded, Output, Run, make_call
 from prowess.run.handler import RunArtifact
 from prowess.run.result import RunResult, produce_files
 from prowess.run.selection import add_outputs, normalize_inputs, select_artifacts
@@ -63,10 +64,21 @@ class SkillFacts:
 class Runner:
     """Runs skills that have passed the gate. `seconds` is what a call may take if neither caller nor skill says less."""
 
-    def __init__(self, run_artifact: RunArtifact, *, seconds: float = DEFAULT_SECONDS) -> None:
+    def __init__(
+        self,
+        run_artifact: RunArtifact,
+        *,
+        seconds: float = DEFAULT_SECONDS,
+        redactor: Redactor | None = None,
+    ) -> None:
         self._run_artifact = run_artifact
+        self._redactor = redactor or Redactor([])
         self.seconds = seconds
         self._facts: dict[int, SkillFacts] = {}
+
+    def redact(self, value: Any) -> Any:
+        """Return plain JSON without the secrets that are known or look like some."""
+        return self._redactor.value(value)
 
     def facts(self, skill: Skill) -> SkillFacts:
         """Return the facts about a skill, computed once for as long as its store serves the same object."""
@@ -100,7 +112,7 @@ class Runner:
                 resumes=run.resumes if place == 1 else "",
             )
             try:
-                output = await self._run_artifact(call)
+                output = await self._run_call(call)
             except DryRunEnded:
                 # Later artifacts depend on an output that a dry run does not produce.
                 waiting = following
@@ -113,3 +125,11 @@ class Runner:
         result = RunResult(run_id=run.id, skill=run.skill.slug, parts=tuple(run.parts), waiting=waiting)
         produced = produce_files(run.skill, result.output) if result.ok else ()
         return replace(result, produced=produced) if produced else result
+
+    async def _run_call(self, call: Call) -> Output:
+        journal = call.request.journal
+        if journal is None or call.request.dry_run:
+            return await self._run_artifact(call)
+        from prowess.run.durable import run_durably
+
+        return await run_durably(self._run_artifact, call, journal, self._redactor)

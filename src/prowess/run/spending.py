@@ -15,7 +15,7 @@ from prowess.storage.clock import now
 from prowess.storage.database import Connections
 from prowess.threads import offload_to_completion
 
-DAY, SESSION = "day", "session"
+DAY, SESSION, PURSE = "day", "session", "purse"
 
 _log = logging.getLogger(__name__)
 
@@ -80,14 +80,16 @@ class Spending:
     def _reserve(self, call: Call, purses: dict[str, str], reservation: Reservation) -> None:
         policy = call.run.policy
         limits = {DAY: policy.spend_per_day_usd, SESSION: policy.spend_per_session_usd}
+        if (purse := call.request.purse) is not None:
+            limits[PURSE] = purse.limit
         organization = call.actor.organization
         with self._records().write() as connection:
             capped = {purse: limits[kind] for kind, purse in purses.items()}
             full = spend.reserve(connection, organization, capped, reservation.amount)
             before = spend.spent(connection, organization, full) if full else 0.0
         if full:
-            kind = full.partition(":")[0]
-            raise _exceeded(kind, limits[kind], before, reservation.amount)
+            kind = next(kind for kind, name in purses.items() if name == full)
+            raise _exceeded(call, kind, limits[kind], before, reservation.amount)
         reservation.held = reservation.amount
 
     def _settle(self, call: Call, purses: dict[str, str], difference: float) -> None:
@@ -114,12 +116,19 @@ def _account_names(call: Call) -> dict[str, str]:
     purses = {DAY: f"{DAY}:{now()[:10]}"}
     if call.run.session:
         purses[SESSION] = f"{SESSION}:{call.run.session}"
+    if call.request.purse is not None:
+        purses[PURSE] = call.request.purse.name
     return purses
 
 
-def _exceeded(kind: str, cap: float, before: float, amount: float) -> SpendExceeded:
-    where = "today" if kind == DAY else "in this session"
+def _exceeded(call: Call, kind: str, cap: float, before: float, amount: float) -> SpendExceeded:
+    purse = call.request.purse
+    if kind == PURSE and purse is not None:
+        where, hint = f"by {purse.name.replace(':', ' ', 1)}", purse.hint
+    else:
+        where = "today" if kind == DAY else "in this session"
+        hint = f"An administrator can raise the limit: `prowess policy set spend_per_{kind}_usd N`."
     return SpendExceeded(
         f"Spending limit reached: ${before:.4f} of ${cap:g} is used {where}, and this request may cost ${amount:.4f}.",
-        hint=f"An administrator can raise the limit: `prowess policy set spend_per_{kind}_usd N`.",
+        hint=hint,
     )

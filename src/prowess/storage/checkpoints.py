@@ -58,6 +58,24 @@ def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[Checkpo
     return [_to_checkpoint(row) for row in rows]
 
 
+def _of_run(owner: Owner, run_id: str, artifact: str) -> sa.ColumnElement[bool]:
+    run = sa.exists().where(traces.c.id == _T.trace_id, traces.c.run_id == run_id)
+    own = sa.and_(_T.organization_id == owner.organization_id, _T.user_id == owner.user_id)
+    return sa.and_(own, _T.artifact_name == artifact, run)
+
+
+def find_of_run(connection: sa.Connection, owner: Owner, run_id: str, artifact: str) -> CheckpointRow | None:
+    """Return the newest checkpoint of an artifact in a run, which may have been started several times."""
+    query = sa.select(checkpoints).where(_of_run(owner, run_id, artifact)).order_by(_T.created_at.desc()).limit(1)
+    row = connection.execute(query).first()
+    return _to_checkpoint(row) if row else None
+
+
+def remove_of_run(connection: sa.Connection, owner: Owner, run_id: str, artifact: str) -> None:
+    """Delete all checkpoints of an artifact in a run."""
+    connection.execute(sa.delete(checkpoints).where(_of_run(owner, run_id, artifact)))
+
+
 def remove(connection: sa.Connection, owner: Owner, trace_ids: list[str]) -> None:
     """Delete the checkpoints of these runs."""
     connection.execute(

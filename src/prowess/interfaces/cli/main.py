@@ -43,6 +43,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run skills": {
         "run": ("run", "Run a skill and record a trace."),
         "traces": ("traces", "List, show and export past runs."),
+        "jobs": ("jobs", "List, show, cancel and retry durable runs and batches."),
+        "worker": ("jobs", "Do durable jobs in the background."),
         "model": ("model", "List models, or download one to this machine."),
     },
     "Keep skills": {

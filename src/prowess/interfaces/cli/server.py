@@ -20,7 +20,7 @@ SERVER_COMMANDS = frozenset(
     {
         "list", "show", "match", "search", "why", "enable", "disable", "prompt", "load", "sessions", "approvals", "run",
         "traces", "stats", "events", "policy", "switch", "import", "export", "history", "diff", "rollback", "delete",
-        "audit", "index", "token", "user", "org", "registry",
+        "audit", "index", "token", "user", "org", "registry", "jobs",
     }
 )  # fmt: skip
 """Commands that run against a server."""
@@ -28,7 +28,7 @@ SERVER_COMMANDS = frozenset(
 LOCAL_COMMANDS = frozenset(
     {
         "init", "new", "validate", "lint", "eval", "decide", "pages", "model", "mcp", "serve", "doctor", "plugins",
-        "completion", "sync", "add", "update", "outdated", "verify", "remove",
+        "completion", "sync", "add", "update", "outdated", "verify", "remove", "worker",
     }
 )  # fmt: skip
 """Commands about files, programs or servers of this machine. PROWESS_SERVER does not concern them."""

@@ -23,6 +23,7 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
     "prowess run my-skill --input text=hello",
     "prowess run my-skill -i notes=@notes.md --dry-run",
     "prowess run my-skill --model local:smollm2 --save out",
+    "prowess run my-skill --batch items.jsonl --name nightly --out results.jsonl",
 )
 @click.argument("slug")
 @click.argument("artifacts", nargs=-1, metavar="[ARTIFACT]...")
@@ -53,6 +54,26 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
     help="Write the files that the skill produces to this folder.",
 )
 @click.option("--force", is_flag=True, help="With --save: replace existing files.")
+@click.option("--durable", is_flag=True, help="Run as a job: after a crash it goes on where it was.")
+@click.option(
+    "--batch", default="", metavar="FILE", help="Run once for each line of a file of JSON objects (`-`: stdin)."
+)
+@click.option("--name", default="", metavar="NAME", help="Name of the job; the same name goes on with it.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 256), metavar="N", help="With --batch: items at once (default: 4)."
+)
+@click.option(
+    "--max-spend",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="USD",
+    help="With --batch: stop before more is spent.",
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --batch: write the results to this file (default: stdout).",
+)
 @common_options
 def run_command(
     slug: str,
@@ -66,14 +87,21 @@ def run_command(
     session: str,
     save: Path | None,
     force: bool,
+    durable: bool,
+    batch: str,
+    name: str,
+    concurrency: int | None,
+    max_spend: float | None,
+    out: Path | None,
     workspace: str | None,
     as_json: bool,
 ) -> None:
     """Run a skill, or only the artifacts that you name, and print the output.
 
     Output goes to stdout as the model writes it; cost, assertions and the trace id go to stderr. Every run is recorded:
-    `prowess traces` lists them.
+    `prowess traces` lists them. With --durable or --batch it is a job, which `prowess jobs` lists.
     """
+    from prowess.interfaces.cli.job_runs import JobOptions, run_job
     from prowess.interfaces.cli.output import print_json
     from prowess.interfaces.cli.run_attempt import OutputFolder, RunAttempt
     from prowess.interfaces.cli.run_output import RunScreen, print_plan
@@ -89,6 +117,13 @@ def run_command(
         resume=resume,
         session=session,
     )
+    job = JobOptions(durable=durable, batch=batch, name=name, concurrency=concurrency, max_spend=max_spend, out=out)
+    job.check()
+    if job.is_job:
+        if dry_run or resume or save:
+            raise click.UsageError("--dry-run, --resume and --save do not go with --durable or --batch.")
+        run_job(request, inputs, job, workspace=workspace, as_json=as_json)
+        return
     saving = OutputFolder(folder=None if dry_run else save, force=force)
     screen = RunScreen(named=len(artifacts) != 1, quiet=as_json or dry_run)
     attempt = RunAttempt(request, inputs, screen=screen, saving=saving, workspace=workspace)

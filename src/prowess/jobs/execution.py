@@ -1,0 +1,284 @@
+"""Do jobs: begin them, wait for approvals, run their artifacts or items, and record how they end.
+
+A worker calls this inside the workflows of DBOS, which start a method again after a crash. Everything here may therefore
+happen twice up to the point where it is recorded: a step by DBOS, an item by its row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from prowess.engine.engine import Engine
+from prowess.errors import (
+    ApprovalDenied,
+    ApprovalRequired,
+    Conflict,
+    NoModel,
+    NotFound,
+    ProwessError,
+    Refused,
+    RunFailed,
+)
+from prowess.jobs.job import event_data, stored_actor, stored_request
+from prowess.run.request import RunRequest, StepJournal
+from prowess.run.result import RunResult
+from prowess.skill.kinds import JsonObject
+from prowess.storage import jobs, ledger
+from prowess.storage.clock import now
+from prowess.storage.database import Connections
+from prowess.storage.job_tables import jobs as job_table
+from prowess.storage.jobs import OPEN, JobRow
+from prowess.storage.ledger import EventEntry
+from prowess.threads import offload
+
+CHUNK_ITEMS = 50
+"""Items that one worker takes at a time. After a crash, only those of them that have no result yet run again."""
+
+APPROVAL_SECONDS = 3600.0
+"""How long one wait for an approval takes. Then the request is looked at again; a job waits as long as it is pending."""
+
+_STOPPING = (Refused, Conflict, NotFound, NoModel)
+"""Errors that every further item would have too: a spending limit, a skill that changed, no model, a withdrawn approval."""
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Execution:
+    """Does jobs with an engine. `redact` removes secrets from results before they are stored."""
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        *,
+        records: Callable[[], Connections],
+        wake: Callable[[str], None],
+        redact: Callable[[Any], Any],
+    ) -> None:
+        self._engine = engine
+        self._records = records
+        self._wake = wake
+        self._redact = redact
+        self._slots: dict[str, asyncio.Semaphore] = {}
+
+    async def run(self, job_id: str, attempt: int, journal: StepJournal) -> None:
+        """Run a skill, with each artifact as a step of the journal."""
+
+        async def work(job: JobRow, engine: Engine) -> None:
+            request = stored_request(job, job.request["inputs"], run_id=job.id)
+            request = replace(request, journal=self._counting(job, journal))
+            await self._admit(job, engine, request)
+            result = await engine.runs.attempt(request)
+            await self._end_run(job, result)
+
+        await self._guard(job_id, attempt, work)
+
+    async def batch(self, job_id: str, attempt: int, do_chunks: Callable[[JobRow], Awaitable[None]]) -> None:
+        """Run a skill for each item. `do_chunks` returns when all chunks have ended, on this worker or others."""
+
+        async def work(job: JobRow, engine: Engine) -> None:
+            first = await offload(
+                self._read, lambda connection: jobs.read_pending(connection, job.id, 0, job.total, limit=1)
+            )
+            if first:
+                await self._admit(job, engine, stored_request(job, json.loads(first[0][1]), run_id=job.id))
+            await do_chunks(job)
+            await self._end_batch(job)
+
+        await self._guard(job_id, attempt, work)
+
+    async def chunk(self, job_id: str, attempt: int, first: int) -> None:
+        """Run the items of one chunk that have no result yet, as many at once as the job allows on one worker."""
+        job = await offload(self._read, lambda connection: jobs.get(connection, job_id))
+        if job is None or job.attempt != attempt or job.state != "running":
+            return
+        engine = self._engine().as_actor(stored_actor(job.actor))
+        slots = self._slots.setdefault(job_id, asyncio.Semaphore(int(job.request["concurrency"])))
+        stopped: list[ProwessError] = []
+
+        async def do(position: int, text: str) -> None:
+            async with slots:
+                if not stopped:
+                    await self._do_item(job, engine, position, text, stopped)
+
+        pending = await offload(
+            self._read, lambda connection: jobs.read_pending(connection, job_id, first, CHUNK_ITEMS)
+        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                for position, text in pending:
+                    group.create_task(do(position, text))
+        except* ProwessError as errors:
+            # The records cannot be written: the chunk has not ended, and is tried again by the reaper or a retry.
+            stopped.append(_first(errors))
+        if stopped:
+            await self._finish(job, "stopped", stopped[0])
+        else:
+            await offload(self._publish_counts, job)
+
+    async def _do_item(
+        self, job: JobRow, engine: Engine, position: int, text: str, stopped: list[ProwessError]
+    ) -> None:
+        run_id = str(uuid.uuid5(uuid.UUID(job.id), str(position)))
+        began = time.perf_counter()
+        told: JsonObject = {"index": position, "run_id": run_id, "ok": False, "output": None, "error": None}
+        cost: float | None = None
+        try:
+            result = await engine.runs.attempt(stored_request(job, json.loads(text), run_id=run_id))
+            error, cost = result.error, result.cost
+            told |= {"ok": result.ok, "output": None if result.output is None else result.output.value}
+            told["traces"] = [part.trace for part in result.parts]
+        except ProwessError as raised:
+            error = raised
+        if isinstance(error, _STOPPING):
+            stopped.append(error)
+            return
+        if error is not None:
+            told["error"] = {"code": error.code, "message": error.message, "hint": error.hint}
+        told |= {"cost_usd": cost, "duration_ms": round((time.perf_counter() - began) * 1000)}
+        line = json.dumps(self._redact(told), ensure_ascii=False)
+        await offload(
+            self._write,
+            lambda connection: jobs.finish_item(
+                connection, job.id, position, failed=error is not None, cost=cost, result=line
+            ),
+        )
+
+    async def _guard(self, job_id: str, attempt: int, work: Callable[[JobRow, Engine], Awaitable[None]]) -> None:
+        """Begin a job, do the work, and record an error that ends it. Do nothing if the job has ended already."""
+        began = sa.func.coalesce(job_table.c.started_at, now())
+        job = await self._change(job_id, attempt, {"state": "running", "approval_id": None, "started_at": began})
+        if job is None:
+            return
+        try:
+            await work(job, self._engine().as_actor(stored_actor(job.actor)))
+        except ProwessError as error:
+            await self._finish(job, "failed", error)
+        except Exception as error:
+            log.exception("The job %s failed.", job_id)
+            hint = "This is a bug in Prowess. The log has the traceback."
+            await self._finish(job, "failed", ProwessError(f"The job failed: {type(error).__name__}.", hint=hint))
+        finally:
+            self._slots.pop(job_id, None)
+
+    async def _admit(self, job: JobRow, engine: Engine, request: RunRequest) -> None:
+        """Pass the gate; if a person has to approve first, wait for the answer, which may come from another process.
+
+        The wait needs no record of its own: the request is in the database, and a job that is started again waits again.
+        """
+        while True:
+            try:
+                await engine.runs.admit(request)
+            except ApprovalRequired as asked:
+                await self._change(job.id, job.attempt, {"state": "waiting", "approval_id": asked.approval_id})
+                answer = await engine.approvals.wait(asked.approval_id, seconds=APPROVAL_SECONDS)
+                if answer.state == "pending":
+                    continue
+                await self._change(job.id, job.attempt, {"state": "running", "approval_id": None})
+                if answer.state != "approved":
+                    raise ApprovalDenied(
+                        f"The approval that the job waited for was not given: it is {answer.state}.",
+                        hint=f"`prowess jobs retry {job.name}` asks again.",
+                    ) from None
+            else:
+                return
+
+    def _counting(self, job: JobRow, journal: StepJournal) -> StepJournal:
+        """Return a journal that also counts the artifacts that have run."""
+        done = 0
+
+        async def count(name: str, work: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
+            nonlocal done
+            record = await journal(name, work)
+            if not any(part["error"] for part in record["parts"][-1:]):
+                done += 1
+                await self._change(job.id, job.attempt, {"done": done})
+            return record
+
+        return count
+
+    async def _end_run(self, job: JobRow, result: RunResult) -> None:
+        values: JsonObject = {"cost": result.cost, "result": self._redact(result.as_json())}
+        await self._finish(job, "failed" if result.error else "succeeded", result.error, values)
+
+    async def _end_batch(self, job: JobRow) -> None:
+        counts = await offload(self._read, lambda connection: jobs.count_items(connection, job.id))
+        values: JsonObject = {"done": counts.done, "failed": counts.failed, "cost": counts.cost}
+        error = None
+        if counts.failed:
+            error = RunFailed(
+                f"{counts.failed:,} of {job.total:,} items failed.",
+                hint=f"`prowess jobs retry {job.name}` runs them again.",
+            )
+        await self._finish(job, "failed" if error else "succeeded", error, values)
+
+    async def _finish(
+        self, job: JobRow, state: str, error: ProwessError | None, values: Mapping[str, Any] | None = None
+    ) -> None:
+        if values is None and job.kind == "batch":
+            counts = await offload(self._read, lambda connection: jobs.count_items(connection, job.id))
+            values = {"done": counts.done, "failed": counts.failed, "cost": counts.cost}
+        await self._change(
+            job.id,
+            job.attempt,
+            {
+                **(values or {}),
+                "state": state,
+                "approval_id": None,
+                "finished_at": now(),
+                "error_code": error.code if error else None,
+                "error": self._redact(error.message) if error else None,
+                "hint": error.hint if error else None,
+            },
+        )
+
+    async def _change(self, job_id: str, attempt: int, values: Mapping[str, Any]) -> JobRow | None:
+        """Change a job that has not ended, and publish that; return None if it has ended."""
+        changed = await offload(self._write, lambda connection: change_job(connection, job_id, values, attempt=attempt))
+        if changed is not None:
+            self._wake(changed.organization_id)
+        return changed
+
+    def _publish_counts(self, job: JobRow) -> None:
+        """Store how far a batch is, and publish it."""
+        counts = self._read(lambda connection: jobs.count_items(connection, job.id))
+        values = {"done": counts.done, "failed": counts.failed, "cost": counts.cost}
+        if self._write(lambda connection: change_job(connection, job.id, values, attempt=job.attempt)) is not None:
+            self._wake(job.organization_id)
+
+    def _read(self, work: Callable[[sa.Connection], T]) -> T:
+        with self._records().read() as connection:
+            return work(connection)
+
+    def _write(self, work: Callable[[sa.Connection], T]) -> T:
+        with self._records().write() as connection:
+            return work(connection)
+
+
+def change_job(connection: sa.Connection, job_id: str, values: Mapping[str, Any], *, attempt: int = 0) -> JobRow | None:
+    """Change a job that has not ended, and append the event; return None if it has ended."""
+    changed = jobs.change(connection, job_id, values, states=OPEN, attempt=attempt)
+    if changed is not None:
+        append_event(connection, changed)
+    return changed
+
+
+def append_event(connection: sa.Connection, job: JobRow) -> None:
+    """Append the event that a job has changed."""
+    entry = EventEntry(name="job_changed", data=event_data(job), user_id=job.user_id, subject=job.skill_slug)
+    ledger.append(connection, job.organization_id, events=[entry])
+
+
+def _first(errors: BaseExceptionGroup[ProwessError]) -> ProwessError:
+    found = errors.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found

@@ -1,0 +1,149 @@
+"""A job as interfaces show it, and the request that it carries out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prowess.policy.actor import Actor
+from prowess.run.request import Purse, RunRequest
+from prowess.skill.kinds import JsonObject
+from prowess.storage.jobs import OPEN, JobKind, JobRow, JobState
+
+DEFAULT_CONCURRENCY = 4
+MAX_CONCURRENCY = 256
+MAX_NAME_CHARS = 100
+
+_REQUEST = ("artifacts", "session", "model", "evaluation_model", "timeout")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError:
+    """Why a job failed or stopped."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job. `total`, `done` and `failed` count the items of a batch, or the artifacts of a run."""
+
+    id: str
+    kind: JobKind
+    name: str
+    state: JobState
+    skill: str
+    digest: str
+    user: str
+    attempt: int
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    total: int
+    done: int
+    failed: int
+    cost_usd: float | None
+    approval_id: str | None
+    error: JobError | None
+    workers: int
+    """How many workers could do it now; 0 once it has ended."""
+    result: dict[str, Any] | None = None
+    """The result of a run that has ended."""
+
+    @property
+    def is_open(self) -> bool:
+        """True until the job has ended."""
+        return self.state in OPEN
+
+    def as_json(self) -> JsonObject:
+        """Return everything as plain JSON."""
+        return asdict(self)
+
+
+def to_job(row: JobRow, *, workers: int = 0) -> Job:
+    """Return a stored job as interfaces show it."""
+    error = JobError(code=row.error_code, message=row.error or "", hint=row.hint or "") if row.error_code else None
+    return Job(
+        id=row.id,
+        kind=row.kind,
+        name=row.name,
+        state=row.state,
+        skill=row.skill_slug,
+        digest=row.skill_digest,
+        user=row.user_id,
+        attempt=row.attempt,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        total=row.total,
+        done=row.done,
+        failed=row.failed,
+        cost_usd=row.cost,
+        approval_id=row.approval_id,
+        error=error,
+        workers=workers if row.is_open else 0,
+        result=row.result,
+    )
+
+
+def event_data(row: JobRow) -> JsonObject:
+    """Return what subscribers learn about a job: never its inputs or results."""
+    return {
+        "job_id": row.id,
+        "kind": row.kind,
+        "name": row.name,
+        "skill": row.skill_slug,
+        "state": row.state,
+        "total": row.total,
+        "done": row.done,
+        "failed": row.failed,
+        "approval_id": row.approval_id,
+        "error": row.error_code,
+    }
+
+
+def actor_record(actor: Actor) -> JsonObject:
+    """Return who started a job, as it is stored."""
+    return {
+        "name": actor.name,
+        "kind": actor.kind,
+        "organization": actor.organization,
+        "user": actor.user,
+        "role": actor.role,
+        "permissions": sorted(actor.permissions),
+        "channel": actor.channel,
+    }
+
+
+def stored_actor(record: JsonObject) -> Actor:
+    """Return who started a job."""
+    told = {**record}
+    permissions = frozenset(told.pop("permissions"))
+    return Actor(**told, permissions=permissions)
+
+
+def request_record(request: RunRequest, **more: Any) -> JsonObject:
+    """Return a request as it is stored. Its models must be names."""
+    return {**{name: getattr(request, name) for name in _REQUEST}, "artifacts": list(request.artifacts), **more}
+
+
+def stored_request(row: JobRow, inputs: JsonObject, *, run_id: str) -> RunRequest:
+    """Return the request of a job, for one run with these inputs."""
+    told = row.request
+    limit: float | None = told.get("max_spend")
+    hint = f"Go on with a higher limit: `prowess jobs retry {row.name} --max-spend N`."
+    purse = None if limit is None else Purse(name=f"job:{row.id}", limit=limit, hint=hint)
+    return RunRequest(
+        slug=row.skill_slug,
+        artifacts=tuple(told["artifacts"]),
+        inputs=inputs,
+        session=told["session"],
+        model=told["model"],
+        evaluation_model=told["evaluation_model"],
+        timeout=told["timeout"],
+        run_id=run_id,
+        digest=row.skill_digest,
+        purse=purse,
+    )

@@ -1,0 +1,390 @@
+"""The worker of a process: DBOS on the right database, a sign of life, and taking over the jobs of dead workers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from prowess.engine.engine import Engine
+from prowess.errors import Conflict, ProwessError, Unavailable
+from prowess.jobs.execution import CHUNK_ITEMS, Execution
+from prowess.storage import jobs
+from prowess.storage.clock import seconds_from_now
+from prowess.storage.database import Connections
+from prowess.storage.database_url import sqlite_path
+from prowess.storage.jobs import JobRow
+from prowess.threads import offload
+from prowess.traces.cleanup import is_process_gone, process_identity
+
+if TYPE_CHECKING:
+    from dbos import DBOSConfig
+
+BEAT_SECONDS = 3.0
+DEAD_SECONDS = 15.0
+"""A worker without a sign of life for this long is dead. One on this host whose process is gone is dead at once."""
+
+LEASE_SECONDS = 30.0
+"""How long a worker has to take over the jobs of a dead one, before another tries."""
+
+WATCH_SECONDS = 1.0
+"""How often a worker looks whether its jobs were cancelled."""
+
+CHUNKS_AT_ONCE = 4
+JOBS_AT_ONCE = 100
+"""Jobs of one worker. Most of them wait: for their chunks, for a model, or for a person."""
+
+POLL_SECONDS = 0.25
+SCHEMA = "prowess_jobs"
+FILE = "jobs.db"
+
+log = logging.getLogger(__name__)
+
+
+def require_extra() -> None:
+    """Raise `Unavailable` if DBOS is not installed."""
+    if find_spec("dbos") is None:
+        raise Unavailable("Jobs are not installed.", hint="Install them: pip install 'prowess[jobs]'")
+
+
+def place_of(workspace: Path) -> str:
+    """Return what identifies a workspace on this machine, for jobs whose skill only exists there."""
+    identity = f"{os.uname().nodename}\n{os.path.realpath(workspace)}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:12]
+
+
+class JobWorker:
+    """Does the jobs of one process. It starts when it is first needed, and there is one in each process.
+
+    DBOS records which steps of a workflow are done. The worker gives it a unique id in each process, because two processes
+    with the same id would do the same work, and takes over what dead workers have left, which DBOS itself does not.
+    """
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        *,
+        records: Callable[[], Connections],
+        wake: Callable[[str], None],
+        redact: Callable[[Any], Any],
+        url: str,
+        workspace: Path,
+    ) -> None:
+        self.id = ""
+        self.place = place_of(workspace)
+        self.execution = Execution(engine, records=records, wake=wake, redact=redact)
+        self._records = records
+        self._url = url
+        self._lock: asyncio.Lock | None = None
+        self._loops: list[asyncio.Task[None]] = []
+        self._doing: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._database: sa.Engine | None = None
+        self._closing = False
+
+    @property
+    def is_running(self) -> bool:
+        """True between `start` and `close`."""
+        return bool(self.id)
+
+    async def start(self) -> None:
+        """Start doing jobs in this process, on this event loop. Does nothing if the worker runs already.
+
+        Raise `Unavailable` if the extra is not installed, and `Conflict` if another engine has a worker in this process.
+        """
+        require_extra()
+        self._lock = self._lock or asyncio.Lock()
+        async with self._lock:
+            if not self.is_running:
+                await self._start()
+
+    async def close(self) -> None:
+        """Stop. What was being done is left to other workers, or to the next start."""
+        if not self.is_running:
+            return
+        from dbos import DBOS
+
+        from prowess.jobs.workflows import deactivate
+
+        self._closing = True
+        tasks = [*self._loops, *(task for tasks in self._doing.values() for task in tasks)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # DBOS has made its own thread pool that of the event loop, and ends it now.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
+        await offload(DBOS.destroy)
+        deactivate()
+        with suppress(ProwessError):
+            await offload(self._leave)
+        if self._database is not None:
+            self._database.dispose()
+        self.id, self._loops, self._closing, self._database = "", [], False, None
+
+    def queue(self, kind: str, place: str) -> str:
+        """Return the name of a queue: that of one workspace, or the one that all workers share."""
+        return f"prowess-{kind}-{place}" if place else f"prowess-{kind}"
+
+    @contextmanager
+    def doing(self, job_id: str) -> Generator[None]:
+        """Let the task of a workflow be cancelled together with its job. Cancel at once if the worker is closing."""
+        task = asyncio.current_task()
+        if self._closing or task is None:
+            raise asyncio.CancelledError
+        self._doing[job_id].add(task)
+        try:
+            yield
+        finally:
+            self._doing[job_id].discard(task)
+            if not self._doing[job_id]:
+                del self._doing[job_id]
+
+    async def enqueue(self, job: JobRow) -> None:
+        """Hand a job to the workers. Does nothing if this attempt was handed over before."""
+        from dbos import DBOS, SetWorkflowID
+
+        from prowess.jobs.workflows import WORKFLOWS
+
+        await self.start()
+        with SetWorkflowID(workflow_id(job)):
+            queue = self.queue("jobs", job.place)
+            await DBOS.enqueue_workflow_async(queue, WORKFLOWS[job.kind], job.id, job.attempt)
+
+    async def continue_run(self, job: JobRow) -> None:
+        """Start a new attempt of a failed run that keeps the steps which succeeded in the attempt before."""
+        from dbos import DBOS, SetWorkflowID
+
+        await self.start()
+        before = workflow_id(job, attempt=job.attempt - 1)
+        steps = await DBOS.list_workflow_steps_async(before)
+        failed = [step["function_id"] for step in steps if _has_failed(step["output"])]
+        if not failed:
+            await self.enqueue(job)
+            return
+        with SetWorkflowID(workflow_id(job)):
+            await DBOS.fork_workflow_async(before, failed[0], queue_name=self.queue("jobs", job.place))
+
+    async def cancel(self, job: JobRow) -> None:
+        """Cancel the workflows of a job that has been marked as cancelled."""
+        from dbos import DBOS
+
+        await self.start()
+        await DBOS.cancel_workflow_async(workflow_id(job), cancel_children=True)
+        self._cancel_tasks(job.id)
+
+    async def forget(self, workflow_ids: Sequence[str]) -> None:
+        """Delete the records of workflows that have ended, with their children."""
+        from dbos import DBOS
+
+        await DBOS.delete_workflows_async(list(workflow_ids), delete_children=True)
+
+    async def plan_chunks(self, job_id: str) -> list[int]:
+        """Return the first position of each chunk that has an item to do."""
+
+        def read() -> list[int]:
+            with self._records().read() as connection:
+                return jobs.list_unfinished_ranges(connection, job_id, CHUNK_ITEMS)
+
+        return await offload(read)
+
+    async def _start(self) -> None:
+        from prowess.jobs import workflows
+
+        if workflows.active_worker() is not None:
+            raise Conflict("Another engine of this process has a worker for jobs.", hint="Close it first.")
+        from dbos import DBOS
+
+        worker_id = f"worker-{uuid.uuid4().hex[:12]}"
+        await offload(self._join, worker_id)
+        _quiet_dbos()
+        DBOS(config=self._config(worker_id))
+        own = [self.queue(kind, place) for kind in ("jobs", "chunks") for place in ("", self.place)]
+        DBOS.listen_queues(own)
+        # Not in a thread: DBOS runs workflows on the event loop from which it is launched, where the engine lives too.
+        DBOS.launch()
+        self.id = worker_id
+        workflows.activate(self)
+        for place in ("", self.place):
+            for kind, most in (("jobs", JOBS_AT_ONCE), ("chunks", CHUNKS_AT_ONCE)):
+                await DBOS.register_queue_async(
+                    self.queue(kind, place), worker_concurrency=most, polling_interval_sec=POLL_SECONDS
+                )
+        await self._take_over()
+        self._loops = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]
+
+    def _config(self, worker_id: str) -> DBOSConfig:
+        from dbos import DBOSConfig, DBOSPortableJSONSerializer
+
+        from prowess.jobs.workflows import VERSION
+
+        config = DBOSConfig(
+            name="prowess",
+            executor_id=worker_id,
+            application_version=VERSION,
+            # Never pickle: whoever can write to the database could run code.
+            serializer=DBOSPortableJSONSerializer(),
+            log_level="ERROR",
+            enable_otlp=False,
+        )
+        if path := sqlite_path(self._url):
+            file = Path(path).with_name(FILE)
+            self._database = _open_sqlite(file)
+            config["system_database_url"] = f"sqlite:///{file}"
+            config["system_database_engine"] = self._database
+        else:
+            config["system_database_url"] = self._url
+            config["dbos_system_schema"] = SCHEMA
+        return config
+
+    async def _beat(self) -> None:
+        """Show that the worker is alive, and take over the jobs of those that are not."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            try:
+                await self._take_over()
+            except ProwessError as error:
+                log.warning("The jobs of other workers could not be looked at: %s", error)
+            except Exception:
+                log.exception("The jobs of other workers could not be looked at.")
+
+    async def _watch(self) -> None:
+        """Cancel the tasks of jobs that were cancelled, or that another worker has started again."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            if doing := list(self._doing):
+                with suppress(ProwessError):
+                    found = await offload(self._read_states, doing)
+                    for job_id in doing:
+                        if found.get(job_id, "") == "cancelled":
+                            self._cancel_tasks(job_id)
+
+    def _cancel_tasks(self, job_id: str) -> None:
+        for task in list(self._doing.get(job_id, ())):
+            task.cancel()
+
+    async def _take_over(self) -> None:
+        """Show a sign of life; hand the unfinished workflows of dead workers back to their queues."""
+        from dbos import DBOS
+
+        if not await offload(self._show_life):
+            # Others believed that this worker was dead, and have its workflows now.
+            for job_id in list(self._doing):
+                self._cancel_tasks(job_id)
+        for dead in await offload(self._claim_dead):
+            pending = await DBOS.list_workflows_async(
+                status="PENDING", executor_id=dead, load_input=False, load_output=False
+            )
+            for queue, ids in _by_queue(pending).items():
+                await DBOS.resume_workflows_async(ids, queue_name=queue)
+            await offload(self._forget_worker, dead)
+        for job in await offload(self._list_lost):
+            await self.enqueue(job)
+
+    def _join(self, worker_id: str) -> None:
+        with self._records().write() as connection:
+            jobs.add_worker(connection, worker_id, process=process_identity(), place=self.place)
+
+    def _show_life(self) -> bool:
+        with self._records().write() as connection:
+            if jobs.beat(connection, self.id):
+                return True
+            jobs.add_worker(connection, self.id, process=process_identity(), place=self.place)
+            return False
+
+    def _claim_dead(self) -> list[str]:
+        silent = seconds_from_now(-DEAD_SECONDS)
+        with self._records().read() as connection:
+            workers = jobs.list_workers(connection)
+        dead = [
+            worker
+            for worker, process, seen in workers
+            if worker != self.id and (seen < silent or is_process_gone(process))
+        ]
+        if not dead:
+            return []
+        with self._records().write() as connection:
+            return [one for one in dead if jobs.claim_worker(connection, one, lease_seconds=LEASE_SECONDS)]
+
+    def _forget_worker(self, worker_id: str) -> None:
+        with self._records().write() as connection:
+            jobs.remove_worker(connection, worker_id)
+
+    def _list_lost(self) -> list[JobRow]:
+        """Return jobs that were stored but never handed over, because their process died in between."""
+        with self._records().read() as connection:
+            return jobs.list_lost(connection, places=("", self.place), before=seconds_from_now(-LEASE_SECONDS))
+
+    def _read_states(self, job_ids: Sequence[str]) -> dict[str, str]:
+        with self._records().read() as connection:
+            return jobs.read_states(connection, job_ids)
+
+    def _leave(self) -> None:
+        """Hand what this worker was doing back to the queues, so that others need not wait until it counts as dead."""
+        from dbos import DBOSClient, DBOSPortableJSONSerializer
+
+        database = self._database
+        if database is not None:
+            client = DBOSClient(system_database_engine=database, serializer=DBOSPortableJSONSerializer())
+        else:
+            client = DBOSClient(
+                system_database_url=self._url, dbos_system_schema=SCHEMA, serializer=DBOSPortableJSONSerializer()
+            )
+        try:
+            pending = client.list_workflows(status="PENDING", executor_id=self.id, load_input=False, load_output=False)
+            for queue, ids in _by_queue(pending).items():
+                client.resume_workflows(ids, queue_name=queue)
+        finally:
+            client.destroy()
+        with self._records().write() as connection:
+            jobs.requeue(connection, [one.workflow_id.partition(".")[0] for one in pending])
+            jobs.remove_worker(connection, self.id)
+
+
+def workflow_id(job: JobRow, *, attempt: int = 0) -> str:
+    """Return the id of the workflow of an attempt."""
+    return f"{job.id}.{attempt or job.attempt}"
+
+
+def _has_failed(output: Any) -> bool:
+    if not isinstance(output, dict):
+        return True
+    parts: list[dict[str, Any]] = cast("dict[str, Any]", output).get("parts", [])
+    return any(part.get("error") for part in parts[-1:])
+
+
+def _by_queue(workflows: Sequence[Any]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in workflows:
+        if one.queue_name:
+            found[one.queue_name].append(one.workflow_id)
+    return found
+
+
+def _open_sqlite(file: Path) -> sa.Engine:
+    """Return an engine for the file of DBOS, which does not turn on WAL itself: that makes each step ten times faster."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    engine = sa.create_engine(f"sqlite:///{file}", connect_args={"check_same_thread": False})
+
+    def configure(connection: Any, _: object) -> None:
+        connection.isolation_level = "IMMEDIATE"
+        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    event.listen(engine, "connect", configure)
+    return engine
+
+
+def _quiet_dbos() -> None:
+    """Keep the log of DBOS out of the output: every cancelled workflow would be a warning."""
+    logging.getLogger("dbos").setLevel(logging.ERROR)
