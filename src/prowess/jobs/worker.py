@@ -46,7 +46,12 @@ CHUNKS_AT_ONCE = 4
 JOBS_AT_ONCE = 100
 """Jobs of one worker. Most of them wait: for their chunks, for a model, or for a person."""
 
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.5
+"""How often a queue is looked at. Each of four costs a query."""
+
+LISTEN_SECONDS = 0.5
+"""How often DBOS looks for messages, which we do not send. Closing takes as long."""
+
 SCHEMA = "prowess_jobs"
 FILE = "jobs.db"
 
@@ -159,7 +164,7 @@ class JobWorker:
         await self.start()
         with SetWorkflowID(workflow_id(job)):
             queue = self.queue("jobs", job.place)
-            await DBOS.enqueue_workflow_async(queue, WORKFLOWS[job.kind], job.id, job.attempt)
+            await DBOS.enqueue_workflow_async(queue, WORKFLOWS[job.kind], job.id)
 
     async def continue_run(self, job: JobRow) -> None:
         """Start a new attempt of a failed run that keeps the steps which succeeded in the attempt before."""
@@ -236,6 +241,7 @@ class JobWorker:
             serializer=DBOSPortableJSONSerializer(),
             log_level="ERROR",
             enable_otlp=False,
+            notification_listener_polling_interval_sec=LISTEN_SECONDS,
         )
         if path := sqlite_path(self._url):
             file = Path(path).with_name(FILE)

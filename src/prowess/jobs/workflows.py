@@ -22,7 +22,7 @@ VERSION = "1"
 DBOS would otherwise use a hash of the source, and not continue a waiting job after any change to it.
 """
 
-_RESULT_SECONDS = 0.2
+RESULT_SECONDS = 0.25
 """How often a batch looks whether its next chunk has ended."""
 
 _active: list[JobWorker] = []
@@ -47,9 +47,16 @@ def _worker() -> JobWorker:
     return _active[0]
 
 
+def _read_attempt() -> int:
+    """Return the attempt that the id of this workflow names; see `worker.workflow_id`."""
+    return int((DBOS.workflow_id or "").rpartition(".")[2])
+
+
 @DBOS.workflow(name="prowess_run")
-async def run_workflow(job_id: str, attempt: int) -> None:
+async def run_workflow(job_id: str) -> None:
     """Run a skill with one step for each artifact."""
+    # Not an argument: a retry is a fork, which has the arguments of the attempt before.
+    attempt = _read_attempt()
 
     async def journal(name: str, work: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
         async def step() -> JsonObject:
@@ -62,8 +69,9 @@ async def run_workflow(job_id: str, attempt: int) -> None:
 
 
 @DBOS.workflow(name="prowess_batch")
-async def batch_workflow(job_id: str, attempt: int) -> None:
+async def batch_workflow(job_id: str) -> None:
     """Hand the items of a batch to the workers, in chunks, and wait for all of them."""
+    attempt = _read_attempt()
 
     async def do_chunks(job: JobRow) -> None:
         async def plan() -> list[int]:
@@ -77,7 +85,7 @@ async def batch_workflow(job_id: str, attempt: int) -> None:
                 queue = _worker().queue("chunks", job.place)
                 handles.append(await DBOS.enqueue_workflow_async(queue, chunk_workflow, job_id, attempt, first))
         for handle in handles:
-            await handle.get_result(polling_interval_sec=_RESULT_SECONDS)
+            await handle.get_result(polling_interval_sec=RESULT_SECONDS)
 
     with _worker().doing(job_id):
         await _worker().execution.batch(job_id, attempt, do_chunks)

@@ -228,7 +228,9 @@ def _read_item(line: bytes, name: str, number: int) -> dict[str, Any]:
     if len(line) > MAX_LINE_CHARS:
         raise Invalid(f"Line {number} of {name} is longer than {MAX_LINE_CHARS:,} bytes.", hint=hint)
     try:
-        value = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8").strip(), parse_constant=_reject_constant)
+        value = json.loads(
+            line.decode("utf-8-sig" if number == 1 else "utf-8").strip(), parse_constant=_reject_constant
+        )
     except (ValueError, RecursionError) as error:
         raise Invalid(f"Line {number} of {name} is not valid JSON: {error}.", hint=hint) from error
     if not isinstance(value, dict):

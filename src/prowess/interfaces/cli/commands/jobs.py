@@ -124,7 +124,7 @@ def print_job(job: Job) -> None:
         click.echo(f"\nNo worker is running. Go on here with `prowess jobs retry {job.name}`, or run `prowess worker`.")
 
 
-@jobs_command.command("cancel", examples=("prowess jobs cancel nightly",))
+@jobs_command.command("cancel", examples=("prowess jobs cancel nightly", "prowess jobs cancel 3f2a --json"))
 @click.argument("job")
 @common_options
 def cancel(job: str, workspace: str | None, as_json: bool) -> None:
