@@ -149,7 +149,17 @@ def test_events_are_counted_by_name(database):
         ("approval_required",): 1,
         ("approval_resolved",): 0,
         ("skills_state_changed",): 0,
-        **{(name,): 0 for name in ("run_started", "run_state_changed", "run_finished", "decision_made", "job_changed")},
+        **{
+            (name,): 0
+            for name in (
+                "run_started",
+                "run_state_changed",
+                "run_finished",
+                "decision_made",
+                "source_synced",
+                "job_changed",
+            )
+        },
     }
 
 

@@ -19,7 +19,16 @@ from alembic.script import ScriptDirectory
 from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
-from prowess.storage import job_tables, ledger, people_tables, policy_tables, run_tables, sessions, source_tables, tables
+from prowess.storage import (
+    job_tables,
+    ledger,
+    people_tables,
+    policy_tables,
+    run_tables,
+    sessions,
+    source_tables,
+    tables,
+)
 from prowess.storage import sessions as session_tables
 from prowess.storage.database import HEAD_REVISION, MIGRATIONS_FOLDER, Database, open_database
 from prowess.storage.owner import Owner
@@ -115,6 +124,7 @@ def test_both_databases_have_the_same_unique_indexes(empty_url: str) -> None:
         rows = connection.execute(sa.text(catalog[connection.dialect.name])).all()
 
     assert sorted(row.name for row in rows) == [
+        "uq_jobs_name",
         "uq_sessions_actor_conversation",
         "uq_skill_artifacts_name_variant",
         "uq_skill_versions_tenant_slug_number",
@@ -214,7 +224,7 @@ NEW = (
     *("skill_execution_traces", "run_checkpoints", "spend", "registry_entries"),
     *("installation", "skill_acceptances", "trusted_folders"),
     *("organizations", "users", "memberships", "identities", "tokens", "sign_in_codes", "web_sessions"),
-    *("pruned_counts", "skill_sources", "skill_source_items"),
+    *("pruned_counts", "skill_sources", "skill_source_items", "jobs", "job_items", "job_workers"),
 )
 
 

@@ -174,7 +174,7 @@ def retry(
     )
 
 
-@command("worker", "prowess worker", "PROWESS_DATABASE_URL=postgresql://host/prowess prowess worker")
+@command("worker", "prowess worker", "prowess worker --workspace ~/notes")
 @click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")
 def worker_command(workspace: str | None) -> None:
     """Do durable jobs until it is stopped, and take over those of workers that died.
