@@ -14,7 +14,7 @@ from weakref import WeakSet
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.scans import Scans
 from prowess.engine.answers import RecentAnswers
-from prowess.engine.context import Resources
+from prowess.engine.context import MarketplaceSettings, Resources
 from prowess.engine.engine import Engine
 from prowess.engine.places import PACKS, find_plugin
 from prowess.engine.runtime import RunComponents, make_registry_settings
@@ -222,7 +222,7 @@ class Prowess(Engine):
                 of=lambda organization, user: opened[organization, user],
                 catalog=Catalog(own.present, scans, strict=stores.settings.strict),
                 limits=stores.limits,
-                packs=PACKS,
+                packs=stores.places.packs,
                 plugin_of=find_plugin,
                 plugin_packs=tuple(pack for plugin in working_plugins() for pack in plugin.packs),
                 writable=own.writable,
@@ -245,6 +245,7 @@ class Prowess(Engine):
                 fetch_source=fetcher or _fetch,
                 build_sandbox=components.sandboxes.build,
                 fetch_context=components.fetch_context,
+                marketplace=_read_marketplace(stores.settings),
                 workspace=stores.settings.workspace,
                 home=stores.settings.home,
                 user_home=stores.settings.user_home,
@@ -272,6 +273,18 @@ async def _fetch(reference: SourceReference, context: FetchContext, last: Source
     from prowess.sources.fetch import fetch  # only where something is fetched
 
     return await fetch(reference, context, last)
+
+
+def _read_marketplace(settings: Settings) -> MarketplaceSettings:
+    return MarketplaceSettings(
+        url=settings.registry_url,
+        key=settings.registry_key,
+        token=settings.registry_token,
+        system_url=settings.system_registry_url,
+        system_key=settings.system_registry_key,
+        home=settings.home,
+        bundled=PACKS,
+    )
 
 
 def _local_name() -> str:

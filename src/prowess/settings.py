@@ -113,13 +113,29 @@ class Settings:
         shown="nobody joins by signing in",
     )
     registry: str = _setting(
-        "The [registry](skill-registries.md) that searches and fetches use unless they name another: `skills.sh` or "
-        "`clawhub`.",
+        "The [registry](skill-registries.md) that searches and fetches use unless they name another: `skills.sh`, "
+        "`clawhub`, or `prowess` for the one of PROWESS_REGISTRY_URL.",
         default="skills.sh",
         shown="`skills.sh`",
     )
     skills_sh_key: str = _setting(
         "The key for the documented API of skills.sh, if you have one.", default="", secret=True
+    )
+    registry_url: str = _setting(
+        "The URL of a [registry server](registry.md) of Prowess, for example that of your organization.", default=""
+    )
+    registry_key: str = _setting(
+        "The public key of that registry. Without it, the key of the first answer is remembered.", default=""
+    )
+    registry_token: str = _setting(
+        "The token for publishing to that registry, or for reading a private one.", default="", secret=True
+    )
+    system_registry_url: str = _setting(
+        "The URL of the [registry](registry.md#system-skills) that has newer versions of the skills that come with Prowess.",
+        default="",
+    )
+    system_registry_key: str = _setting(
+        "The public key of that registry. Its skills are trusted like those that come with Prowess.", default=""
     )
     embedder: str = _setting(
         "The [embedder](embedders.md) that compares meanings: `default`, `none` (match by words alone), `onnx:FOLDER`, "
@@ -213,6 +229,11 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         system_skills=_switch(env, "PROWESS_SYSTEM_SKILLS", default=True),
         registry=env.get("PROWESS_REGISTRY", "").strip() or "skills.sh",
         skills_sh_key=env.get("PROWESS_SKILLS_SH_KEY", "").strip(),
+        registry_url=env.get("PROWESS_REGISTRY_URL", "").strip().rstrip("/"),
+        registry_key=env.get("PROWESS_REGISTRY_KEY", "").strip(),
+        registry_token=env.get("PROWESS_REGISTRY_TOKEN", "").strip(),
+        system_registry_url=env.get("PROWESS_SYSTEM_REGISTRY_URL", "").strip().rstrip("/"),
+        system_registry_key=env.get("PROWESS_SYSTEM_REGISTRY_KEY", "").strip(),
         embedder=env.get("PROWESS_EMBEDDER") or "default",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
         embedder_key=env.get("PROWESS_EMBEDDER_KEY", ""),

@@ -138,11 +138,13 @@ def _template() -> tuple[Path, str]:
 
 
 @contextmanager
-def open_world(folder: Path, *, listen: bool = False, quotas: Quotas | None = None, **options: Any) -> Generator[World]:
+def open_world(
+    folder: Path, *, listen: bool = False, quotas: Quotas | None = None, clock: Clock | None = None, **options: Any
+) -> Generator[World]:
     """Yield a registry with the skills `greet` and `wave`, which listens on loopback if asked to."""
     template, token = _template()
     shutil.copytree(template, folder)
-    clock = Clock()
+    clock = clock or Clock()
     shelf = PackageShelf(folder, clock=clock, quotas=quotas or Quotas())
     app = make_registry(shelf, **options)
     if not listen:

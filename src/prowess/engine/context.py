@@ -51,6 +51,20 @@ DEFAULT_CONVERSATION = "default"
 _FOLDER_CHARS = 180
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketplaceSettings:
+    """What the operator has configured: a registry of the organization, and the one of system skills."""
+
+    url: str = ""
+    key: str = ""
+    token: str = field(default="", repr=False)
+    system_url: str = ""
+    system_key: str = ""
+    home: Path
+    bundled: Path
+    """The folder of skills that come with Prowess."""
+
+
 @dataclass(kw_only=True, eq=False)
 class Resources:
     """Everything that an engine opens once and shares between the actors of one user of an organization.
@@ -109,6 +123,8 @@ class Resources:
     """Build the interpreter that scripts run in if it is missing, and report progress."""
     fetch_context: Callable[[], FetchContext]
     """Return what fetches from sources work with: the guarded HTTP client, limits and a cache."""
+    marketplace: MarketplaceSettings
+    """The registries that the operator has configured."""
     workspace: Path
     home: Path
     """Where Prowess keeps its own data."""

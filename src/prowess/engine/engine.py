@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prowess.engine.devices import Devices
     from prowess.engine.events import Events
     from prowess.engine.installs import Installs
+    from prowess.engine.marketplace import Marketplace
     from prowess.engine.people import Organizations, SignIns, Tokens, Users
     from prowess.engine.registries import Registries
     from prowess.engine.registry import Registry
@@ -198,6 +199,13 @@ class Engine:
         from prowess.engine.registry import Registry
 
         return Registry(self._context)
+
+    @cached_property
+    def marketplace(self) -> Marketplace:
+        """Sync what comes from registries, and refresh the skills that come with Prowess."""
+        from prowess.engine.marketplace import Marketplace
+
+        return Marketplace(self._context)
 
     @cached_property
     def sources(self) -> Sources:

@@ -6,6 +6,7 @@ Every start needs this, so it imports nothing slow: no skill model, no database.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -54,6 +55,14 @@ def find_plugin(location: str) -> str:
         if location in {*map(str, plugin.packs), *(store.location for store in plugin.stores)}:
             return plugin.name
     return ""
+
+
+@lru_cache(maxsize=4)
+def _find_packs(home: Path, key: str, _current: bytes) -> Path:
+    """Return the folder of system skills. Everything in it is hashed and verified, so this is done once for each refresh."""
+    from prowess.sources.system_skills import find_system_skills
+
+    return find_system_skills(home, PACKS, key)
 
 
 class Places:
@@ -124,9 +133,19 @@ class Places:
                 else:
                     foreign.append((place, owner))
 
+    @property
+    def packs(self) -> Path:
+        """The folder of skills that come with Prowess, or of newer versions from the registry of system skills."""
+        settings = self.settings
+        if not settings.system_registry_key:
+            return PACKS
+        from prowess.sources.system_skills import current_set
+
+        return _find_packs(settings.home, settings.system_registry_key, current_set(settings.home))
+
     def shipped(self) -> list[Place]:
-        """Return the folder of skills that come with Prowess, unless it is switched off. They are chosen by role, never matched."""
-        return [Place(scope="system", kind="folder", address=str(PACKS))] if self.settings.system_skills else []
+        """Return the folder of `packs`, unless it is switched off. Its skills are chosen by role, never matched."""
+        return [Place(scope="system", kind="folder", address=str(self.packs))] if self.settings.system_skills else []
 
     def leads_elsewhere(self, scope: Scope) -> bool:
         """Return True if the scope's database is behind a link that came with the workspace. It is not used then."""

@@ -66,6 +66,9 @@ def make_registry_settings(settings: Settings, limits: Limits) -> RegistrySettin
     return RegistrySettings(
         default=settings.registry,
         skills_sh_key=settings.skills_sh_key,
+        prowess_url=settings.registry_url,
+        prowess_key=settings.registry_key,
+        prowess_token=settings.registry_token,
         environment=settings.environment,
         limits=limits,
     )

@@ -14,11 +14,12 @@ import sqlalchemy as sa
 
 from prowess.catalog.database_store import DatabaseStore
 from prowess.catalog.store import Store
+from prowess.engine import marketplace
 from prowess.engine.context import Context
 from prowess.errors import Conflict, Problem, ProwessError, TimedOut
 from prowess.skill.model import SCOPES, Provenance
+from prowess.skill.package import Package
 from prowess.sources.fetched import Fetched, SourceState
-from prowess.sources.marketplace import fetch_marketplace
 from prowess.sources.source_config import describe_place, make_reference
 from prowess.sources.sync import (
     MAX_PROBLEMS,
@@ -145,14 +146,15 @@ class SourceSync:
             credentials=not self._actor.is_remote and not source.organization_id,
         )
         if source.source_type == "marketplace":
-            return await fetch_marketplace(
-                self._reference.url,
-                client=context.client,
-                last=last,
-                key=source.config.get("key", ""),
-                limits=context.limits,
+            return await marketplace.fetch_source(
+                source, last, settings=resources.marketplace, context=context, known=self._find_known
             )
         return await resources.fetch_source(self._reference, context, last)
+
+    def _find_known(self, name: str, digest: str) -> Package | None:
+        """Return the files of a skill if exactly these are stored, so that they are not downloaded again."""
+        store = self._store()
+        return store.get_package_by_name(name) if store.get_digest(name) == digest else None
 
     def _last_state(self) -> SourceState | None:
         """Return the state of the last sync that compared anything; None before the first."""

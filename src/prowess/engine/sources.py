@@ -198,6 +198,10 @@ class Sources:
 
     async def list_due(self) -> list[Source]:
         """Return the sources with the policy `auto` that are due, of all organizations. Only the operator can."""
+        return [source for source in await self.list_automatic() if source.is_stale() and not source.is_syncing]
+
+    async def list_automatic(self) -> list[Source]:
+        """Return the sources with the policy `auto` of all organizations. Only the operator can."""
         if not is_operator(self._context.actor):
             raise Refused("Only the operator lists the sources of all organizations.", hint="List your own sources.")
         if not self._context.resources.has_records():
@@ -207,7 +211,7 @@ class Sources:
             with self._context.resources.records().read() as connection:
                 return sources.list_automatic(connection)
 
-        return [source for source in await offload(read) if source.is_stale() and not source.is_syncing]
+        return await offload(read)
 
     async def sync_one_due(self, source: Source) -> SyncResult | None:
         """Sync a source that `list_due` returned; None if another process does so at this moment."""

@@ -150,6 +150,9 @@ class _App:
         with suppress(ProwessError):
             await engine.match("skill", limit=1)
         while True:
+            # At launch, and then from time to time. Servers on one database share the work: a source has one sync at a time.
+            with suppress(ProwessError):
+                await engine.marketplace.sync()
             # Several servers on one database do this at different times, and not at the same moment after a deployment.
             await asyncio.sleep(CLEAN_UP_SECONDS * random.uniform(0.5, 1.0))
             await engine.clean_up()

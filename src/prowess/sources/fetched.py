@@ -22,10 +22,9 @@ class SourceState:
     sequence: int = 0
     """The number of a signed index; a smaller one later is a rollback."""
     checked_at: str = ""
+    """When the source was seen in this state. Of a signed index, when it was signed: an unchanged one does not get younger."""
     key: str = ""
     """The public key that signed the index; another one later is refused."""
-    expires_at: str = ""
-    """Until when the signed index proves that it is the newest one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +42,13 @@ class FetchedSkill:
     """The id of the skill in a marketplace; '' for other sources. It becomes `marketplace_id` of the stored skill."""
     etag: str = ""
     """The marketplace's own tag for this version. It becomes `sync_etag` of the stored skill."""
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What the provenance of the stored skill says about this skill alone; empty unless it is from a marketplace."""
+        if not self.marketplace_id:
+            return {}
+        return {"marketplace_id": self.marketplace_id, "sync_etag": self.etag, "source_ref": self.revision}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

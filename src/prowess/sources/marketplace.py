@@ -16,14 +16,14 @@ from urllib.parse import quote
 
 from prowess.errors import Invalid, Problem, ProwessError, Refused, TooLarge, TryLater
 from prowess.net.request import HttpClient
+from prowess.net.target import parse_target
 from prowess.skill.archive import read_archive
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
 from prowess.sources.download import download
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState, UnreadableSkill
 from prowess.sources.signature import check_public_key, kind_of, verify
-from prowess.sources.signed_index import MAX_INDEX_BYTES, IndexEntry, RegistryIndex, check_age, open_index
-from prowess.storage.clock import now as current_time
+from prowess.sources.signed_index import LIFETIME, MAX_INDEX_BYTES, IndexEntry, RegistryIndex, check_age, open_index
 from prowess.threads import offload
 
 INDEX_PATH = "/api/v1/index"
@@ -58,8 +58,8 @@ async def fetch_marketplace(
     headers = {"authorization": f"Bearer {token}"} if token else {}
     base = base_url.rstrip("/")
     pinned = check_public_key(key) if key else (last.key if last else "")
-    # An ETag may only save the download of an index whose expiry is known and whose key still counts.
-    trusted = last if last and last.etag and last.key == pinned else None
+    # An ETag may only save the download of an index whose age is known and whose key still counts.
+    trusted = last if last and last.etag and last.checked_at and last.key == pinned else None
     found = await download(
         client,
         base + INDEX_PATH,
@@ -86,9 +86,8 @@ async def fetch_marketplace(
         # Without an ETag, the next fetch does not take the skills that are missing now for unchanged.
         etag=found.etag if is_final else "",
         sequence=index.sequence,
-        checked_at=current_time(),
+        checked_at=index.generated_at.astimezone(UTC).isoformat(),
         key=signer,
-        expires_at=index.expires_at.astimezone(UTC).isoformat(),
     )
     warnings = () if pinned else (_new_key(signer),)
     return Fetched(
@@ -98,18 +97,17 @@ async def fetch_marketplace(
 
 def _unchanged(last: SourceState, now: datetime | None) -> Fetched:
     """Return the result for an index that the registry has not changed, with a warning if its proof has expired."""
-    state = replace(last, checked_at=current_time())
-    moment = now or datetime.now(UTC)
-    if not last.expires_at or moment <= datetime.fromisoformat(last.expires_at):
-        return Fetched(state=state, unchanged=True)
+    expires_at = datetime.fromisoformat(last.checked_at) + LIFETIME
+    if (now or datetime.now(UTC)) <= expires_at:
+        return Fetched(state=last, unchanged=True)
     expired = Problem(
         code="index-expired",
         severity="warning",
-        message=f"The registry has proved nothing new since its index expired on {last.expires_at[:10]}.",
+        message=f"The registry has proved nothing new since its index expired on {expires_at:%Y-%m-%d}.",
         hint="Newer versions may be held back. Ask the operator of the registry, and check the network in between.",
     )
     # Without the ETag, the next fetch asks for the whole index and refuses it if it is still the old one.
-    return Fetched(state=replace(state, etag=""), unchanged=True, warnings=(expired,))
+    return Fetched(state=replace(last, etag=""), unchanged=True, warnings=(expired,))
 
 
 def _check_order(index: RegistryIndex, revision: str, last: SourceState) -> None:
@@ -169,32 +167,22 @@ class _Downloads:
 
     async def _fetch(self, entry: IndexEntry, registry: str) -> FetchedSkill | UnreadableSkill:
         try:
-            package = self._known(entry.name, entry.digest) if self._known else None
+            package = await offload(self._known, entry.name, entry.digest) if self._known else None
             if package is None or package.digest != entry.digest:
                 package = await self._download(entry)
-            signature = entry.signature.encode()
-            if signature and kind_of(signature) == "ed25519":
-                verify(entry.digest, signature)
+            return make_skill(entry, package, registry)
         except Refused:
             # Not one bad skill among good ones: these are not the bytes that the registry signed, or it shuts us out.
             self._is_down = True
             raise
         except ProwessError as error:
             return UnreadableSkill(path=entry.name, error=error)
-        return FetchedSkill(
-            package=package,
-            path=entry.name,
-            revision=entry.version,
-            signature=signature,
-            marketplace_id=f"{registry}/{entry.name}",
-            etag=f'"{entry.archive}"',
-        )
 
     async def _download(self, entry: IndexEntry) -> Package:
         async with self._slots:
             if self._is_down:
                 raise TryLater("The registry stopped answering during the sync.", hint="Sync again later.")
-            url = f"{self._base}/api/v1/skills/{quote(entry.name)}/{quote(entry.version, safe='')}/archive"
+            url = self._base + archive_path(entry)
             try:
                 found = await download(self._client, url, max_bytes=self._limits.archive_bytes, headers=self._headers)
             except TryLater:
@@ -219,3 +207,31 @@ def open_archive(content: bytes, entry: IndexEntry, limits: Limits = DEFAULT_LIM
             hint="Nothing was changed. Tell the operator of the registry.",
         )
     return package
+
+
+def make_skill(entry: IndexEntry, package: Package, registry: str) -> FetchedSkill:
+    """Return a package as a skill of a registry. Raise `Refused` if its ed25519 signature does not match the package."""
+    signature = entry.signature.encode()
+    # By whom it is signed is for the reader of `signature` to decide; here it must only belong to these files.
+    if signature and kind_of(signature) == "ed25519":
+        verify(package.digest, signature)
+    return FetchedSkill(
+        package=package,
+        path=entry.name,
+        revision=entry.version,
+        signature=signature,
+        marketplace_id=f"{registry}/{entry.name}",
+        etag=f'"{entry.archive}"',
+    )
+
+
+def route_to(url: str) -> dict[str, str]:
+    """Return the route that lets a registry be on this machine or in a private network, as the operator may choose it."""
+    target = parse_target(url)
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    return {f"{host}:{target.port}": f"{target.scheme}://{target.shown}"}
+
+
+def archive_path(entry: IndexEntry) -> str:
+    """Return where a registry has the archive of a version."""
+    return f"/api/v1/skills/{quote(entry.name, safe='')}/{quote(entry.version, safe='')}/archive"

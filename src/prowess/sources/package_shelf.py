@@ -289,6 +289,10 @@ class PackageShelf:
         with self._write() as database:
             (found,) = database.execute("PRAGMA user_version").fetchone()
             if found == _FORMAT:
+                (envelope,) = database.execute("SELECT envelope FROM registry").fetchone()
+                # The operator replaced the key: the index must be signed with the new one.
+                if self.key.encode() not in envelope:
+                    self._sign(database)
                 return
             if found:
                 raise Unavailable(

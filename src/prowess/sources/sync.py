@@ -63,6 +63,8 @@ class SkillChange:
     findings: tuple[dict[str, Any], ...] = ()
     reading: Reading | None = field(default=None, compare=False, repr=False)
     revision: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    """Where exactly it is from; see `FetchedSkill.origin`."""
 
     def failed(self, error: ProwessError) -> SkillChange:
         """Return the change as one that could not be made."""
@@ -162,7 +164,9 @@ class _Planner:
         """Return what to do with a skill."""
         package = skill.package
         known = self._by_path.get(skill.path)
-        change = SkillChange(status="unchanged", path=skill.path, digest=package.digest, revision=skill.revision)
+        change = SkillChange(
+            status="unchanged", path=skill.path, digest=package.digest, revision=skill.revision, origin=skill.origin
+        )
         # Exactly what was delivered before was valid then. Whether somebody edited the skill makes no difference: there is
         # nothing new to offer.
         if known is not None and known.digest == package.digest and known.slug not in self.take | self.seen:
@@ -282,7 +286,7 @@ class Writer:
             expected=change.replaces or None,
             actor=self.label,
             note=f"{self.source.name} {change.revision or self.source.revision}".strip()[:200],
-            provenance=self.provenance.model_copy(update={"source_url": self.url_of(change.path)}),
+            provenance=self.provenance.model_copy(update={"source_url": self.url_of(change.path), **change.origin}),
         )
 
     def _remove(self, changes: Sequence[SkillChange]) -> Iterator[SkillChange]:

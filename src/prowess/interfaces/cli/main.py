@@ -28,7 +28,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "search": ("match", "Search skills by words and tags."),
         "show": ("skills", "Show one skill, or one of its files."),
         "why": ("why", "Explain why a skill was or was not offered for a message."),
-        "registry": ("registry", "Search registries of skills, and preview a skill."),
+        "registry": ("registry", "Search registries of skills, or run one of your own."),
         "pages": ("pages", "List, search and print the markdown pages of the workspace."),
     },
     "Use skills in a prompt": {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from prowess.errors import Invalid
 from prowess.net.request import HttpClient
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.sources.registries import clawhub, skills_sh
+from prowess.sources.registries import clawhub, prowess_registry, skills_sh
 from prowess.sources.registries.registry import Registry
 
 DEFAULT_REGISTRY = skills_sh.NAME
@@ -20,6 +20,9 @@ class RegistrySettings:
 
     default: str = DEFAULT_REGISTRY
     skills_sh_key: str = field(default="", repr=False)
+    prowess_url: str = ""
+    prowess_key: str = ""
+    prowess_token: str = field(default="", repr=False)
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Variables that the registries' own command lines read: SKILLS_API_URL, SKILLS_DOWNLOAD_URL, CLAWHUB_REGISTRY."""
     limits: Limits = DEFAULT_LIMITS
@@ -40,9 +43,20 @@ def _open_clawhub(settings: RegistrySettings, client: HttpClient) -> Registry:
     return clawhub.ClawHubRegistry(client, url=url, limits=settings.limits)
 
 
+def _open_prowess(settings: RegistrySettings, client: HttpClient) -> Registry:
+    return prowess_registry.ProwessRegistry(
+        client,
+        url=settings.prowess_url,
+        key=settings.prowess_key,
+        token=settings.prowess_token,
+        limits=settings.limits,
+    )
+
+
 REGISTRIES: Mapping[str, Callable[[RegistrySettings, HttpClient], Registry]] = {
     skills_sh.NAME: _open_skills_sh,
     clawhub.NAME: _open_clawhub,
+    prowess_registry.NAME: _open_prowess,
 }
 """Every registry, by the name that people give it."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.interfaces.cli.commands.registry_server import SERVER_COMMANDS
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import group
 
@@ -33,8 +34,13 @@ _SHOWN_FILES = 20
 def registry_command() -> None:
     """Search registries of skills, and preview a skill before it is installed.
 
-    Nobody here has accepted what a registry lists. Nothing but your request is sent to it.
+    Nobody here has accepted what a registry lists. Nothing but your request is sent to it. `serve` runs a registry of your
+    own, and `publish` adds skills to one.
     """
+
+
+for _command in SERVER_COMMANDS:
+    registry_command.add_command(_command)
 
 
 @registry_command.command(

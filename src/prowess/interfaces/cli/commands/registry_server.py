@@ -1,0 +1,385 @@
+"""`prowess registry serve`, `publish`, `yank`, `token` and `key`: a registry of your own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prowess.interfaces.cli.options import command, group
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from prowess.skill.package import Package
+    from prowess.sources.package_shelf import PackageShelf
+    from prowess.sources.publication import Publisher
+
+DEFAULT_PORT = 7718
+
+folder_option = click.option(
+    "--folder", metavar="DIR", help="Folder of the registry's packages and key (default: PROWESS_HOME/registry)."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_url_option = click.option("--to", "url", default="", metavar="URL", help="Registry (default: PROWESS_REGISTRY_URL).")
+_token_option = click.option(
+    "--token-file", metavar="FILE", help="File with the token for publishing (default: PROWESS_REGISTRY_TOKEN)."
+)
+
+
+@command(
+    "serve",
+    "prowess registry serve",
+    "prowess registry serve --folder /srv/skills --port 8080",
+    "prowess registry serve --host 0.0.0.0 --allow-host skills.acme.dev --private",
+)
+@folder_option
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on (default: 127.0.0.1).")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    metavar="N",
+    help=f"Port to listen on (default: {DEFAULT_PORT}).",
+)
+@click.option(
+    "--allow-host", "names", multiple=True, metavar="NAME", help="Additional host name to accept (repeatable)."
+)
+@click.option(
+    "--trust-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Proxy whose X-Forwarded-For names the client (repeatable).",
+)
+@click.option("--private", is_flag=True, help="Require a token for reading, too.")
+@click.option("--max-packages", type=click.IntRange(1), metavar="N", help="Packages of one publisher (default: 1000).")
+@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes of all packages (default: 10 GiB).")
+@click.option(
+    "--requests-per-minute",
+    "rate",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Requests of one address (default: 6000).",
+)
+@click.option("--log", is_flag=True, help="Print a line of JSON for each request to stdout.")
+def serve_registry(
+    folder: str | None,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    proxies: tuple[str, ...],
+    private: bool,
+    max_packages: int | None,
+    max_bytes: int | None,
+    rate: int | None,
+    log: bool,
+) -> None:
+    """Serve your own registry of skills, with versions that never change and a signed index.
+
+    The first start creates a key that signs the index; clients remember its public part. Create a token for each publisher
+    with `prowess registry token create NAME`.
+    """
+    _require_extra()
+    import asyncio
+
+    from prowess.interfaces.auth.browser import LOOPBACK_HOSTS, check_host, check_network, is_loopback
+    from prowess.interfaces.listener import open_listener, serve_http
+    from prowess.interfaces.registry_server import REQUESTS_PER_MINUTE, make_registry
+    from prowess.sources.package_shelf import Quotas
+
+    quotas = Quotas()
+    shelf = _open_shelf(
+        folder,
+        quotas=Quotas(packages=max_packages or quotas.packages, total_bytes=max_bytes or quotas.total_bytes),
+    )
+    allowed = {*LOOPBACK_HOSTS, *(check_host(name) for name in names), *({host} if ":" not in host else ())}
+    trusted = tuple(check_network(address) for address in proxies)
+    is_local = is_loopback(host)
+    if not is_local:
+        _check_tokens(shelf, host)
+    listener = open_listener(host, port)
+    app = make_registry(
+        shelf,
+        hosts=allowed,
+        private=private,
+        requests_per_minute=rate or REQUESTS_PER_MINUTE,
+        log=click.echo if log else None,
+    )
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+    def announce() -> None:
+        lines = [
+            f"The registry is running at {url}",
+            "",
+            f"  Key      {shelf.key}",
+            f"  Skills   {len({entry.name for entry in shelf.entries()}):,}",
+            "",
+            "Try:",
+            "  prowess registry token create me",
+            f"  PROWESS_REGISTRY_TOKEN=… prowess registry publish my-skill --to {url}",
+        ]
+        if not is_local:
+            lines += ["", "Requests are not encrypted. Put a proxy with TLS in front."]
+        click.echo("\n".join([*lines, "", "Press Ctrl+C to stop."]), err=True)
+
+    raise click.exceptions.Exit(asyncio.run(serve_http(app, listener, ready=announce, trusted_proxies=trusted)))
+
+
+def _check_tokens(shelf: PackageShelf, host: str) -> None:
+    from prowess.errors import Refused
+
+    if any(token.revoked_at is None for token in shelf.tokens()):
+        return
+    raise Refused(
+        f"Listening on {host} exposes this registry to other machines, and no token exists yet.",
+        hint="Create one first: prowess registry token create NAME",
+    )
+
+
+@command(
+    "publish",
+    "prowess registry publish my-skill --to https://skills.example.com",
+    "prowess registry publish skills/ --yes --json",
+    "prowess registry publish my-skill --key signing.key",
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@_url_option
+@_token_option
+@click.option("--key", "key_file", metavar="FILE", help="Sign with this private key, not with that of the registry.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@json_option
+def publish_command(
+    paths: tuple[str, ...], url: str, token_file: str | None, key_file: str | None, yes: bool, as_json: bool
+) -> None:
+    """Check skills, show what they may do, ask, and publish them to a registry.
+
+    Name and version are those in the skill. A version never changes: to publish other files, raise the version.
+    """
+    from prowess.interfaces.cli.output import print_json
+
+    packages = [package for path in paths for package in _check_packages(Path(path), as_json=as_json)]
+    private_key = _read_key(key_file)
+    publisher_of = _prepare_publisher(url, token_file)
+    if not yes:
+        _confirm(f"Publish {len(packages)} skill{'s' * (len(packages) != 1)} for others to install?")
+
+    async def work(publisher: Publisher) -> list[dict[str, Any]]:
+        from prowess.sources.signature import sign
+
+        done: list[dict[str, Any]] = []
+        for package in packages:
+            result = await publisher.publish(package, sign(package.digest, private_key) if private_key else b"")
+            done.append(result)
+            if not as_json:
+                words = "published" if result.get("created") else "was published before, with the same files"
+                click.echo(f"{click.style('✓', fg='green')} {_shown(result)} {words}")
+        return done
+
+    done = publisher_of(work)
+    if as_json:
+        print_json(done)
+
+
+@command("yank", "prowess registry yank my-skill 1.2.0", "prowess registry yank my-skill 1.2.0 --undo")
+@click.argument("name")
+@click.argument("version")
+@click.option("--undo", is_flag=True, help="Offer the version again.")
+@_url_option
+@_token_option
+@json_option
+def yank_command(name: str, version: str, undo: bool, url: str, token_file: str | None, as_json: bool) -> None:
+    """Hide a version of yours from new installs. Its files stay for those who have pinned it."""
+    from prowess.interfaces.cli.output import print_json
+
+    result = _prepare_publisher(url, token_file)(lambda publisher: publisher.yank(name, version, undo=undo))
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(f"{_shown(result)} is {'offered again' if undo else 'no longer offered'}.")
+
+
+@group("token", "prowess registry token create ann", "prowess registry token list")
+def token_group() -> None:
+    """Create, list and revoke the tokens of your registry, in its folder."""
+
+
+@token_group.command(
+    "create", examples=("prowess registry token create ann", "prowess registry token create ci --read")
+)
+@click.argument("publisher")
+@click.option("--read", is_flag=True, help="Only for reading a private registry.")
+@folder_option
+@json_option
+def create_token(publisher: str, read: bool, folder: str | None, as_json: bool) -> None:
+    """Create a token for a publisher, and print it once. The packages that it publishes belong to this publisher."""
+    from prowess.interfaces.cli.output import print_json
+
+    token, secret = _open_shelf(folder).create_token(publisher, "read" if read else "publish")
+    if as_json:
+        print_json({"id": token.id, "publisher": token.publisher, "scope": token.scope, "secret": secret})
+        return
+    click.echo(f"Token {token.id} of {publisher}, for {token.scope}ing. It is shown only now:", err=True)
+    click.echo(secret)
+
+
+@token_group.command("list", examples=("prowess registry token list", "prowess registry token list --json"))
+@folder_option
+@json_option
+def list_tokens(folder: str | None, as_json: bool) -> None:
+    """List the tokens, without their secrets."""
+    from prowess.interfaces.cli.output import print_json, print_table
+
+    tokens = _open_shelf(folder).tokens()
+    if as_json:
+        print_json(tokens)
+    elif not tokens:
+        click.echo("No tokens. Create one: prowess registry token create NAME")
+    else:
+        rows = [
+            (one.id, one.publisher, one.scope, one.created_at[:10], "revoked" if one.revoked_at else "active")
+            for one in tokens
+        ]
+        print_table(("id", "publisher", "scope", "created", "state"), rows)
+
+
+@token_group.command(
+    "revoke",
+    examples=("prowess registry token revoke 1a2b3c4d", "prowess registry token revoke 1a2b3c4d --folder /srv/skills"),
+)
+@click.argument("id")
+@folder_option
+def revoke_token(id: str, folder: str | None) -> None:
+    """Revoke a token, at once and for good."""
+    _open_shelf(folder).revoke_token(id)
+    click.echo(f"Token {id} is revoked.")
+
+
+@command("key", "prowess registry key", "prowess registry key --folder /srv/skills --json")
+@folder_option
+@json_option
+def key_command(folder: str | None, as_json: bool) -> None:
+    """Print the public key of your registry, to publish it where its users can compare it."""
+    from prowess.interfaces.cli.output import print_json
+
+    key = _open_shelf(folder).key
+    print_json({"key": key}) if as_json else click.echo(key)
+
+
+SERVER_COMMANDS: tuple[click.Command, ...] = (
+    serve_registry,
+    publish_command,
+    yank_command,
+    token_group,
+    key_command,
+)
+"""The commands of `prowess registry` besides those that read registries."""
+
+
+def _require_extra() -> None:
+    from importlib.util import find_spec
+
+    from prowess.errors import Unavailable
+
+    if any(find_spec(name) is None for name in ("cryptography", "fastapi", "limits", "uvicorn")):
+        raise Unavailable("The registry server is not installed.", hint="Install it: pip install 'prowess[server]'")
+
+
+def _open_shelf(folder: str | None, **options: Any) -> PackageShelf:
+    from prowess.settings import read_settings
+    from prowess.sources.package_shelf import PackageShelf
+
+    return PackageShelf(Path(folder) if folder else read_settings().home / "registry", **options)
+
+
+def _check_packages(path: Path, *, as_json: bool) -> list[Package]:
+    """Return the skills at or below a path. Print what was found about them; raise `Invalid` if one cannot be published."""
+    from prowess.catalog.importer import find_packages
+    from prowess.interfaces.cli.error_output import print_findings, print_problems
+    from prowess.interfaces.cli.output import one_line
+    from prowess.skill.scan import scan_package
+    from prowess.skill.validate import rejection, validate
+
+    checked: list[Package] = []
+    for found in find_packages(path):
+        if found.package is None:
+            if found.error is not None:
+                raise found.error
+            continue
+        report = validate(found.package)
+        if not report.ok or report.reading.skill is None:
+            raise rejection(report)
+        checked.append(found.package)
+        if not as_json:
+            skill = report.reading.skill
+            size = sum(entry.size for entry in found.package.manifest)
+            files = len(found.package.files)
+            head = f"{skill.slug} {skill.version}  {files} file{'s' * (files != 1)}, {size:,} bytes"
+            click.secho(one_line(f"{head}, sha256 {found.package.digest[:16]}"), bold=True)
+            print_problems(report.problems)
+            print_findings([finding.as_json() for finding in scan_package(found.package)])
+    return checked
+
+
+def _confirm(question: str) -> None:
+    import sys
+
+    from prowess.errors import Refused
+
+    if not sys.stdin.isatty():
+        raise Refused(
+            "Publishing asks first, and there is no terminal to ask at.", hint="Add --yes to publish without asking."
+        )
+    click.confirm(question, abort=True)
+
+
+def _read_key(path: str | None) -> str:
+    from prowess.errors import NotFound
+    from prowess.sources.signature import public_key
+    from prowess.storage.secret_file import read_secret
+
+    if path is None:
+        return ""
+    found = read_secret(Path(path))
+    if found is None:
+        raise NotFound(f"{path!r} does not exist.", hint="Pass the file of an ed25519 private key.")
+    public_key(found)
+    return found
+
+
+def _prepare_publisher(url: str, token_file: str | None) -> Callable[[Callable[[Publisher], Awaitable[Any]]], Any]:
+    """Return a function that runs work with the chosen registry. Raise `Invalid` if its URL or the token is missing."""
+    import asyncio
+
+    from prowess.errors import Invalid
+    from prowess.net.client import GuardedHttpClient
+    from prowess.settings import read_settings
+    from prowess.sources.publication import Publisher
+    from prowess.storage.secret_file import read_secret
+
+    settings = read_settings()
+    chosen = url or settings.registry_url
+    token = (read_secret(Path(token_file)) or "") if token_file else settings.registry_token
+    if not chosen:
+        raise Invalid("No registry is chosen.", hint="Give its URL with --to, or set PROWESS_REGISTRY_URL.")
+    if not token:
+        raise Invalid(
+            "No token for publishing.",
+            hint="Set PROWESS_REGISTRY_TOKEN, or use --token-file. The operator of the registry creates tokens.",
+        )
+    publisher = Publisher(GuardedHttpClient(), chosen, token)
+
+    def run(work: Callable[[Publisher], Awaitable[Any]]) -> Any:
+        async def main() -> Any:
+            return await work(publisher)
+
+        return asyncio.run(main())
+
+    return run
+
+
+def _shown(result: dict[str, Any]) -> str:
+    from prowess.interfaces.cli.output import one_line
+
+    return one_line(f"{result.get('name', '')} {result.get('version', '')}", 200)
