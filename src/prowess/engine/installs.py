@@ -54,10 +54,6 @@ class RemovedSkill:
     paths: tuple[str, ...]
 
 
-Step = Callable[[int, int], None]
-"""Called with how many sources are fetched, and of how many."""
-
-
 class Installs:
     """Skills that were installed from a source. Only a person can change them."""
 
@@ -133,7 +129,11 @@ class Installs:
         return await offload(lambda: self._open(user).find(()))
 
     async def plan_update(
-        self, names: Sequence[str] = (), *, user: bool = False, step: Step = lambda _done, _total: None
+        self,
+        names: Sequence[str] = (),
+        *,
+        user: bool = False,
+        step: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> InstallPlan:
         """Fetch the sources of installed skills and return what updating them would do. Changes nothing.
 
@@ -168,7 +168,11 @@ class Installs:
         return join_plans(plans, installation.base)
 
     async def outdated(
-        self, names: Sequence[str] = (), *, user: bool = False, step: Step = lambda _done, _total: None
+        self,
+        names: Sequence[str] = (),
+        *,
+        user: bool = False,
+        step: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> list[UpdateStatus]:
         """Return how installed skills compare with their sources. Changes nothing."""
         from prowess.engine.update_check import list_status
