@@ -201,6 +201,19 @@ LIST_FAULTS: dict[str, Fault] = {
 }
 """Faults of a JSON file that lists skills."""
 
+QUICK = frozenset(
+    {
+        "no answer",
+        "truncated",
+        "503",
+        "redirect to a private address",
+        "error page with 200",
+        "gzip bomb",
+        "wrong digests",
+    }
+)
+"""One fault of each sort, for tests that try all of them only in `make test-all`."""
+
 HARMLESS = frozenset({"new ETag, same bytes", "same ETag, other bytes"})
 """After these, a fetch finds nothing new, and has no error to report."""
 

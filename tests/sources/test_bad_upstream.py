@@ -11,15 +11,11 @@ from prowess.settings import read_settings
 from prowess.sources.fetch import fetch
 from prowess.sync import Prowess
 
-from .faults import FAULTS, HARMLESS, LIST_FAULTS, FaultSite, fault_site
+from .faults import FAULTS, HARMLESS, LIST_FAULTS, QUICK, FaultSite, fault_site
 
 SECONDS = 0.3
 SLOW = frozenset({"no answer", "slow headers", "slow body"})
 URLS = {"file": "https://skills.test/alpha/SKILL.md", "site": "https://skills.test"}
-QUICK = frozenset(
-    {"no answer", "truncated", "503", "redirect to a private address", "error page with 200", "wrong digests"}
-)
-"""One fault of each sort; `make test-all` tries all of them."""
 
 
 def cases() -> Iterator[object]:

@@ -22,7 +22,7 @@ from prowess.sources.marketplace import fetch_marketplace
 from prowess.sources.package_shelf import PackageShelf
 from prowess.sources.reference import SourceReference
 
-from .faults import FAULTS, HARMLESS, LIST_FAULTS, FaultSite, fault_site
+from .faults import FAULTS, HARMLESS, LIST_FAULTS, QUICK, FaultSite, fault_site
 
 SECONDS = 0.3
 """The deadline of a fetch here. The sites that never finish run into it, all others answer at once."""
@@ -34,8 +34,14 @@ SKILLS = {
 INDEX, ARCHIVE = "/api/v1/index", "/api/v1/skills/{}/1.0.0/archive"
 KINDS = [("file", "/alpha/SKILL.md"), ("well-known", "index.json"), ("well-known", "beta/SKILL.md")]
 KINDS += [("marketplace", INDEX), ("marketplace", ARCHIVE.format("beta"))]
-CASES = [(kind, path, fault) for kind, path in KINDS for fault in FAULTS]
-CASES += [(kind, path, fault) for kind, path in KINDS if "index" in path for fault in LIST_FAULTS]
+
+
+def cases() -> Iterator[object]:
+    """Yield every fault of every file, those of the first two files always."""
+    for kind, path in KINDS:
+        for fault in (*FAULTS, *LIST_FAULTS) if "index" in path else FAULTS:
+            is_quick = fault in QUICK or (kind, path) in KINDS[:2]
+            yield pytest.param(kind, path, fault, marks=[] if is_quick else pytest.mark.long)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +95,7 @@ def good(site: FaultSite, client: HttpClient) -> dict[str, Fetched]:
 
 
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "again"])
-@pytest.mark.parametrize(("kind", "path", "fault"), CASES)
+@pytest.mark.parametrize(("kind", "path", "fault"), list(cases()))
 def test_a_fault_brings_nothing_new_and_one_good_answer_heals(site, client, good, kind, path, fault, again):
     published = contents(good[kind])
     site.fault, site.ends_with = fault, path

@@ -32,8 +32,7 @@ _SUFFIXES = {
     "application/x-yaml": ".yaml",
     "text/yaml": ".yaml",
 }
-_ACCEPT = (*_SUFFIXES, "application/zip", "application/gzip", "application/x-gzip", "application/x-tar", "text/*")
-"""What a skill can be served as. Some servers invent types such as `application/x-skill`; those are refused."""
+_ACCEPT = (*_SUFFIXES, "application/zip", "application/gzip", "application/*", "text/*")
 
 
 async def fetch_url(reference: SourceReference, context: FetchContext, last: SourceState | None = None) -> Fetched:

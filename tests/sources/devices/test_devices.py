@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused, TryLater
 from prowess.policy.actor import Actor, agent_of, local_person
@@ -128,6 +132,11 @@ def changes(result) -> dict[str, tuple[str, str, str]]:
     return {one.slug: (one.change, one.side, one.outcome) for one in result.changes}
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["folder", pytest.param("git", marks=pytest.mark.long), pytest.param("bucket", marks=pytest.mark.long)],
+    indirect=True,
+)
 def test_skills_of_the_account_and_the_workspace_arrive_byte_for_byte(devices, address):
     laptop, desktop = devices
     laptop.write("release", "One.")
@@ -149,6 +158,7 @@ def test_skills_of_the_account_and_the_workspace_arrive_byte_for_byte(devices, a
     assert (laptop.push().changes, desktop.pull().changes) == ((), ())
 
 
+@pytest.mark.long
 def test_what_a_pull_replaces_and_deletes_stays_an_earlier_version(paired):
     laptop, desktop = paired
     before = desktop.digests()["workspace:release"]
@@ -201,6 +211,7 @@ def test_a_conflict_is_resolved_for_either_side(paired):
     assert desktop.digests() == laptop.digests()
 
 
+@pytest.mark.long
 def test_a_skill_that_one_side_deleted_and_the_other_changed_is_a_conflict(paired):
     laptop, desktop = paired
     laptop.delete("release")
@@ -272,6 +283,7 @@ def test_a_bundle_that_somebody_changed_is_refused(paired, folder):
     assert desktop.digests() == before
 
 
+@pytest.mark.long
 def test_a_bundle_that_is_put_back_is_noticed(paired, folder):
     laptop, desktop = paired
     bundle = folder / "bundles/workspace-project.json"
@@ -316,6 +328,7 @@ def test_a_skill_that_nobody_accepted_arrives_unaccepted(devices, folder):
     assert (desktop.trust("mine"), desktop.trust("by-agent")) == ("local", "found")
 
 
+@pytest.mark.long
 def test_two_workspaces_of_the_same_name_do_not_delete_each_others_skills(paired, folder, tmp_path):
     laptop, _ = paired
     other = laptop.workspace.parent / "elsewhere" / "project"
@@ -327,6 +340,7 @@ def test_two_workspaces_of_the_same_name_do_not_delete_each_others_skills(paired
     assert changes(laptop.pull()) == {"release": ("added", "there", "done")}
 
 
+@pytest.mark.long
 def test_a_location_that_lost_its_bundles_deletes_nothing_here(paired, folder):
     laptop, desktop = paired
     before = desktop.digests()
@@ -357,3 +371,61 @@ def test_the_key_is_in_a_file_that_only_the_owner_reads(paired):
     assert (laptop.home / "sync.key").stat().st_mode & 0o777 == 0o600
     with pytest.raises(Invalid):
         laptop.open().devices.set_key("short")
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.sampled_from(["write", "write", "delete", "push", "pull", "mine", "theirs"]),
+        st.sampled_from("ab"),
+    ),
+    min_size=4,
+    max_size=14,
+)
+
+
+@pytest.mark.long
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_whatever_two_devices_do_nothing_is_lost_and_they_agree_in_the_end(steps, template, tmp_path):
+    root = Path(tempfile.mkdtemp(dir=tmp_path))
+    (root / "location").mkdir()
+    pair = [Device(template, root / name, {}) for name in ("laptop", "desktop")]
+    written: list[set[tuple[str, str]]] = [set(), set()]
+    try:
+        pair[0].push(root / "location")
+        pair[1].take_key_of(pair[0])
+        pair[1].pull(root / "location")
+        for number, (which, action, slug) in enumerate(steps):
+            device = pair[which]
+            if action == "write":
+                written[which].add((slug, device.write(slug, f"Text {number}.")))
+            elif action == "delete":
+                with suppress(NotFound):
+                    device.delete(slug)
+            elif action == "push":
+                with suppress(Conflict):
+                    device.push()
+            else:
+                resolve(device, action if action != "pull" else "")
+        # One after the other, until there is nothing left to exchange.
+        for device in (pair[0], pair[1], pair[0]):
+            resolve(device, "mine")
+            device.push()
+        pair[1].pull()
+        assert pair[0].digests() == pair[1].digests()
+        for device, own in zip(pair, written, strict=True):
+            assert all(digest in device.history(slug) for slug, digest in own)
+    finally:
+        for device in pair:
+            device.close()
+
+
+def resolve(device: Device, side: str) -> None:
+    """Pull; then resolve all conflicts for one side, or leave them as they are."""
+    before = device.digests()
+    conflicts = [one.slug for one in device.pull().with_outcome("conflict")]
+    after = device.digests()
+    assert all(after.get(f"workspace:{slug}") == before.get(f"workspace:{slug}") for slug in conflicts)
+    if conflicts and side:
+        assert not device.pull(**{side: conflicts}).with_outcome("conflict")
