@@ -21,7 +21,7 @@ from prowess.engine.runs import Admitted
 from prowess.engine.skill_changes import SkillChange
 from prowess.engine.skill_reader import VersionDiff
 from prowess.engine.skill_rows import SkillPage, SkillQuery, SkillRow
-from prowess.engine.source_sync import SyncProgress, SyncResult
+from prowess.engine.source_sync import SyncProgress
 from prowess.engine.trust import PreviewedSkill, TrustList, TrustOutcome, TrustPreview
 from prowess.engine.update_check import UpdateStatus
 from prowess.errors import ProwessError
@@ -58,6 +58,7 @@ from prowess.skill.profiles import ProfileName
 from prowess.sources.fetch import Fetcher
 from prowess.sources.installed import KnownSkill
 from prowess.sources.lock.prowess_lock import InstallMode
+from prowess.sources.sync_result import SyncResult
 from prowess.sources.system_skills import SystemRefresh
 from prowess.sources.verification import VerifiedSkill
 from prowess.storage.approvals import ApprovalRow, ApprovalState
@@ -379,6 +380,7 @@ class Sources:
         source_id: str,
         *,
         name: str | None = ...,
+        source_type: str | None = ...,
         config: Mapping[str, Any] | None = ...,
         enabled: bool | None = ...,
     ) -> Source: ...
@@ -392,6 +394,9 @@ class Sources:
         scope: Scope | None = ...,
     ) -> SyncResult: ...
     def sync(self, source_id: str, *, take: Collection[str] = ..., watch: SyncProgress = ...) -> SyncResult: ...
+    def install(
+        self, source_type: str, url: str, *, ref: str = ..., slug: str = ..., scope: Scope | None = ...
+    ) -> Skill: ...
     def sync_stale(self) -> builtins.list[SyncResult]: ...
     def sync_due(self) -> builtins.list[SyncResult]: ...
     def list_due(self) -> builtins.list[Source]: ...

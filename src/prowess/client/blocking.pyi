@@ -30,11 +30,13 @@ from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
+from prowess.sources.sync_result import SyncResult
 from prowess.storage.approvals import ApprovalRow, ApprovalState
 from prowess.storage.audit_chain import AuditVerdict
 from prowess.storage.credentials import Token
 from prowess.storage.ledger import AuditRow
 from prowess.storage.people import Member, Organization
+from prowess.storage.sources import Source
 from prowess.storage.trace_stats import GroupBy
 from prowess.traces.export import ExportFormat
 from prowess.traces.report import Report
@@ -187,6 +189,34 @@ class Tokens:
     def list(self, *, organization: str = ..., user: str = ..., everyone: bool = ...) -> builtins.list[Token]: ...
     def revoke(self, token_id: str) -> Token: ...
 
+class Sources:
+    def list(self) -> builtins.list[Source]: ...
+    def get(self, source_id: str) -> Source: ...
+    def create(
+        self, name: str, source_type: str, config: Mapping[str, Any], *, scope: Scope | None = ..., enabled: bool = ...
+    ) -> Source: ...
+    def update(
+        self,
+        source_id: str,
+        *,
+        name: str | None = ...,
+        config: Mapping[str, Any] | None = ...,
+        enabled: bool | None = ...,
+    ) -> Source: ...
+    def delete(self, source_id: str, *, remove_skills: bool = ...) -> None: ...
+    def preview(
+        self,
+        source_id: str = ...,
+        *,
+        source_type: str = ...,
+        config: Mapping[str, Any] | None = ...,
+        scope: Scope | None = ...,
+    ) -> SyncResult: ...
+    def sync(
+        self, source_id: str, *, take: Collection[str] = ..., watch: Callable[[int, int], None] = ...
+    ) -> SyncResult: ...
+    def sync_stale(self) -> builtins.list[SyncResult]: ...
+
 class Traces:
     def list(
         self,
@@ -264,6 +294,8 @@ class Client:
     def users(self) -> Users: ...
     @property
     def tokens(self) -> Tokens: ...
+    @property
+    def sources(self) -> Sources: ...
     @property
     def traces(self) -> Traces: ...
     @property

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prowess.client.runs import Runs
     from prowess.client.sessions import Sessions
     from prowess.client.skills import Skills
+    from prowess.client.sources import Sources
     from prowess.match.recommendation import Recommendation
     from prowess.policy.actor import Actor
     from prowess.run.request import StepListener
@@ -124,6 +125,13 @@ class AsyncClient:
         from prowess.client.people import Tokens
 
         return Tokens(self._transport)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Manage the sources that skills are copied from, and sync them."""
+        from prowess.client.sources import Sources
+
+        return Sources(self._transport)
 
     @cached_property
     def traces(self) -> Traces:

@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -16,26 +16,24 @@ from prowess.catalog.database_store import DatabaseStore
 from prowess.catalog.store import Store
 from prowess.engine import marketplace
 from prowess.engine.context import Context
-from prowess.errors import Conflict, Problem, ProwessError, TimedOut
+from prowess.errors import Conflict, ProwessError, TimedOut
 from prowess.skill.model import SCOPES, Provenance
 from prowess.skill.package import Package
 from prowess.sources.fetched import Fetched, SourceState
 from prowess.sources.source_config import describe_place, make_reference
 from prowess.sources.sync import (
     MAX_PROBLEMS,
-    TAKEN,
     Plan,
-    SkillChange,
     Stored,
     SyncStopped,
     Writer,
-    count_statuses,
     plan_sync,
 )
+from prowess.sources.sync_result import TAKEN, SkillChange, SyncResult, count_statuses
 from prowess.storage import ledger, sources
 from prowess.storage.clock import now
 from prowess.storage.ledger import AuditEntry, EventEntry
-from prowess.storage.sources import Source, SyncStatus
+from prowess.storage.sources import Source
 from prowess.threads import offload, offload_to_completion
 
 LEASE_SECONDS = 30.0
@@ -49,41 +47,6 @@ SyncProgress = Callable[[int, int], None]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncResult:
-    """How a sync ended, or with `preview` how it would end, with every skill of the source."""
-
-    source: Source
-    status: SyncStatus
-    changes: tuple[SkillChange, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    unchanged: bool = False
-    """True if the source is in the state of the last sync, so that nothing was compared."""
-    error: ProwessError | None = field(default=None, compare=False)
-    preview: bool = False
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many skills have each status."""
-        return count_statuses(self.changes)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return a JSON object. Skills that are unchanged are only counted."""
-        shown = [change.as_json() for change in self.changes if change.status != "unchanged" or change.message]
-        return {
-            "source_id": self.source.id,
-            "status": self.status,
-            "unchanged": self.unchanged,
-            "preview": self.preview,
-            "counts": self.counts,
-            "skills": shown,
-            "warnings": [asdict(warning) for warning in self.warnings],
-            "error": {"code": self.error.code, "message": self.error.message, "hint": self.error.hint}
-            if self.error
-            else None,
-        }
-
-
 class SourceSync:
     """Syncs one source for one actor."""
 
@@ -95,9 +58,12 @@ class SourceSync:
         self._reference = make_reference(source.source_type, source.config)
 
     async def preview(self) -> SyncResult:
-        """Return what a sync would do. Changes nothing."""
-        fetched = await self._fetch(None)
-        plan = await offload(self._plan, fetched, (), self._stored())
+        """Return what a sync would do. Changes nothing. A source that cannot be fetched is a result that failed."""
+        try:
+            fetched = await self._fetch(None)
+        except ProwessError as error:
+            return SyncResult(source=self._source, status="failed", error=error, preview=True)
+        plan = await offload(lambda: self._plan(fetched, (), self._stored()))
         return self._result(plan.changes, plan, preview=True)
 
     async def run(self, *, take: Collection[str] = (), watch: SyncProgress = lambda _done, _total: None) -> SyncResult:
@@ -222,6 +188,7 @@ class SourceSync:
         return SyncResult(
             source=self._source,
             status="ok" if complete else "partial",
+            counts=count_statuses(changes),
             changes=tuple(changes),
             warnings=plan.warnings,
             unchanged=unchanged,

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from prowess.catalog.database_store import DatabaseStore
-    from prowess.engine.source_sync import SourceSync, SyncProgress, SyncResult
-    from prowess.skill.model import Scope
+    from prowess.engine.source_sync import SourceSync, SyncProgress
+    from prowess.skill.model import Scope, Skill
+    from prowess.sources.sync_result import SyncResult
 
 SOURCE_SCOPES: tuple[Scope, ...] = ("org", "user", "account")
 """Where the skills of a source can be kept. A workspace is for overrides, which no sync touches."""
@@ -105,12 +106,15 @@ class Sources:
         source_id: str,
         *,
         name: str | None = None,
+        source_type: str | None = None,
         config: Mapping[str, Any] | None = None,
         enabled: bool | None = None,
     ) -> Source:
-        """Change a source. A new configuration replaces the old one as a whole."""
+        """Change a source. A new configuration replaces the old one as a whole; the type stays as it is."""
         self._check_writer()
         source = await offload(self._find, source_id)
+        if source_type not in (None, source.source_type):
+            raise Invalid("The type of a source cannot be changed.", hint="Delete the source and add another one.")
         changes: dict[str, Any] = {}
         if name is not None:
             changes["name"] = _checked_name(name)
@@ -179,6 +183,23 @@ class Sources:
             )
         return await _sync_of(self._context, source).run(take=take, watch=watch)
 
+    async def install(
+        self, source_type: str, url: str, *, ref: str = "", slug: str = "", scope: Scope | None = None
+    ) -> Skill:
+        """Store one skill from a repository or URL, once, without a source that keeps it in step.
+
+        `slug` chooses one of several. Raise `DuplicateSkill` if the slug is taken, also by a skill that it would hide.
+        """
+        self._check_writer()
+        if source_type not in ("github", "url"):
+            raise Invalid(
+                f"Skills of type {source_type[:40]!r} cannot be installed from a URL.", hint="Use github or url."
+            )
+        from prowess.engine.source_install import install_from
+
+        chosen = self._checked_scope(scope)
+        return await install_from(self._context, cast("SourceType", source_type), url, ref=ref, slug=slug, scope=chosen)
+
     async def sync_stale(self) -> list[SyncResult]:
         """Sync every enabled source whose last sync is longer ago than its interval, one after the other."""
         self._check_writer()
@@ -232,13 +253,7 @@ class Sources:
         self, name: str, source_type: str, config: Mapping[str, Any], scope: Scope | None, *, enabled: bool = True
     ) -> Source:
         self._check_writer()
-        actor = self._context.actor
-        scope = scope or ("org" if actor.organization else "account")
-        if scope not in SOURCE_SCOPES:
-            raise Invalid(
-                f"The skills of a source cannot be kept in the {scope} scope.",
-                hint=f"Use one of: {', '.join(SOURCE_SCOPES)}.",
-            )
+        actor, scope = self._context.actor, self._checked_scope(scope)
         return Source(
             id=str(uuid.uuid4()),
             organization_id=actor.organization,
@@ -255,6 +270,15 @@ class Sources:
 
         actor = self._context.actor
         return check_config(source_type, config, remote=actor.is_remote or bool(actor.organization))
+
+    def _checked_scope(self, scope: Scope | None) -> Scope:
+        chosen = scope or ("org" if self._context.actor.organization else "account")
+        if chosen not in SOURCE_SCOPES:
+            raise Invalid(
+                f"The skills of a source cannot be kept in the {chosen} scope.",
+                hint=f"Use one of: {', '.join(SOURCE_SCOPES)}.",
+            )
+        return chosen
 
     def _check_writer(self) -> None:
         actor = self._context.actor

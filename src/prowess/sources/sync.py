@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -27,17 +27,17 @@ from prowess.errors import Conflict, DuplicateSkill, Problem, ProwessError, Refu
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
 from prowess.skill.model import Provenance
+from prowess.skill.needs import read_needs
 from prowess.skill.package import Package
+from prowess.skill.profiles.permissions import describe_needs, summarize_permissions
 from prowess.skill.validate import accept
 from prowess.sources.fetched import Fetched, FetchedSkill
+from prowess.sources.sync_result import SkillChange, SkillStatus
 from prowess.storage import ledger, sources
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry
 from prowess.storage.sources import Source, SourceItem
 
-SkillStatus = Literal["added", "updated", "unchanged", "removed", "conflict", "invalid", "refused"]
-TAKEN: frozenset[SkillStatus] = frozenset({"added", "updated", "unchanged", "removed"})
-"""The statuses of skills that are now as the source has them."""
 MAX_SKILLS = 10_000
 """How many skills a source may have. Those beyond are refused."""
 MAX_PROBLEMS = 200
@@ -49,40 +49,17 @@ class SyncStopped(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SkillChange:
-    """What a sync does, or would do, with one skill of a source."""
+class PlannedChange(SkillChange):
+    """A change with the files that it writes."""
 
-    status: SkillStatus
-    path: str
-    slug: str = ""
-    digest: str = ""
-    replaces: str = ""
-    """The digest of the files that are stored now; '' if there are none."""
-    message: str = ""
-    hint: str = ""
-    findings: tuple[dict[str, Any], ...] = ()
     reading: Reading | None = field(default=None, compare=False, repr=False)
-    revision: str = ""
     origin: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
     """Where exactly it is from; see `FetchedSkill.origin`."""
 
-    def failed(self, error: ProwessError) -> SkillChange:
+    def failed(self, error: ProwessError) -> PlannedChange:
         """Return the change as one that could not be made."""
         status: SkillStatus = "conflict" if isinstance(error, Conflict) else _status_of(error)
         return replace(self, status=status, message=error.message, hint=error.hint or "", reading=None)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return a JSON object, without the files."""
-        return {
-            "status": self.status,
-            "path": self.path,
-            "slug": self.slug or None,
-            "digest": self.digest or None,
-            "replaces": self.replaces or None,
-            "message": self.message,
-            "hint": self.hint,
-            "findings": list(self.findings),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +78,7 @@ class Stored:
 class Plan:
     """What a sync will do."""
 
-    changes: tuple[SkillChange, ...]
+    changes: tuple[PlannedChange, ...]
     forgotten: tuple[str, ...] = ()
     """Slugs that the source delivered once, and that are no longer its own."""
     warnings: tuple[Problem, ...] = ()
@@ -121,7 +98,7 @@ def plan_sync(
     `take` are the slugs of edited or deleted skills that are to be as the source has them after all.
     """
     if fetched.unchanged:
-        same = [SkillChange(status="unchanged", path=item.path, slug=item.slug) for item in stored.items.values()]
+        same = [PlannedChange(status="unchanged", path=item.path, slug=item.slug) for item in stored.items.values()]
         return Plan(changes=tuple(same), warnings=fetched.warnings)
     planner = _Planner(stored=stored, limits=limits, take=frozenset(take), scan=scan)
     # The folder that delivered a slug before comes first: another one that claims it now is the conflict.
@@ -129,7 +106,7 @@ def plan_sync(
     ordered = sorted(fetched.skills, key=lambda skill: (skill.path not in known, skill.path))
     changes = [planner.decide(skill) for skill in ordered[:MAX_SKILLS]]
     changes += [_too_many(skill.path) for skill in ordered[MAX_SKILLS:]]
-    changes += [SkillChange(status="invalid", path=one.path).failed(one.error) for one in fetched.unreadable]
+    changes += [PlannedChange(status="invalid", path=one.path).failed(one.error) for one in fetched.unreadable]
     warnings = fetched.warnings
     gone: list[SourceItem] = []
     if fetched.complete:
@@ -160,11 +137,11 @@ class _Planner:
     def __post_init__(self) -> None:
         self._by_path = {item.path: item for item in self.stored.items.values()}
 
-    def decide(self, skill: FetchedSkill) -> SkillChange:
+    def decide(self, skill: FetchedSkill) -> PlannedChange:
         """Return what to do with a skill."""
         package = skill.package
         known = self._by_path.get(skill.path)
-        change = SkillChange(
+        change = PlannedChange(
             status="unchanged", path=skill.path, digest=package.digest, revision=skill.revision, origin=skill.origin
         )
         # Exactly what was delivered before was valid then. Whether somebody edited the skill makes no difference: there is
@@ -183,7 +160,7 @@ class _Planner:
         self.seen.add(slug)
         return self._compare(change, slug)
 
-    def _compare(self, change: SkillChange, slug: str) -> SkillChange:
+    def _compare(self, change: PlannedChange, slug: str) -> PlannedChange:
         item, now = self.stored.items.get(slug), self.stored.digests.get(slug)
         if now == change.digest:
             # The same files that somebody imported here stay theirs.
@@ -200,7 +177,21 @@ class _Planner:
             if scope:
                 return change.failed(_taken(slug, f"the {scope} scope"))
         status: SkillStatus = "updated" if now else "added"
-        return replace(change, status=status, findings=self.scan(_reading_of(change).package))
+        reading = _reading_of(change)
+        skill = accepted_skill(reading)[0]
+        paths = [entry.path for entry in skill.manifest]
+        asked = (
+            *describe_needs(read_needs(skill), skill.kinds),
+            *summarize_permissions(skill.allowed_tools, paths, ""),
+        )
+        return replace(
+            change,
+            status=status,
+            title=skill.title,
+            description=skill.description,
+            requests=asked,
+            findings=self.scan(reading.package),
+        )
 
     def _would_hide(self) -> Mapping[str, str]:
         if self._hidden is None:
@@ -208,14 +199,14 @@ class _Planner:
         return self._hidden
 
 
-def _reading_of(change: SkillChange) -> Reading:
+def _reading_of(change: PlannedChange) -> Reading:
     if change.reading is None:
         raise ValueError(f"The files at {change.path!r} were not read.")
     return change.reading
 
 
-def _removal(item: SourceItem, now: str | None) -> SkillChange:
-    change = SkillChange(status="removed", path=item.path, slug=item.slug, digest=item.digest, replaces=now or "")
+def _removal(item: SourceItem, now: str | None) -> PlannedChange:
+    change = PlannedChange(status="removed", path=item.path, slug=item.slug, digest=item.digest, replaces=now or "")
     if now == item.digest:
         return change
     return replace(
@@ -248,7 +239,7 @@ class Writer:
         """The author of the versions that the source delivers."""
         return f"source:{self.source.id}"
 
-    def apply(self, plan: Plan, step: Callable[[int, int], None] = lambda _done, _total: None) -> list[SkillChange]:
+    def apply(self, plan: Plan, step: Callable[[int, int], None] = lambda _done, _total: None) -> list[PlannedChange]:
         """Make the changes and return them as they turned out; what could not be written is a conflict or refused."""
         written = [change for change in plan.changes if change.status in ("added", "updated")]
         results = {(change.path, change.slug): change for change in plan.changes}
@@ -266,7 +257,7 @@ class Writer:
         self._remember(plan)
         return [results[change.path, change.slug] for change in plan.changes]
 
-    def _save(self, changes: Sequence[SkillChange]) -> Iterator[SkillChange]:
+    def _save(self, changes: Sequence[PlannedChange]) -> Iterator[PlannedChange]:
         by_slug = {change.slug: change for change in changes}
 
         def finish(connection: sa.Connection, outcomes: list[SaveOutcome]) -> None:
@@ -279,7 +270,7 @@ class Writer:
         for change, outcome in zip(changes, outcomes, strict=True):
             yield change if outcome.error is None else change.failed(_as_conflict(outcome.error, change))
 
-    def _request(self, change: SkillChange) -> SaveRequest:
+    def _request(self, change: PlannedChange) -> SaveRequest:
         return SaveRequest(
             reading=_reading_of(change),
             # Against the files that were compared: an edit that happens meanwhile wins.
@@ -289,7 +280,7 @@ class Writer:
             provenance=self.provenance.model_copy(update={"source_url": self.url_of(change.path), **change.origin}),
         )
 
-    def _remove(self, changes: Sequence[SkillChange]) -> Iterator[SkillChange]:
+    def _remove(self, changes: Sequence[PlannedChange]) -> Iterator[PlannedChange]:
         removed: set[str] = set()
 
         def finish(connection: sa.Connection, slugs: list[str]) -> None:
@@ -310,7 +301,7 @@ class Writer:
                 sources.put_items(connection, self.source, moved)
                 sources.remove_items(connection, self.source, plan.forgotten)
 
-    def _audit(self, connection: sa.Connection, changes: Iterable[SkillChange]) -> None:
+    def _audit(self, connection: sa.Connection, changes: Iterable[PlannedChange]) -> None:
         actions = {"added": "install", "updated": "update", "removed": "delete"}
         entries = [
             AuditEntry(
@@ -327,13 +318,13 @@ class Writer:
         ledger.append(connection, self.source.organization_id, audits=entries)
 
 
-def _split(changes: Sequence[SkillChange]) -> Iterator[Sequence[SkillChange]]:
+def _split(changes: Sequence[PlannedChange]) -> Iterator[Sequence[PlannedChange]]:
     # Sorted, so that the rows of a batch are near each other in the index.
     ordered = sorted(changes, key=lambda change: change.slug)
     return (ordered[start : start + BATCH] for start in range(0, len(ordered), BATCH))
 
 
-def _item(change: SkillChange) -> SourceItem:
+def _item(change: PlannedChange) -> SourceItem:
     return SourceItem(slug=change.slug, path=change.path, digest=change.digest, revision=change.revision)
 
 
@@ -341,18 +332,18 @@ def _status_of(error: ProwessError) -> SkillStatus:
     return "refused" if isinstance(error, Refused) else "invalid"
 
 
-def _as_conflict(error: ProwessError, change: SkillChange) -> ProwessError:
+def _as_conflict(error: ProwessError, change: PlannedChange) -> ProwessError:
     if isinstance(error, DuplicateSkill):
         return _taken(change.slug, "this scope")
     return _edited(change.slug) if isinstance(error, Conflict) else error
 
 
-def _too_many(path: str) -> SkillChange:
+def _too_many(path: str) -> PlannedChange:
     error = Refused(
         f"The source has more than {MAX_SKILLS:,} skills.",
         hint="Narrow it with a path, or split it into several sources.",
     )
-    return SkillChange(status="refused", path=path).failed(error)
+    return PlannedChange(status="refused", path=path).failed(error)
 
 
 def _nothing_found(many: int) -> Problem:
@@ -387,11 +378,3 @@ def _deleted(slug: str) -> Conflict:
         f"The skill {slug!r} was deleted here and has changed at the source. It stays deleted.",
         hint=f"To get it back, sync with `--take {slug}`.",
     )
-
-
-def count_statuses(changes: Iterable[SkillChange]) -> dict[str, int]:
-    """Return how many skills have each status."""
-    counts: dict[str, int] = {}
-    for change in changes:
-        counts[change.status] = counts.get(change.status, 0) + 1
-    return counts

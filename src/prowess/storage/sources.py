@@ -78,6 +78,12 @@ class Source:
         """True while a sync runs."""
         return self.lease_until is not None and self.lease_until > now()
 
+    def as_json(self) -> dict[str, Any]:
+        """Return a JSON object for people: without the lease, but with what it means."""
+        fields = {column.name: getattr(self, column.name) for column in _sources}
+        shown = {name: value for name, value in fields.items() if not name.startswith("lease_")}
+        return {**shown, "syncing": self.is_syncing, "stale": self.is_stale()}
+
     def is_stale(self, *, seconds: float = 0) -> bool:
         """Return True if the last sync is longer ago than the interval, or will be in so many seconds."""
         return self.last_sync_at is None or self.last_sync_at <= seconds_from_now(seconds - 60 * self.interval_minutes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import uuid
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,19 @@ def make_own_skill(world: World) -> dict[str, str]:
     slug = world.name("own")
     made = world.do("POST", "/api/v1/skills", json={"slug": slug, "content": document(slug), "scope": "user"})
     return {"id": made["id"]}
+
+
+SOURCE = {"repo": "acme/nothing"}
+"""A repository that does not exist: nothing is fetched from it in these tests."""
+
+
+def new_source(world: World) -> dict[str, Any]:
+    return {"json": {"name": world.name("source"), "source_type": "github", "config": SOURCE}}
+
+
+def make_source(world: World) -> dict[str, str]:
+    """Make a source of the organization."""
+    return {"id": world.do("POST", "/api/v1/skills/sources", **new_source(world))["id"]}
 
 
 def make_archive(slug: str) -> bytes:
@@ -93,9 +107,9 @@ def make_entry(world: World) -> dict[str, str]:
     return {"kind": "prompts", "id": entry["id"], "version": entry["version"]}
 
 
-def new_entry(world: World) -> dict[str, Any]:
-    """Return the request that stores a prompt."""
-    return {"json": {"id": world.name("prompt"), "version": "1.0.0", "content": {"template": "Write."}}}
+def new_entry(_: World) -> dict[str, Any]:
+    """Return the request that stores a prompt. Its id is like no other, so that no hint suggests another one."""
+    return {"json": {"id": uuid.uuid4().hex, "version": "1.0.0", "content": {"template": "Write."}}}
 
 
 def make_changed_skill(world: World) -> dict[str, str]:
@@ -170,6 +184,7 @@ class Row:
 _READ: dict[str, Any] = {"needs": "skills.read"}
 _WRITE: dict[str, Any] = {"needs": "skills.write"}
 _OF_SKILL: dict[str, Any] = {"make": make_skill, "owner": "organization"}
+_OF_SOURCE: dict[str, Any] = {"make": make_source, "owner": "organization"}
 _OF_SESSION: dict[str, Any] = {"make": make_session, "owner": "user", "exceptions": {"agent": 404}}
 """An agent has sessions of its own, and sees no others."""
 _ABOUT: dict[str, Any] = {"request": {"json": {"skill_slug": ENABLED}}}
@@ -190,6 +205,19 @@ ROUTES: dict[str, Row] = {
     "DELETE /api/v1/settings/{name}": Row(needs="admin", make=lambda _: {"name": "approval_days"}),
     "GET /api/v1/skills": Row(**_READ),
     "POST /api/v1/skills": Row(**_WRITE, request=new_skill, status=201),
+    "GET /api/v1/skills/sources": Row(**_READ),
+    "POST /api/v1/skills/sources": Row(**_WRITE, request=new_source, status=201, exceptions=_PERSONS),
+    "POST /api/v1/skills/sources/sync-stale": Row(**_WRITE, exceptions=_PERSONS),
+    "POST /api/v1/skills/sources/preview": Row(
+        **_WRITE, request={"json": {"source_type": "github", "config": SOURCE}}, exceptions=_PERSONS
+    ),
+    "GET /api/v1/skills/sources/{id}": Row(**_READ, **_OF_SOURCE),
+    "PUT /api/v1/skills/sources/{id}": Row(
+        **_WRITE, **_OF_SOURCE, request={"json": {"enabled": True}}, exceptions=_PERSONS
+    ),
+    "DELETE /api/v1/skills/sources/{id}": Row(once=True, **_WRITE, **_OF_SOURCE, status=204, exceptions=_PERSONS),
+    "POST /api/v1/skills/sources/{id}/sync": Row(**_WRITE, **_OF_SOURCE, exceptions=_PERSONS),
+    "GET /api/v1/skills/sources/{id}/preview": Row(**_WRITE, **_OF_SOURCE, exceptions=_PERSONS),
     "POST /api/v1/skills/parse": Row(**_READ, request={"json": {"content": document("draft")}}),
     "GET /api/v1/skills/registry/search": Row(**_READ, request={"params": {"q": "triage"}}),
     "GET /api/v1/skills/registry/trending": Row(**_READ),

@@ -20,6 +20,7 @@ from prowess import Prowess
 from prowess.engine.engine import Engine
 from prowess.interfaces.rest.app import make_api
 from prowess.settings import read_settings
+from prowess.sources.scripted import ScriptedFetcher
 from prowess.tools.toolbox import builtin_tools
 
 from .rows import (
@@ -47,7 +48,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World]:
     with SkillsShStub().served() as registry:
         registry.add(REGISTRY_SKILL)
         environment |= {"SKILLS_API_URL": registry.url, "SKILLS_DOWNLOAD_URL": registry.url}
-        with opened(Prowess.open(settings=read_settings(environment, workspace=folder), channel="http")) as world:
+        settings = read_settings(environment, workspace=folder)
+        with opened(Prowess.open(settings=settings, channel="http", fetcher=ScriptedFetcher())) as world:
             for caller in (OWNER, "other organization"):
                 switched = "/api/v1/settings/skills_dynamic_search_enabled"
                 assert world.send(caller, "PUT", switched, json={"value": True}).status_code == 200

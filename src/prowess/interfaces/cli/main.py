@@ -56,6 +56,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "verify": ("installed", "Compare installed skills with the lock files."),
         "remove": ("installed", "Remove installed skills from all agents."),
         "import": ("packages", "Import skills from folders, files or archives."),
+        "source": ("source", "Copy skills from repositories and URLs, and keep them in step."),
         "fork": ("fork", "Copy a skill to the workspace, to change it there."),
         "validate": ("packages", "Check skills and show how to fix problems."),
         "lint": ("lint", "Find skills that compete for the same messages."),

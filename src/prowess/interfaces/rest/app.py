@@ -28,6 +28,7 @@ from prowess.interfaces.rest import (
     sign_in,
     skill_registries,
     skills,
+    sources,
     traces,
     trust,
     versions,
@@ -38,8 +39,9 @@ from prowess.interfaces.rest.uploads import UPLOAD_TYPES
 API = "/api/v1"
 OPENAPI_PATH = f"{API}/openapi.json"
 ROUTERS: Sequence[APIRouter] = (
-    # Before the routes of one skill, whose id could be `registry`.
+    # Before the routes of one skill, whose id could be `registry` or `sources`.
     skill_registries.router,
+    sources.router,
     skills.router,
     packages.router,
     versions.router,

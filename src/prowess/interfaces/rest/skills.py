@@ -159,7 +159,12 @@ class _SkillFields(Body):
 class NewSkillBody(_SkillFields):
     """A new skill: its document, and fields that take precedence over the frontmatter."""
 
-    content: str = Field(min_length=1, max_length=2_000_000, description="The whole document, frontmatter included.")
+    content: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=2_000_000,
+        description="The whole document, frontmatter included. Without it, the skill is fetched from `source_url`.",
+    )
     slug: str | None = Field(default=None, min_length=1, max_length=200)
     scope: WritableScope = "org"
 
@@ -223,8 +228,31 @@ async def create_skill(body: NewSkillBody, engine: Writer) -> Response:
     """Create a skill from one document.
 
     The fields of the body take precedence over the frontmatter, and are written into it. 409 if the slug is taken.
+
+    Without `content`, the skill is fetched from `source_url`: a repository with the `source_type` `github` (at `source_ref`),
+    or a file, archive or site with `url`. If there are several skills, `slug` chooses one. Only a person can.
     """
+    if body.content is None:
+        return await _install_skill(body, engine)
     row = await engine.skills.create_row(_draft(body, body.slug), scope=body.scope, enabled=body.enabled is not False)
+    return _ready(row.json, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
+
+
+async def _install_skill(body: NewSkillBody, engine: Writer) -> Response:
+    if not body.source_url or body.source_type in (None, "manual"):
+        raise Invalid(
+            "A new skill needs `content`, or a `source_type` and a `source_url` to fetch it from.",
+            hint="Send the document as `content`.",
+        )
+    if body.model_fields_set - {"source_type", "source_url", "source_ref", "slug", "scope"}:
+        raise Invalid(
+            "A skill that is fetched is stored as it is.",
+            hint="Send only source_type, source_url, source_ref, slug and scope, and change the skill afterwards.",
+        )
+    kept = await engine.sources.install(
+        body.source_type, body.source_url, ref=body.source_ref or "", slug=body.slug or "", scope=body.scope
+    )
+    row = await engine.skills.row(f"{kept.scope}:{kept.slug}")
     return _ready(row.json, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
 
 
