@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 from tests.sources.registry_stubs import SkillsShStub, skill_md
 
 from prowess.errors import Conflict
+from prowess.interfaces.auth.caller import Caller
+from prowess.interfaces.auth.guard import known_tokens
+from prowess.interfaces.server import make_app
 from prowess.policy.actor import Actor, agent_of
 from prowess.tools.toolbox import Toolbox
 
@@ -231,3 +237,27 @@ async def test_an_agent_with_a_prompt_of_its_own_gets_the_text_in_the_answer(pla
         assert BODY in first["content"]
         again = await fetch(box)
         assert (again["status"], again["budget_used_chars"]) == ("enabled", first["budget_used_chars"])
+
+
+def test_the_printed_requests_search_the_registry_and_install_what_they_found(
+    printed: Any, place: Any, registry: SkillsShStub
+):
+    registry.add("acme/pg/postgres-health", files={"SKILL.md": skill_md("postgres-health", body="Look at the locks.")})
+    search = re.search(r'curl "\$API(\S+)"', printed("agentcy", "# Search the registry\n", "# Install"))
+    table = printed("agentcy", "| Method | Path | Purpose |\n", "Gotchas")
+    paths = re.findall(r"^\| GET \| (\S+/registry/\S+) \|", table, re.MULTILINE)
+    assert search
+    engine = at(place, registry).open(ANN)
+    app = make_app(engine, callers=known_tokens({"t": Caller(actor=ANN)}), keys=[b"k" * 32], hosts=("testserver",))
+    with TestClient(app, headers={"authorization": "Bearer t"}) as client:
+        assert set(paths) <= set(client.get("/api/v1/openapi.json").json()["paths"])
+        (found,) = client.get(search[1]).json()["skills"]
+        assert found["id"] == "acme/pg/postgres-health"
+        made = client.post("/api/v1/skills", json={"source_type": "marketplace", "source_url": found["url"]})
+        assert made.status_code == 201, made.text
+        row = made.json()
+        assert (row["slug"], row["source_type"], row["scope"]) == ("postgres-health", "marketplace", "org")
+        assert (row["source_url"], row["organization_id"]) == (found["url"], "acme")
+        (again,) = client.get(search[1]).json()["skills"]
+        assert again["installed"]
+    asyncio.run(engine.close())

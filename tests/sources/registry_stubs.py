@@ -7,7 +7,7 @@ import json
 import threading
 import zipfile
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -78,7 +78,8 @@ class RegistryStub:
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(answer.body)))
                 self.end_headers()
-                self.wfile.write(answer.body)
+                with suppress(ConnectionError):  # a client that has had enough
+                    self.wfile.write(answer.body)
 
             def do_POST(self) -> None:
                 stub.refused.append(f"POST {self.path}")

@@ -9,6 +9,7 @@ from prowess.client.part import Part
 
 if TYPE_CHECKING:
     from prowess.engine.registries import RegistryHit, RegistryPreview
+    from prowess.skill.model import Scope, Skill
 
 
 class Registries(Part):
@@ -28,8 +29,24 @@ class Registries(Part):
         found = await self._transport.get("/skills/registry/trending", limit=limit, registry=registry)
         return decode_all(RegistryHit, found["skills"])
 
-    async def metadata(self, id: str, *, registry: str = "") -> RegistryPreview:
+    async def metadata(self, id: str, *, skill_id: str = "", registry: str = "") -> RegistryPreview:
         """Return a skill of a registry with its files checked and scanned. Nothing is stored."""
         from prowess.engine.registries import RegistryPreview
 
-        return decode(RegistryPreview, await self._transport.get("/skills/registry/metadata", id=id, registry=registry))
+        found = await self._transport.get("/skills/registry/metadata", id=id, skill_id=skill_id, registry=registry)
+        return decode(RegistryPreview, found)
+
+    async def install(
+        self, id: str, *, registry: str = "", scope: Scope | None = None, slug: str = "", digest: str = ""
+    ) -> Skill:
+        """Store a skill of a registry in the catalog. With `digest`, only if the registry still sends exactly these files."""
+        from prowess.client.skills import Skills
+        from prowess.skill.model import Provenance
+
+        named = id if "://" in id or not registry else f"{registry}:{id}"
+        given = {"source_type": "marketplace", "source_url": named, "scope": scope, "slug": slug, "digest": digest}
+        row = await self._transport.post("/skills", {name: value for name, value in given.items() if value})
+        kept = await Skills(self._transport).get(f"{row['scope']}:{row['slug']}")
+        # The files do not say where they came from; the row does.
+        named_fields = {name: row[name] for name in ("source", "source_type", "source_url", "source_ref")}
+        return kept.model_copy(update={"provenance": decode(Provenance, named_fields)})

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
-from prowess.errors import Invalid, ProwessError, Refused
-from prowess.threads import offload
+from prowess.errors import Conflict, Invalid, ProwessError, Refused
+from prowess.threads import offload, offload_to_completion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from prowess.policy.actor import Actor
     from prowess.policy.organization import OrgPolicy
     from prowess.session.session import Session
+    from prowess.skill.model import Scope, Skill
     from prowess.skill.package import Package
     from prowess.skill.validate import ValidationReport
     from prowess.sources.registries.ranking import RankedEntry
     from prowess.sources.registries.registry import Registry, RegistryDetail, RegistryEntry
 
 MAX_QUERY_CHARS = 300
-LIVE_BYTES = 1024 * 1024
-"""The most bytes of a skill that is fetched for one conversation: its text has to fit into a prompt anyway."""
+LIVE_BYTES = 256 * 1024
+"""The most bytes of a skill that is fetched for one conversation: only its text is used, and that has to fit into a prompt.
+
+Its files are kept with the request for an approval, so a small limit also bounds what agents can make the database store."""
 _SEARCHED = 50
 """How many results a registry is asked for. More than are shown, because they are ranked here."""
 _TRENDING = 100
@@ -133,11 +136,11 @@ class Registries:
         hits = [replace(_hit(entry), trending=place) for place, entry in enumerate(found, 1)]
         return await offload(lambda: self._present(hits, shows_texts))
 
-    async def metadata(self, id: str, *, registry: str = "") -> RegistryPreview:
+    async def metadata(self, id: str, *, skill_id: str = "", registry: str = "") -> RegistryPreview:
         """Return a skill of a registry with its files checked and scanned. Nothing is stored.
 
-        `id` is that of a search, `REGISTRY:ID`, or the address of the skill's page. Raise `Refused` for an agent that could
-        not use the skill at once.
+        `id` is that of a search, `REGISTRY:ID`, the address of the skill's page, or a source with `skill_id`. Raise `Refused`
+        for an agent that could not use the skill at once.
         """
         shows_texts, client = await offload(self._permit)
         if not shows_texts:
@@ -147,7 +150,9 @@ class Registries:
             )
         from prowess.sources.registries.table import find_registry_skill
 
-        named = find_registry_skill(id, self._context.resources.registries(), client, registry=registry)
+        named = find_registry_skill(
+            id, self._context.resources.registries(), client, skill_id=skill_id, registry=registry
+        )
         detail = await named.registry.metadata(named.id)
         return await offload(self._preview, detail)
 
@@ -172,6 +177,59 @@ class Registries:
         return await Sessions(self._context).enable_fetched(
             fetched.package, session=session, origin=named.registry.page_url(fetched.path), reason=reason
         )
+
+    async def install(
+        self, id: str, *, registry: str = "", scope: Scope | None = None, slug: str = "", digest: str = ""
+    ) -> Skill:
+        """Store a skill of a registry in the catalog, with where it came from, and return it. Only a person can.
+
+        `digest` is that of a preview: raise `Conflict` if the registry sends other files now, or if the skill does not have
+        this `slug`. `scope` is by default the organization, or the account where there is none. The skill counts as synced:
+        its text is used only as far as the policy allows, or once a person has accepted it.
+        """
+        from prowess.engine.source_install import install_package
+        from prowess.engine.sources import SOURCE_SCOPES
+        from prowess.skill.model import Provenance
+        from prowess.sources.registries.table import find_registry_skill
+
+        actor = self._context.actor
+        actor.require("skills.write")
+        if not actor.is_person:
+            raise Refused("Only a person may install a skill of a registry.", hint="Tell the user its id.")
+        chosen: Scope = scope or ("org" if actor.organization else "account")
+        if chosen not in SOURCE_SCOPES:
+            raise Invalid(
+                f"A skill of a registry cannot be kept in the {chosen} scope.",
+                hint=f"Use one of: {', '.join(SOURCE_SCOPES)}.",
+            )
+        _, client = await offload(self._permit)
+        named = find_registry_skill(id, self._context.resources.registries(), client, registry=registry)
+        fetched = await named.registry.download(named.id)
+        if digest and fetched.package.digest != digest:
+            raise Conflict(
+                f"The registry now sends other files for {fetched.path!r} than were shown.",
+                hint=f"Look at them again: `prowess registry show {named.registry.name}:{fetched.path}`.",
+            )
+        await offload(self._check_slug, fetched.package, slug)
+        provenance = Provenance(
+            source="community",
+            source_type="marketplace",
+            source_url=named.registry.page_url(fetched.path),
+            source_ref=fetched.revision or None,
+            marketplace_id=fetched.marketplace_id or None,
+            sync_etag=fetched.etag or None,
+        )
+        return await offload_to_completion(install_package, self._context, fetched.package, provenance, chosen)
+
+    def _check_slug(self, package: Package, slug: str) -> None:
+        from prowess.catalog.store_rules import accepted_skill
+        from prowess.skill.validate import accept
+
+        found = accepted_skill(accept(package, self._context.resources.limits))[0].slug
+        if slug and found != slug:
+            raise Conflict(
+                f"The files call the skill {found!r}, not {slug!r}.", hint=f"Use the slug {found!r}, or none."
+            )
 
     def _open(self, registry: str) -> tuple[bool, Registry]:
         from prowess.sources.registries.table import open_registry

@@ -77,3 +77,19 @@ def test_a_registry_that_is_down_is_an_error_with_a_hint(prowess: Prowess, regis
     registry.faults["/api/search"] = Answer({"error": "slow down"}, 429, {"retry-after": "9"})
     wrong = prowess("registry", "search", "postgres")
     assert "Try again in 9 seconds." in wrong.err
+
+
+def test_install_needs_a_look_first_and_takes_exactly_that(prowess: Prowess, registry: SkillsShStub):
+    registry.add("a/b/lock-waits")
+    refused = prowess("registry", "install", "a/b/lock-waits")
+    assert refused.code != 0
+    digest = prowess("registry", "show", "a/b/lock-waits", "--json").json["digest"]
+    assert digest in refused.err
+    done = prowess("registry", "install", "a/b/lock-waits", "--digest", digest, "--json").json
+    assert (done["slug"], done["scope"], done["source_type"]) == ("lock-waits", "account", "marketplace")
+    assert "has exactly these files" in prowess("registry", "show", "a/b/lock-waits").out
+    registry.add("a/b/other")
+    assert "other files" in prowess("registry", "install", "a/b/other", "--digest", digest).err
+    assert prowess("registry", "install", "a/b/other", "--yes").code == 0
+    # A text with control characters is no skill.
+    assert "not" in prowess("registry", "install", POSTGRES, "--yes").err

@@ -51,6 +51,8 @@ def test_the_registry_is_searched_as_on_the_page(api: Any):
     assert api("GET", f"{PATH}/trending").json()["skills"][0]["trending"] == 1
     shown = api("GET", f"{PATH}/metadata", params={"id": POSTGRES}).json()
     assert (shown["slug"], shown["entry"]["id"], shown["ok"]) == ("postgres-triage", POSTGRES, True)
+    parts = {"source": "acme/runbooks", "skill_id": "postgres-triage"}
+    assert api("GET", f"{PATH}/metadata", params=parts).json() == shown
 
 
 def test_an_agent_searches_only_where_that_is_turned_on_and_reads_nothing_unseen(api: Any, registry: SkillsShStub):
@@ -77,3 +79,19 @@ def test_a_registry_that_asks_to_wait_is_503_with_retry_after(api: Any, registry
     registry.faults["/api/search"] = Answer({"error": "slow down"}, 429, {"retry-after": "9"})
     answer = api("GET", f"{PATH}/search?q=postgres")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "9")
+
+
+def test_a_skill_is_installed_as_on_the_page(api: Any, registry: SkillsShStub):
+    shown = api("GET", f"{PATH}/metadata", params={"id": POSTGRES}).json()
+    body = {"source_type": "marketplace", "source_url": shown["entry"]["url"], "scope": "account"}
+    assert api("POST", "/api/v1/skills", "agent", json=body).status_code == 403
+    made = api("POST", "/api/v1/skills", json={**body, "digest": shown["digest"]})
+    assert made.status_code == 201
+    row = made.json()
+    assert (row["slug"], row["source_type"], row["trust"]) == ("postgres-triage", "marketplace", "synced")
+    assert row["source_url"] == f"https://skills.sh/{POSTGRES}"
+    assert api("POST", "/api/v1/skills", json=body).status_code == 409
+    registry.add("acme/runbooks/other")
+    wrong = {**body, "source_url": "acme/runbooks/other", "digest": "0" * 64}
+    assert api("POST", "/api/v1/skills", json=wrong).status_code == 409
+    assert api("POST", "/api/v1/skills", json={**body, "source_url": "https://example.org/x"}).status_code == 422

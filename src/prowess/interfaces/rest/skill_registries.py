@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.responses import Response
 
+from prowess.errors import Invalid
 from prowess.interfaces.rest.request import Reader, Shape, respond
 from prowess.interfaces.rest.skills import ProblemShape
 
@@ -96,12 +97,16 @@ async def list_trending(
 async def preview_skill(
     engine: Reader,
     id: Annotated[
-        str, Query(min_length=1, max_length=500, description="An id of a search, `REGISTRY:ID`, or the skill's page.")
-    ],
+        str, Query(max_length=500, description="An id of a search, `REGISTRY:ID`, or the address of the skill's page.")
+    ] = "",
+    source: Annotated[str, Query(max_length=500, description="In place of `id`: the `source` of a search.")] = "",
+    skill_id: Annotated[str, Query(max_length=200, description="The `skill_id` of a search.")] = "",
     registry: RegistryName = "",
 ) -> Response:
     """Download a skill of a registry, and return what it would bring: findings, size, reach, and what is installed.
 
     Nothing is stored.
     """
-    return respond((await engine.registries.metadata(id, registry=registry)).as_json())
+    if bool(id) == bool(source):
+        raise Invalid("Give either `id`, or `source` and `skill_id`.", hint="Take them from a search.")
+    return respond((await engine.registries.metadata(id or source, skill_id=skill_id, registry=registry)).as_json())

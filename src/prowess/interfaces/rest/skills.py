@@ -230,7 +230,8 @@ async def create_skill(body: NewSkillBody, engine: Writer) -> Response:
     The fields of the body take precedence over the frontmatter, and are written into it. 409 if the slug is taken.
 
     Without `content`, the skill is fetched from `source_url`: a repository with the `source_type` `github` (at `source_ref`),
-    or a file, archive or site with `url`. If there are several skills, `slug` chooses one. Only a person can.
+    or a file, archive or site with `url`. If there are several skills, `slug` chooses one. With `marketplace`, it is the page
+    or the id of a skill in a registry; `digest` is that of its preview, and refuses other files. Only a person can.
     """
     if body.content is None:
         return await _install_skill(body, engine)
@@ -244,14 +245,25 @@ async def _install_skill(body: NewSkillBody, engine: Writer) -> Response:
             "A new skill needs `content`, or a `source_type` and a `source_url` to fetch it from.",
             hint="Send the document as `content`.",
         )
-    if body.model_fields_set - {"source_type", "source_url", "source_ref", "slug", "scope"}:
+    named = {
+        "source_type",
+        "source_url",
+        "slug",
+        "scope",
+        "digest" if body.source_type == "marketplace" else "source_ref",
+    }
+    if body.model_fields_set - named:
         raise Invalid(
             "A skill that is fetched is stored as it is.",
-            hint="Send only source_type, source_url, source_ref, slug and scope, and change the skill afterwards.",
+            hint=f"Send only {', '.join(sorted(named))}, and change the skill afterwards.",
         )
-    kept = await engine.sources.install(
-        body.source_type, body.source_url, ref=body.source_ref or "", slug=body.slug or "", scope=body.scope
-    )
+    slug = body.slug or ""
+    if body.source_type == "marketplace":
+        digest = body.digest if isinstance(body.digest, str) else ""
+        kept = await engine.registries.install(body.source_url, slug=slug, digest=digest, scope=body.scope)
+    else:
+        ref = body.source_ref or ""
+        kept = await engine.sources.install(body.source_type, body.source_url, ref=ref, slug=slug, scope=body.scope)
     row = await engine.skills.row(f"{kept.scope}:{kept.slug}")
     return _ready(row.json, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
 

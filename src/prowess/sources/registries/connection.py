@@ -116,9 +116,10 @@ def first_entries(entries: Iterable[RegistryEntry | None], limit: int) -> list[R
 
 
 def read_text(row: Mapping[str, Any], *names: str, limit: int = 200) -> str:
-    """Return the first of these fields that is a text, in one line and without control characters; '' if none is."""
+    """Return the first of these fields that is a text, in one line and without hidden characters; '' if none is."""
     value = next((row[name] for name in names if isinstance(row.get(name), str) and row[name].strip()), "")
-    return " ".join(clean_text(value, limit=limit).split())
+    # A name needs no zero-width, bidirectional or tag characters, and a model would read what a person does not see.
+    return "".join(char if char.isprintable() else "\ufffd" for char in " ".join(value[:limit].split()))
 
 
 def read_count(value: object) -> int | None:

@@ -13,6 +13,7 @@ from prowess.interfaces.cli.options import group
 
 if TYPE_CHECKING:
     from prowess.engine.registries import RegistryHit, RegistryPreview
+    from prowess.skill.model import Scope
 
 registry_option = click.option(
     "--registry",
@@ -111,6 +112,63 @@ def show_registry_skill(id: str, text: bool, registry: str, workspace: str | Non
         from prowess.skill.text.hidden import show_hidden
 
         click.echo(f"\n{clean(show_hidden(found.content))}")
+
+
+@registry_command.command(
+    "install",
+    examples=(
+        "prowess registry install owner/repo/skill",
+        "prowess registry install clawhub:gifgrep --digest SHA256 --json",
+    ),
+)
+@click.argument("id")
+@click.option("--scope", type=click.Choice(("account", "org", "user")), help="Where to keep it (default: account).")
+@click.option("--digest", default="", metavar="SHA256", help="Install only exactly these files, as `show` prints it.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@registry_option
+@common_options
+def install_registry_skill(
+    id: str, scope: Scope | None, digest: str, yes: bool, registry: str, workspace: str | None, as_json: bool
+) -> None:
+    """Show a skill as `show` does, ask, and install exactly the files that were shown.
+
+    It stays marked as coming from elsewhere: the first use asks, unless the policy `skill_synced_policy` says otherwise.
+    """
+    from prowess.interfaces.cli.output import one_line, print_json
+
+    wanted = digest.removeprefix("sha256:")
+    if not wanted:
+        with spinner("Asking the registry …"):
+            preview = with_engine(workspace, lambda prowess: prowess.registries.metadata(id, registry=registry))
+        wanted = preview.digest
+        if not yes:
+            _ask_to_install(preview, as_json=as_json)
+    with spinner("Installing …"):
+        kept = with_engine(
+            workspace, lambda prowess: prowess.registries.install(id, registry=registry, scope=scope, digest=wanted)
+        )
+    if as_json:
+        source = kept.provenance.model_dump(include={"source_type", "source_url", "source_ref"})
+        print_json({"slug": kept.slug, "scope": kept.scope, "digest": kept.digest, **source})
+        return
+    click.echo(
+        f"Installed {one_line(kept.slug)} ({kept.scope}). The first use asks: prowess enable {one_line(kept.slug)}"
+    )
+
+
+def _ask_to_install(preview: RegistryPreview, *, as_json: bool) -> None:
+    """Show the preview and ask the person at the terminal. Fail without one."""
+    from prowess.errors import Refused
+    from prowess.interfaces.cli.person import at_terminal
+
+    if as_json or not at_terminal():
+        raise Refused(
+            "Nobody has looked at this skill yet.",
+            hint=f"Run `prowess registry show`, then install exactly that: --digest {preview.digest}",
+        )
+    _print_preview(preview)
+    click.echo("")
+    click.confirm("Install exactly these files?", abort=True)
 
 
 def _reference(hit: RegistryHit) -> str:
