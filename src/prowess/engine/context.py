@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -274,6 +274,10 @@ class Context:
         from prowess.policy.organization import OrgPolicy
 
         return OrgPolicy()
+
+    def fetch_context(self) -> FetchContext:
+        """Return what fetches from sources work with, with the organization's routes of hosts. Blocking."""
+        return replace(self.resources.fetch_context(), routes=self.read_policy().host_routes)
 
     @property
     def visibility(self) -> Visibility:

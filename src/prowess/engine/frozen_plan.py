@@ -49,7 +49,7 @@ async def _plan_group(
     context: Context, installation: Installation, source: str, skills: Sequence[KnownSkill]
 ) -> InstallPlan:
     reference = await offload(_pinned, source, skills[0])
-    fetched = await context.resources.fetch_source(reference, context.resources.fetch_context())
+    fetched = await context.resources.fetch_source(reference, await offload(context.fetch_context))
     chosen, _ = match_installed(fetched, skills)
     plan = await offload(
         lambda: Planner(context, installation).plan(

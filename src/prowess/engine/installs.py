@@ -207,8 +207,8 @@ class Installs:
         return Installation(Base(root=Path(root).absolute(), environment=resources.environment, is_user=user))
 
     async def _fetch(self, reference: SourceReference, last: SourceState | None = None) -> Fetched:
-        resources = self._context.resources
-        return await resources.fetch_source(reference, resources.fetch_context(), last)
+        context = await offload(self._context.fetch_context)
+        return await self._context.resources.fetch_source(reference, context, last)
 
     def _parse(self, source: str) -> SourceReference:
         from prowess.sources.reference import parse_source

@@ -103,10 +103,8 @@ class SourceSync:
 
     async def _fetch(self, last: SourceState | None) -> Fetched:
         resources, source = self._context.resources, self._source
-        policy = await offload(self._context.read_policy)
         context = replace(
-            resources.fetch_context(),
-            routes=policy.host_routes,
+            await offload(self._context.fetch_context),
             every_markdown=source.source_type == "github",
             # The keys and credentials of this machine's user serve that user, nobody else.
             credentials=not self._actor.is_remote and not source.organization_id,
