@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -36,8 +39,11 @@ def make(
     contents = {"SKILL.md": f"---\nname: {name}\ndescription: Reads {name}.\n---\n{text}\n", **files}
     package = Package.of_texts(name, contents)
     pin = Pin(source="a/b", type="github", url="https://github.com/a/b.git", path=f"skills/{name}", commit="c" * 40)
-    source = locked_source(pin, hash_package(package))
-    return NewSkill(name=name, package=package, pin=pin, locked=source, agents=agents, mode=mode)
+    computed = hash_package(package)
+    source = locked_source(pin, computed)
+    return NewSkill(
+        name=name, package=package, pin=pin, locked=source, computed_hash=computed, agents=agents, mode=mode
+    )
 
 
 @pytest.fixture
@@ -368,3 +374,17 @@ def test_the_lock_of_a_user_is_where_the_skills_cli_has_it(user, tmp_path):
     state = Installation(replace(user.base, environment={"XDG_STATE_HOME": str(tmp_path / "state")}))
     state.install([make("doc")])
     assert list(json.loads((tmp_path / "state/skills/.skill-lock.json").read_text())["skills"]) == ["doc"]
+
+
+@pytest.mark.long
+def test_a_kill_at_any_step_leaves_the_old_or_the_new_state():
+    program = str(Path(__file__).with_name("install_kill_points.py"))
+    # In memory where that is possible: thousands of files are synced.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        command = [sys.executable, program, folder]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(lines) > 150
+    for line in lines:
+        assert line["after"] in (line["before"], line["done"]), (line["name"], line["step"])

@@ -90,6 +90,7 @@ def _check(skill: KnownSkill, planned: PlannedSkill | None) -> PlannedSkill:
         mode=entry.mode,
         signature=entry.signature,
         approval=entry.approval,
+        computed_hash=entry.computed_hash,
         locked=skill.locked or planned.new.locked,
     )
     change = "new" if planned.change == "unchanged" else planned.change

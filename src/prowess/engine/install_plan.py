@@ -188,17 +188,20 @@ class Planner:
         signature, signer = _read_signature(fetched)
         chosen: InstallMode = mode or (before.mode if before else "symlink")
         everyone = (*(before.agents if before else ()), *agents)
+        computed = _compute_hash(reference, fetched)
         new = NewSkill(
             name=name,
             package=fetched.package,
             pin=pin,
-            locked=locked_source(pin, _compute_hash(reference, fetched), user=base.is_user),
+            locked=locked_source(pin, computed, user=base.is_user),
+            computed_hash=computed,
             agents=tuple(sorted(set(everyone))),
             mode=chosen,
             signature=signature,
         )
         placed = new.placed
         preview, hidden_by, problems = self._describe(new, placed)
+        problems = (*_compare_signers(before, new), *problems)
         now = self._read_installed(before)
         change: Change = "new" if before is None else "update"
         # One that was merely edited here is an update, too: the source has other files.
@@ -324,7 +327,21 @@ def _read_signature(fetched: FetchedSkill) -> tuple[Signature | None, str]:
     text = base64.b64encode(fetched.signature).decode()
     kind = kind_of(fetched.signature)
     signer = verify(fetched.package.digest, fetched.signature).identity if kind == "ed25519" else ""
-    return Signature(text=text, kind=kind, identity=signer), signer or f"{kind}, not verified"
+    # A bundle proves who signed only together with the identity that is expected, which nobody has given here.
+    return Signature(
+        text=text, kind=kind, identity=signer
+    ), signer or "someone, by a Sigstore bundle that is not verified"
+
+
+def _compare_signers(before: KnownSkill | None, new: NewSkill) -> tuple[Problem, ...]:
+    """Return a warning if a skill that was signed is now signed by somebody else, or by nobody."""
+    old = before.entry.signature if before and before.entry else None
+    now = new.signature.identity if new.signature else ""
+    if old is None or not old.identity or old.identity == now:
+        return ()
+    message = f"It was signed by {old.identity}, and now by {now or 'nobody who can be verified'}."
+    hint = "Ask the publisher before you update."
+    return (Problem(code="signer-changed", severity="warning", message=message, hint=hint),)
 
 
 def _is_recorded(before: KnownSkill, new: NewSkill) -> bool:

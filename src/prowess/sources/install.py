@@ -207,6 +207,15 @@ def _link(path: Path, target: Path) -> bool:
     return True
 
 
+def clean_up(places: Sequence[Place], base: Base) -> None:
+    """Remove what a killed process left in the folders of these places, and bring back what it was about to replace."""
+    for folder in dict.fromkeys(place.path.parent for place in places):
+        if folder.is_dir():
+            check_inside(folder / "x", base)
+            with lock_folder(folder):
+                recover_folder(folder)
+
+
 def remove_files(places: Sequence[Place], base: Base) -> list[Path]:
     """Remove a skill from its places, links first, and return what was removed. The caller has looked at all of them."""
     removed: list[Path] = []

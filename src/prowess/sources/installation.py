@@ -14,12 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from prowess.catalog.discovery import AGENTS
-from prowess.errors import NotFound, Problem
+from prowess.errors import NotFound, Problem, Unavailable
 from prowess.sources.agents import UNIVERSAL, find_agent, reads_shared_folder
 from prowess.sources.install import (
     Base,
     Place,
     PlaceState,
+    clean_up,
     look_at,
     missing_folders,
     place_files,
@@ -36,6 +37,8 @@ from prowess.sources.lock.source_entry import locked_source, matches_locked
 from prowess.storage.files.atomic_write import recover_folder
 from prowess.storage.files.skill_packages import read_folder
 from prowess.suggestions import did_you_mean
+
+_LOCK_ATTEMPTS = 20
 
 
 class Installation:
@@ -136,17 +139,26 @@ class Installation:
     def _changing(self) -> Generator[list[str]]:
         """Hold the lock, after interrupted changes of others are finished or undone; yield the folders that this made."""
         folder = self.base.lock_folder
-        is_new = not folder.is_dir()
-        folder.mkdir(parents=True, exist_ok=True)
         try:
-            with locked(folder):
-                if self.base.skills_lock.parent != folder and self.base.skills_lock.parent.is_dir():
-                    recover_folder(self.base.skills_lock.parent)
-                self._recover()
-                yield [str(folder.relative_to(self.base.root))] if is_new else []
+            for _ in range(_LOCK_ATTEMPTS):
+                folder.mkdir(parents=True, exist_ok=True)
+                known = _identify(folder)
+                with locked(folder):
+                    # The last skill of a user may be removed meanwhile, and the folder with it: then another one is locked.
+                    if _identify(folder) != known:
+                        continue
+                    if self.base.skills_lock.parent != folder and self.base.skills_lock.parent.is_dir():
+                        recover_folder(self.base.skills_lock.parent)
+                    self._recover()
+                    if _identify(folder) != known:
+                        continue
+                    is_ours = self.base.is_user and not any(folder.iterdir())
+                    yield [str(folder.relative_to(self.base.root))] if is_ours else []
+                    return
         finally:
-            if is_new:
+            if self.base.is_user:
                 _remove_if_empty(folder)
+        raise Unavailable(f"The folder {str(folder)!r} keeps changing.", hint="Try again.")
 
     def recover(self) -> None:
         """Finish or undo changes that were interrupted."""
@@ -180,7 +192,7 @@ class Installation:
             pin=new.pin,
             digest=placed.digest,
             source_digest=new.package.digest,
-            computed_hash=new.locked.hash,
+            computed_hash=new.computed_hash,
             files=lock_files(placed.manifest),
             mode=new.mode,
             agents=tuple(sorted(new.agents)),
@@ -295,16 +307,18 @@ class Installation:
     def _recover(self) -> None:
         lock = ProwessLock.read(self.base.prowess_lock)
         for name, entry in lock.skills.items():
+            if not entry.pending:
+                continue
+            skill = self._describe(name, entry, None)
+            clean_up(plan_places(self.base, skill.folder, skill.agents, skill.mode), self.base)
             if entry.pending == "remove":
-                skill = self._describe(name, entry, None)
                 remove_files([place for place, state in self.states(skill) if state == "ours"], self.base)
                 self._forget(name, ProwessLock.read(self.base.prowess_lock))
-            elif entry.pending == "install":
-                self._recover_install(name, entry)
+            else:
+                self._recover_install(name, entry, skill)
 
-    def _recover_install(self, name: str, entry: InstalledSkill) -> None:
+    def _recover_install(self, name: str, entry: InstalledSkill, skill: KnownSkill) -> None:
         lock = ProwessLock.read(self.base.prowess_lock)
-        skill = self._describe(name, entry, None)
         places = plan_places(self.base, skill.folder, skill.agents, skill.mode)
         first = next((place.path for place in places if not place.link), None)
         if first is not None and not first.is_symlink() and read_digest(first) == entry.digest:
@@ -345,6 +359,14 @@ def _is_known(agent: str) -> bool:
 
 def _without_times(entry: InstalledSkill) -> InstalledSkill:
     return entry.model_copy(update={"installed_at": "", "updated_at": "", "approval": None, "copied": ()})
+
+
+def _identify(folder: Path) -> tuple[int, int]:
+    try:
+        status = folder.stat()
+    except OSError:
+        return (0, 0)
+    return (status.st_dev, status.st_ino)
 
 
 def _remove_if_empty(folder: Path) -> None:

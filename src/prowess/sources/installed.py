@@ -33,6 +33,9 @@ class NewSkill:
     package: Package
     pin: Pin
     locked: LockedSource
+    """What the lock file of the skills CLI records."""
+    computed_hash: str
+    """The hash that the skills CLI computes for the files of the source."""
     agents: tuple[str, ...]
     mode: InstallMode
     signature: Signature | None = None
