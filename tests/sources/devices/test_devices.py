@@ -19,7 +19,9 @@ from prowess.errors import Conflict, Invalid, NotFound, Refused, TryLater
 from prowess.policy.actor import Actor, agent_of, local_person
 from prowess.settings import read_settings
 from prowess.skill.draft import SkillDraft
+from prowess.skill.package import Package
 from prowess.sources.devices.state import DeviceState
+from prowess.sources.scripted import ScriptedFetcher, make_fetched
 from prowess.sync import Prowess as SyncProwess
 
 
@@ -61,11 +63,12 @@ class Device:
         shutil.copytree(template, root)
         self.home, self.workspace = root / "home", root / "project"
         self.environment = {**make_environment(root), **environment}
+        self.fetcher = ScriptedFetcher()
         self._opened: SyncProwess | None = None
 
     def open(self, actor: Actor | None = None) -> SyncProwess:
         if self._opened is None:
-            self._opened = SyncProwess.open(settings=read_settings(self.environment))
+            self._opened = SyncProwess.open(settings=read_settings(self.environment), fetcher=self.fetcher)
         return self._opened.as_actor(actor) if actor else self._opened
 
     def close(self) -> None:
@@ -351,6 +354,18 @@ def test_a_location_that_lost_its_bundles_deletes_nothing_here(paired, folder):
     assert desktop.digests() == before
     assert changes(desktop.push()) == {"release": ("added", "here", "done")}
     assert laptop.pull().changes == ()
+
+
+def test_skills_of_a_source_stay_with_their_source(devices, folder):
+    laptop, _ = devices
+    url = "https://github.com/acme/runbooks.git"
+    text = "---\nname: restart\ndescription: Restarts it.\n---\nDo it.\n"
+    laptop.fetcher.answers[url] = make_fetched(url, {"restart": Package.of_texts("restart", {"SKILL.md": text})})
+    sources = laptop.open().sources
+    sources.sync(sources.create("Runbooks", "github", {"repo": "acme/runbooks"}).id)
+    laptop.write("mine", "By hand.", scope="account")
+    assert set(laptop.digests()) == {"account:restart", "account:mine"}
+    assert set(changes(laptop.push(folder))) == {"mine"}
 
 
 def test_one_sync_runs_at_a_time(paired):
