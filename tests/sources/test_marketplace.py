@@ -104,7 +104,7 @@ def test_only_packages_that_are_not_stored_here_are_downloaded(world: World):
 
     again = fetch(world, state, known=lambda name, digest: stored.get((name, digest)))
 
-    assert [one.revision for one in again.skills] == ["1.0.0", "1.1.0"]
+    assert [(one.path, one.revision) for one in again.skills] == [("greet", "1.0.0"), ("wave", "1.1.0")]
     assert world.client.paths == [INDEX, "/api/v1/skills/wave/1.1.0/archive"]
 
 

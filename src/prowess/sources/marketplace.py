@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
@@ -155,22 +155,29 @@ class _Downloads:
                 f"The skills of the registry have {total:,} bytes, more than the limit of {MAX_TOTAL_BYTES:,}.",
                 hint="Install single skills of it instead of syncing all.",
             )
-        tasks = (self._fetch(entry, index.registry) for entry in entries)
+        stored = await offload(self._find_stored, entries)
+        tasks = (self._fetch(entry, index.registry) for entry in entries if entry.name not in stored)
         # All are awaited, so that no download goes on after an error.
         results = await asyncio.gather(*tasks, return_exceptions=True)
         for one in results:
             if isinstance(one, BaseException):
                 raise one
-        skills = [one for one in results if isinstance(one, FetchedSkill)]
+        skills = [_make_skill(entry, stored[entry.name], index.registry) for entry in entries if entry.name in stored]
+        skills += [one for one in results if isinstance(one, FetchedSkill)]
         unreadable = [one for one in results if isinstance(one, UnreadableSkill)]
         return skills, unreadable, all(isinstance(one.error, Invalid) for one in unreadable)
 
+    def _find_stored(self, entries: Sequence[IndexEntry]) -> dict[str, Package]:
+        """Return the packages that need not be downloaded, by name."""
+        if self._known is None:
+            return {}
+        found = {entry.name: self._known(entry.name, entry.digest) for entry in entries}
+        wanted = {entry.name: entry.digest for entry in entries}
+        return {name: package for name, package in found.items() if package and package.digest == wanted[name]}
+
     async def _fetch(self, entry: IndexEntry, registry: str) -> FetchedSkill | UnreadableSkill:
         try:
-            package = await offload(self._known, entry.name, entry.digest) if self._known else None
-            if package is None or package.digest != entry.digest:
-                package = await self._download(entry)
-            return make_skill(entry, package, registry)
+            return make_skill(entry, await self._download(entry), registry)
         except Refused:
             # Not one bad skill among good ones: these are not the bytes that the registry signed, or it shuts us out.
             self._is_down = True
@@ -215,11 +222,15 @@ def make_skill(entry: IndexEntry, package: Package, registry: str) -> FetchedSki
     # By whom it is signed is for the reader of `signature` to decide; here it must only belong to these files.
     if signature and kind_of(signature) == "ed25519":
         verify(package.digest, signature)
+    return _make_skill(entry, package, registry)
+
+
+def _make_skill(entry: IndexEntry, package: Package, registry: str) -> FetchedSkill:
     return FetchedSkill(
         package=package,
         path=entry.name,
         revision=entry.version,
-        signature=signature,
+        signature=entry.signature.encode(),
         marketplace_id=f"{registry}/{entry.name}",
         etag=f'"{entry.archive}"',
     )

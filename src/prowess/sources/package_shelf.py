@@ -275,8 +275,9 @@ class PackageShelf:
         """Write the next index, in the transaction of the change that it describes."""
         identity, sequence = database.execute("SELECT id, sequence FROM registry").fetchone()
         at = self._clock()
-        index = make_index(_entries(database), registry=identity, sequence=sequence + 1, at=at, lifetime=self._lifetime)
-        envelope = sign_index(index, self._private_key)
+        index = make_index((), registry=identity, sequence=sequence + 1, at=at, lifetime=self._lifetime)
+        rows = database.execute("SELECT entry FROM versions ORDER BY name, version")
+        envelope = sign_index(index, self._private_key, [row[0] for row in rows])
         values = (index.sequence, envelope, _etag(envelope), _format(at))
         database.execute("UPDATE registry SET sequence = ?, envelope = ?, etag = ?, generated_at = ?", values)
 

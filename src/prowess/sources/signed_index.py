@@ -112,9 +112,13 @@ def make_index(
     )
 
 
-def sign_index(index: RegistryIndex, private_key: str) -> bytes:
-    """Return an index as a signed envelope."""
-    payload = index.model_dump_json(by_alias=True).encode()
+def sign_index(index: RegistryIndex, private_key: str, entries: Iterable[str] = ()) -> bytes:
+    """Return an index as a signed envelope. `entries` are versions as JSON, in place of those of the index."""
+    written = list(entries)
+    head = index.model_dump_json(by_alias=True, exclude={"versions"} if written else None)
+    # A registry with thousands of versions signs an index at each publication. Reading and writing every entry again would
+    # take most of the time.
+    payload = (f'{head[:-1]},"versions":[{",".join(written)}]}}' if written else head).encode()
     signed = sign_bytes(_encode_for_signing(payload), private_key)
     envelope = {
         "payloadType": PAYLOAD_TYPE,
