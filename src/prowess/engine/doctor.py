@@ -139,6 +139,7 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
         )
         return [
             *findings,
+            *_check_installed(stores.settings),
             *_check_plugins(),
             *_check_models(stores),
             *_check_index(stores),
@@ -155,6 +156,33 @@ def adopt_database(workspace: str | Path | None = None) -> str:
         return stores.adopt_workspace_database()
     finally:
         stores.close()
+
+
+def _check_installed(settings: Settings) -> list[Finding]:
+    """Compare the skills of the project and of the user with their lock files, after finishing interrupted changes."""
+    from prowess.sources.install import Base
+    from prowess.sources.installation import Installation
+    from prowess.sources.verification import verify
+
+    findings: list[Finding] = []
+    for root, is_user in ((settings.workspace, False), (settings.user_home, True)):
+        base = Base(root=root, environment=settings.environment, is_user=is_user)
+        name = "skills installed for all projects" if is_user else "skills installed here"
+        try:
+            installation = Installation(base)
+            installation.recover()
+            known = installation.known()
+            bad = [one.name for one in verify(installation, list(known)) if not one.ok] if known else []
+        except ProwessError as error:
+            findings.append(_warn(name, error))
+            continue
+        if bad:
+            hint = f"Run `prowess verify{' --global' * is_user}`."
+            detail = f"{len(bad)} of {len(known)} differ from the lock file: {', '.join(bad[:10])}"
+            findings.append(Finding(name=name, status="warning", detail=detail, hint=hint))
+        elif known:
+            findings.append(Finding(name=name, status="ok", detail=f"{len(known)} as the lock file records them"))
+    return findings
 
 
 def _check_plugins() -> list[Finding]:

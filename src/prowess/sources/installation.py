@@ -36,6 +36,7 @@ from prowess.sources.lock.skills_lock import PROJECT, USER, LockedSource, Skills
 from prowess.sources.lock.source_entry import locked_source, matches_locked
 from prowess.storage.files.atomic_write import recover_folder
 from prowess.storage.files.skill_packages import read_folder
+from prowess.storage.files.skill_paths import TEMP_PREFIX
 from prowess.suggestions import did_you_mean
 
 _LOCK_ATTEMPTS = 20
@@ -161,8 +162,10 @@ class Installation:
         raise Unavailable(f"The folder {str(folder)!r} keeps changing.", hint="Try again.")
 
     def recover(self) -> None:
-        """Finish or undo changes that were interrupted."""
-        if any(skill.pending for skill in ProwessLock.read(self.base.prowess_lock).skills.values()):
+        """Finish or undo changes that were interrupted, and remove what they left behind."""
+        folder = self.base.lock_folder
+        left = folder.is_dir() and any(path.name.startswith(TEMP_PREFIX) for path in folder.iterdir())
+        if left or any(skill.pending for skill in ProwessLock.read(self.base.prowess_lock).skills.values()):
             with self._changing():
                 pass
 

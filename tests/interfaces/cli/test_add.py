@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from prowess.engine import doctor
 from prowess.interfaces.cli import person
 
 
@@ -292,3 +293,13 @@ def test_a_skill_that_hides_a_trusted_one_says_so(prowess, project, source, appr
     document.write_text(document.read_text() + "Other.\n")
     done = prowess("add", "../source", "--skill", "pdf", "--dry-run")
     assert "hides a trusted skill with the same name in the user scope" in done.out
+
+
+def test_doctor_names_installed_skills_that_differ_and_cleans_up(prowess, project, source, monkeypatch):
+    monkeypatch.setattr(doctor, "check_sandboxes", lambda _home: [])
+    prowess("add", "../source", "--all", "--yes")
+    (project / ".prowess-tmp-0123").mkdir()
+    assert "2 as the lock file records them" in prowess("doctor").out
+    assert not (project / ".prowess-tmp-0123").exists()
+    (project / ".claude/skills/pdf").unlink()
+    assert "1 of 2 differ from the lock file: pdf" in prowess("doctor").out
