@@ -134,13 +134,17 @@ class BundleReader:
         return results
 
     def diff(self, one: Difference) -> str:
-        """Return the differences from the files here to those there; '' if either side has deleted the skill."""
+        """Return the differences from the files here to those there; '' if either side has deleted it, or cannot be read."""
         from prowess.session.text import format_diff
 
         here = self._channel.store.get_package_by_name(one.slug) if one.here else None
         if here is None or not one.there:
             return ""
-        return format_diff(here, self._download(one))
+        try:
+            return format_diff(here, self._download(one))
+        except ProwessError:
+            # A push that has not arrived completely. The conflict is shown without its text.
+            return ""
 
     def _write(self, one: Difference) -> DeviceChange:
         done = describe(self._channel, one, "done")

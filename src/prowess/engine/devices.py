@@ -171,7 +171,9 @@ class Devices:
     def _pull_channel(
         self, location: Location, channel: Channel, bundle: Bundle, theirs: frozenset[str], mine: frozenset[str]
     ) -> list[DeviceChange]:
-        wanted = [one for one in channel.differences if one.side == "there" or one.slug in theirs]
+        # The other channel may have a skill of the same name that changed here only.
+        taken = theirs & {one.slug for one in channel.differences if one.side == "both"}
+        wanted = [one for one in channel.differences if one.side == "there" or one.slug in taken]
         reader = BundleReader(self._context, location, channel, bundle)
         results = reader.apply(wanted) if wanted else {}
         changes: list[DeviceChange] = []
@@ -179,7 +181,7 @@ class Devices:
         for one in channel.differences:
             if one in wanted:
                 changes.append(results[one.slug])
-            elif one.slug in mine:
+            elif one.side == "both" and one.slug in mine:
                 # From now on it counts as changed here only.
                 changes.append(replace(describe(channel, one), side="here", outcome="pending"))
             elif one.side == "both":

@@ -177,7 +177,7 @@ def test_what_a_pull_replaces_and_deletes_stays_an_earlier_version(paired):
     assert desktop.digests()["workspace:release"] == before
 
 
-def test_a_change_on_both_sides_is_shown_and_kept_on_both(paired):
+def test_a_change_on_both_sides_is_shown_and_kept_on_both(paired, folder):
     laptop, desktop = paired
     there, here = laptop.write("release", "From the laptop."), desktop.write("release", "From the desktop.")
     laptop.write("other", "New.")
@@ -190,6 +190,7 @@ def test_a_change_on_both_sides_is_shown_and_kept_on_both(paired):
     assert (laptop.digests()["workspace:release"], desktop.digests()["workspace:release"]) == (there, here)
     with pytest.raises(Conflict, match="release"):
         desktop.push()
+    (folder / f"packages/{there}.zip").unlink()
     assert changes(desktop.pull()) == {"release": ("changed", "both", "conflict")}
 
 
