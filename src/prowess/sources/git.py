@@ -60,7 +60,7 @@ async def fetch_git(reference: SourceReference, context: FetchContext, last: Sou
 
 async def _fetch_from(reference: SourceReference, context: FetchContext, last: SourceState | None) -> Fetched:
     address, pins, protocol = await _check_address(reference.url, context)
-    git = GitProgram(context, pins=pins, extra_protocol=protocol)
+    git = GitProgram(context, reference.url, pins=pins, extra_protocol=protocol)
     folder = context.cache / "git" / _cache_name(reference.url, credentials=context.credentials)
     job = _GitFetch(reference, context, git, GitRepository(git, folder, address), last)
     task = asyncio.ensure_future(offload(job.run))

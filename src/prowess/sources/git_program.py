@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from prowess.errors import NotFound, ProwessError, Refused, TooLarge, TryLater, Unavailable
+from prowess.errors import NotFound, Refused, TooLarge, TryLater, Unavailable
 from prowess.sources.fetch_context import FetchContext
 
 OLDEST_VERSION = (2, 39, 4)
@@ -82,13 +82,16 @@ class ObjectNotAllowed(Exception):
 class GitProgram:
     """Runs git commands of one fetch, one at a time, until the deadline. `cancel` may be called from any thread."""
 
-    def __init__(self, context: FetchContext, *, pins: Sequence[str] = (), extra_protocol: str = "") -> None:
+    def __init__(
+        self, context: FetchContext, shown: str, *, pins: Sequence[str] = (), extra_protocol: str = ""
+    ) -> None:
         self._program = find_git(context.environment.get("PATH"))
         self._deadline = time.monotonic() + context.seconds
         self._seconds, self._max_bytes = context.seconds, context.max_bytes
         protocols = sorted({*context.protocols, extra_protocol} - {""})
         if not context.credentials:
             protocols = [name for name in protocols if name != "ssh"]
+        self._shown, self._protocols = shown, protocols
         self._environment = _build_environment(context, protocols)
         self._options = [part for name, value in _CONFIGURATION.items() for part in ("-c", f"{name}={value}")]
         for pin in pins:
@@ -108,7 +111,8 @@ class GitProgram:
         """Raise `TryLater` if the time is up."""
         if not self.seconds_left:
             raise TryLater(
-                f"git did not finish within {self._seconds:g} seconds.", hint="Try again, or select a path with skills."
+                f"git did not finish with {self._shown} within {self._seconds:g} seconds.",
+                hint="Try again, or select a path with skills.",
             )
 
     def run(
@@ -150,7 +154,7 @@ class GitProgram:
                 _end(process)
             stderr.seek(0)
             if process.returncode:
-                raise _to_error(stderr.read(_MAX_ERROR_BYTES).decode(errors="replace"), arguments)
+                raise self._to_error(stderr.read(_MAX_ERROR_BYTES).decode(errors="replace"))
 
     def _read(self, process: subprocess.Popen[bytes], growing: Path | None, limit: int) -> Iterator[bytes]:
         if process.stdout is None:
@@ -177,9 +181,34 @@ class GitProgram:
     def too_large(self) -> TooLarge:
         """Return the error for a repository that exceeds what may be downloaded."""
         return TooLarge(
-            f"The repository exceeds the limit of {self._max_bytes:,} bytes for one fetch.",
+            f"{self._shown} exceeds the limit of {self._max_bytes:,} bytes for one fetch.",
             hint="Select a folder of it, such as owner/repo/skills.",
         )
+
+    def _to_error(self, text: str) -> Exception:
+        """Return the error for what git wrote to standard error."""
+        if _MOVED.search(text):
+            return RepositoryMoved()
+        if found := _FORBIDDEN.search(text):
+            return Refused(
+                f"The transport {found[1]!r} of {self._shown} is not allowed here.",
+                hint=f"Use {' or '.join(self._protocols)}, or set PROWESS_GIT_PROTOCOLS on your own machine.",
+            )
+        if _UNADVERTISED.search(text):
+            return ObjectNotAllowed()
+        if _AUTHENTICATION.search(text):
+            return Refused(
+                f"{self._shown} does not exist, or it is private and git has no credentials for it.",
+                hint="Check the name. For a private repository, sign in with `gh auth login` or your credential helper, or "
+                "use its ssh address, such as git@github.com:owner/repo.git.",
+            )
+        if _MISSING.search(text):
+            return NotFound(f"The repository {self._shown} does not exist.", hint="Check its address.")
+        # Lines that start with `remote:` are the server's own words, so they are not shown.
+        lines = [line for line in text.splitlines() if line.startswith(("fatal:", "error:", "ssh:"))]
+        reason = (lines[-1].partition(": ")[2] if lines else "") or "git ended without a message"
+        printable = "".join(char if char.isprintable() else "?" for char in reason)[:300].rstrip(".")
+        return TryLater(f"git could not read {self._shown}: {printable}.", hint="Try again, or check the address.")
 
 
 def find_git(path: str | None) -> str:
@@ -265,33 +294,3 @@ _UNADVERTISED = re.compile(
     r"unadvertised object|not our ref|upload-pack: not our ref|Couldn't find remote ref", re.IGNORECASE
 )
 _FORBIDDEN = re.compile(r"transport '([^']{1,40})' not allowed")
-
-
-def _to_error(text: str, arguments: Sequence[str]) -> Exception:
-    """Return the error for what git wrote to standard error."""
-    if _MOVED.search(text):
-        return RepositoryMoved()
-    if found := _FORBIDDEN.search(text):
-        return Refused(
-            f"The transport {found[1]!r} is not allowed here.",
-            hint="Use https, or ssh for your own private repositories.",
-        )
-    if _UNADVERTISED.search(text):
-        return ObjectNotAllowed()
-    if _AUTHENTICATION.search(text):
-        return Refused(
-            "The repository does not exist, or it is private and git has no credentials for it.",
-            hint="Check the name. For a private repository, sign in with `gh auth login` or your credential helper, or use "
-            "its ssh address, such as git@github.com:owner/repo.git.",
-        )
-    if _MISSING.search(text):
-        return NotFound("The repository does not exist.", hint="Check its address.")
-    return _other_error(text, arguments)
-
-
-def _other_error(text: str, arguments: Sequence[str]) -> ProwessError:
-    # Lines that start with `remote:` are the server's own words, so they are not shown.
-    lines = [line for line in text.splitlines() if line.startswith(("fatal:", "error:", "ssh:"))]
-    reason = (lines[-1].partition(": ")[2] if lines else "") or f"git {arguments[0]} failed"
-    printable = "".join(char if char.isprintable() else "?" for char in reason)[:300].rstrip(".")
-    return TryLater(f"git could not read the repository: {printable}.", hint="Try again, or check the address.")
