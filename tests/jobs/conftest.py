@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prowess import plugins
-from prowess.jobs import jobs, worker
+from prowess.jobs import jobs, system, worker
 from prowess.run.request import RunRequest
 
 from .station import Station, skill_files
@@ -23,7 +23,7 @@ def anyio_backend() -> str:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at queues and jobs more often, so that tests do not wait."""
     monkeypatch.setattr(worker, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(worker, "LISTEN_SECONDS", 0.02)
+    monkeypatch.setattr(system, "LISTEN_SECONDS", 0.02)
     monkeypatch.setattr(jobs, "POLL_SECONDS", 0.02)
 
 

@@ -15,6 +15,7 @@ from prowess.engine.registries import RegistryHit, RegistryPreview
 from prowess.engine.skill_reader import VersionDiff
 from prowess.engine.skill_rows import SkillRow
 from prowess.events import Event
+from prowess.jobs.job import Job
 from prowess.match.recommendation import Recommendation
 from prowess.policy.account import SkillAccount
 from prowess.policy.actor import Actor
@@ -34,6 +35,7 @@ from prowess.sources.sync_result import SyncResult
 from prowess.storage.approvals import ApprovalRow, ApprovalState
 from prowess.storage.audit_chain import AuditVerdict
 from prowess.storage.credentials import Token
+from prowess.storage.jobs import JobState
 from prowess.storage.ledger import AuditRow
 from prowess.storage.people import Member, Organization
 from prowess.storage.sources import Source
@@ -136,6 +138,24 @@ class Sessions:
 class Runs:
     def attempt(self, request: RunRequest) -> RunResult: ...
     def can_resume(self, trace: str) -> bool: ...
+
+class Jobs:
+    def start_run(self, request: RunRequest, *, name: str = ...) -> Job: ...
+    def start_batch(
+        self,
+        request: RunRequest,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        name: str = ...,
+        concurrency: int = ...,
+        max_spend: float | None = ...,
+    ) -> Job: ...
+    def list(self, *, states: Sequence[JobState] = ..., limit: int = ...) -> builtins.list[Job]: ...
+    def get(self, job: str) -> Job: ...
+    def all_results(self, job: str) -> Iterator[dict[str, Any]]: ...
+    def cancel(self, job: str) -> Job: ...
+    def retry(self, job: str, *, concurrency: int | None = ..., max_spend: float | None = ...) -> Job: ...
+    def wait(self, job: str, *, on_change: Callable[[Job], None] = ...) -> Job: ...
 
 class Approvals:
     def list(self, states: Sequence[ApprovalState] = ...) -> builtins.list[ApprovalRow]: ...
@@ -287,6 +307,8 @@ class Client:
     def sessions(self) -> Sessions: ...
     @property
     def runs(self) -> Runs: ...
+    @property
+    def jobs(self) -> Jobs: ...
     @property
     def approvals(self) -> Approvals: ...
     @property

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from prowess.client.governance import Approvals, AuditLog, Policy
+    from prowess.client.jobs import Jobs
     from prowess.client.people import Organizations, Tokens, Users
     from prowess.client.records import Events, Traces
     from prowess.client.registries import Registries
@@ -90,6 +91,13 @@ class AsyncClient:
         from prowess.client.runs import Runs
 
         return Runs(self._transport)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Start, list, wait for, cancel and retry durable jobs."""
+        from prowess.client.jobs import Jobs
+
+        return Jobs(self._transport)
 
     @cached_property
     def approvals(self) -> Approvals:

@@ -10,10 +10,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -35,11 +37,14 @@ from prowess.interfaces.mcp.http import NOBODY, Endpoint
 from prowess.interfaces.mcp.server import APPROVAL_SECONDS, make_security, make_server
 from prowess.interfaces.rest.app import PUBLIC_PATHS, SIGN_IN_PATHS, UPLOADS, make_api
 from prowess.interfaces.rest.problems import plain_problem
+from prowess.open import Prowess
 from prowess.policy.actor import agent_of
 from prowess.skill.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from prowess.interfaces.auth.limits import RateLimits
+
+log = logging.getLogger(__name__)
 
 CLEAN_UP_SECONDS = 3600.0
 """How often records that are no longer kept are deleted, at least."""
@@ -132,20 +137,21 @@ class _App:
     @asynccontextmanager
     async def _running(self, _: Starlette) -> AsyncGenerator[None]:
         async with self._mcp.running():
-            if not self._background:
-                yield
-                return
-            task = asyncio.create_task(self._work())
+            task = asyncio.create_task(self._work()) if self._background else None
             try:
                 yield
             finally:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+                if task is not None:
+                    task.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await task
+                # Jobs live on the event loop of the server, which ends before the engine is closed.
+                if isinstance(engine := self._api.state.engine, Prowess):
+                    await engine.jobs.stop()
 
     async def _work(self) -> None:
         """Do in the background what no request should wait for."""
-        engine: Engine = self._api.state.engine
+        engine: Prowess = self._api.state.engine
         # The index is read before the first match asks for it. It does not matter if that fails: then the match says why.
         with suppress(ProwessError):
             await engine.match("skill", limit=1)
@@ -153,9 +159,24 @@ class _App:
             # At launch, and then from time to time. Servers on one database share the work: a source has one sync at a time.
             with suppress(ProwessError):
                 await engine.marketplace.sync()
+            # Where jobs are installed, schedules do the same, once for all servers.
+            if await _start_jobs(engine):
+                return
             # Several servers on one database do this at different times, and not at the same moment after a deployment.
             await asyncio.sleep(CLEAN_UP_SECONDS * random.uniform(0.5, 1.0))
             await engine.clean_up()
+
+
+async def _start_jobs(engine: Prowess) -> bool:
+    """Do jobs and schedules in this process, which include the clean-up. Return False if they cannot be done here now."""
+    if find_spec("dbos") is None:
+        return False
+    try:
+        await engine.jobs.work(scheduled=True)
+    except ProwessError as error:
+        log.warning("Jobs are not done by this server now: %s", error)
+        return False
+    return True
 
 
 def _as_agent(caller: Caller) -> Caller:

@@ -100,7 +100,8 @@ class Execution:
     async def chunk(self, job_id: str, attempt: int, first: int) -> None:
         """Run the items of one chunk that have no result yet, as many at once as the job allows on one worker."""
         job = await offload(self._read, lambda connection: jobs.get(connection, job_id))
-        if job is None or job.attempt != attempt or job.state != "running":
+        # Not only if it is running: after an interruption, a chunk may start before the job itself does.
+        if job is None or job.attempt != attempt or not job.is_open:
             return
         engine = self._engine().as_actor(stored_actor(job.actor))
         slots = self._slots.setdefault(job_id, asyncio.Semaphore(int(job.request["concurrency"])))
@@ -214,13 +215,17 @@ class Execution:
     async def _end_batch(self, job: JobRow) -> None:
         counts = await offload(self._read, lambda connection: jobs.count_items(connection, job.id))
         values: JsonObject = {"done": counts.done, "failed": counts.failed, "cost": counts.cost}
-        error = None
-        if counts.failed:
-            error = RunFailed(
-                f"{counts.failed:,} of {job.total:,} items failed.",
-                hint=f"`prowess jobs retry {job.name}` runs them again.",
+        left = job.total - counts.done - counts.failed
+        state, error = "succeeded", None
+        if left or counts.failed:
+            state = "stopped" if left else "failed"
+            many = (
+                f"{left:,} of {job.total:,} items were not done"
+                if left
+                else f"{counts.failed:,} of {job.total:,} items failed"
             )
-        await self._finish(job, "failed" if error else "succeeded", error, values)
+            error = RunFailed(f"{many}.", hint=f"`prowess jobs retry {job.name}` runs them again.")
+        await self._finish(job, state, error, values)
 
     async def _finish(
         self, job: JobRow, state: str, error: ProwessError | None, values: Mapping[str, Any] | None = None

@@ -46,9 +46,16 @@ class Jobs:
         self._context = context
         self._worker = worker
 
-    async def work(self) -> None:
-        """Do jobs in this process until the engine is closed. Raise `Unavailable` if the extra is not installed."""
-        await self._worker.start()
+    async def work(self, *, scheduled: bool = False) -> None:
+        """Do jobs in this process until the engine is closed. Raise `Unavailable` if the extra is not installed.
+
+        With `scheduled`, also do what is due at certain times: syncing sources and deleting old records.
+        """
+        await self._worker.start(scheduled=scheduled)
+
+    async def stop(self) -> None:
+        """Stop doing jobs in this process. Others, or the next start, go on with them."""
+        await self._worker.close()
 
     async def start_run(self, request: RunRequest, *, name: str = "") -> Job:
         """Start a durable run: after a crash it goes on with the first artifact that has no result.

@@ -13,24 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-import sqlalchemy as sa
-from sqlalchemy import event
+from typing import Any, cast
 
 from prowess.engine.engine import Engine
 from prowess.errors import Conflict, ProwessError, Unavailable
 from prowess.jobs.execution import CHUNK_ITEMS, Execution
+from prowess.jobs.system import SystemDatabase, by_queue
 from prowess.storage import jobs
 from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import Connections
-from prowess.storage.database_url import sqlite_path
 from prowess.storage.jobs import JobRow
 from prowess.threads import offload
 from prowess.traces.cleanup import is_process_gone, process_identity
-
-if TYPE_CHECKING:
-    from dbos import DBOSConfig
 
 BEAT_SECONDS = 3.0
 DEAD_SECONDS = 15.0
@@ -48,12 +42,6 @@ JOBS_AT_ONCE = 100
 
 POLL_SECONDS = 0.5
 """How often a queue is looked at. Each of four costs a query."""
-
-LISTEN_SECONDS = 0.5
-"""How often DBOS looks for messages, which we do not send. Closing takes as long."""
-
-SCHEMA = "prowess_jobs"
-FILE = "jobs.db"
 
 log = logging.getLogger(__name__)
 
@@ -90,12 +78,13 @@ class JobWorker:
         self.id = ""
         self.place = place_of(workspace)
         self.execution = Execution(engine, records=records, wake=wake, redact=redact)
-        self._records = records
+        self.engine = engine
+        self.records = records
         self._url = url
         self._lock: asyncio.Lock | None = None
         self._loops: list[asyncio.Task[None]] = []
         self._doing: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
-        self._database: sa.Engine | None = None
+        self._system: SystemDatabase | None = None
         self._closing = False
 
     @property
@@ -103,8 +92,10 @@ class JobWorker:
         """True between `start` and `close`."""
         return bool(self.id)
 
-    async def start(self) -> None:
+    async def start(self, *, scheduled: bool = False) -> None:
         """Start doing jobs in this process, on this event loop. Does nothing if the worker runs already.
+
+        With `scheduled`, also do what is due at certain times.
 
         Raise `Unavailable` if the extra is not installed, and `Conflict` if another engine has a worker in this process.
         """
@@ -113,6 +104,10 @@ class JobWorker:
         async with self._lock:
             if not self.is_running:
                 await self._start()
+            if scheduled:
+                from prowess.jobs.schedules import apply_schedules
+
+                await apply_schedules()
 
     async def close(self) -> None:
         """Stop. What was being done is left to other workers, or to the next start."""
@@ -131,11 +126,11 @@ class JobWorker:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
         await offload(DBOS.destroy)
         deactivate()
-        with suppress(ProwessError):
-            await offload(self._leave)
-        if self._database is not None:
-            self._database.dispose()
-        self.id, self._loops, self._closing, self._database = "", [], False, None
+        if self._system is not None:
+            with suppress(ProwessError):
+                await offload(self._leave, self._system)
+            self._system.close()
+        self.id, self._loops, self._closing, self._system = "", [], False, None
 
     def queue(self, kind: str, place: str) -> str:
         """Return the name of a queue: that of one workspace, or the one that all workers share."""
@@ -188,36 +183,40 @@ class JobWorker:
         await DBOS.cancel_workflow_async(workflow_id(job), cancel_children=True)
         self._cancel_tasks(job.id)
 
-    async def forget(self, workflow_ids: Sequence[str]) -> None:
-        """Delete the records of workflows that have ended, with their children."""
-        from dbos import DBOS
-
-        await DBOS.delete_workflows_async(list(workflow_ids), delete_children=True)
-
     async def plan_chunks(self, job_id: str) -> list[int]:
         """Return the first position of each chunk that has an item to do."""
 
         def read() -> list[int]:
-            with self._records().read() as connection:
+            with self.records().read() as connection:
                 return jobs.list_unfinished_ranges(connection, job_id, CHUNK_ITEMS)
 
         return await offload(read)
 
     async def _start(self) -> None:
-        from prowess.jobs import workflows
+        # DBOS can only continue workflows that it knows when it is launched.
+        from prowess.jobs import schedules, workflows
 
+        _ = schedules
         if workflows.active_worker() is not None:
             raise Conflict("Another engine of this process has a worker for jobs.", hint="Close it first.")
         from dbos import DBOS
 
         worker_id = f"worker-{uuid.uuid4().hex[:12]}"
         await offload(self._join, worker_id)
-        _quiet_dbos()
-        DBOS(config=self._config(worker_id))
+        self._system = SystemDatabase(self._url)
         own = [self.queue(kind, place) for kind in ("jobs", "chunks") for place in ("", self.place)]
-        DBOS.listen_queues(own)
-        # Not in a thread: DBOS runs workflows on the event loop from which it is launched, where the engine lives too.
-        DBOS.launch()
+        try:
+            DBOS(config=self._system.config(worker_id, workflows.VERSION))
+            DBOS.listen_queues(own)
+            # Not in a thread: DBOS runs workflows on the event loop from which it is launched, where the engine lives.
+            DBOS.launch()
+        except Exception as error:
+            await offload(DBOS.destroy)
+            await offload(self._forget_worker, worker_id)
+            raise Unavailable(
+                f"The records of jobs cannot be opened: {type(error).__name__}.",
+                hint="Check that the database can be reached and written to.",
+            ) from error
         self.id = worker_id
         workflows.activate(self)
         for place in ("", self.place):
@@ -227,31 +226,6 @@ class JobWorker:
                 )
         await self._take_over()
         self._loops = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]
-
-    def _config(self, worker_id: str) -> DBOSConfig:
-        from dbos import DBOSConfig, DBOSPortableJSONSerializer
-
-        from prowess.jobs.workflows import VERSION
-
-        config = DBOSConfig(
-            name="prowess",
-            executor_id=worker_id,
-            application_version=VERSION,
-            # Never pickle: whoever can write to the database could run code.
-            serializer=DBOSPortableJSONSerializer(),
-            log_level="ERROR",
-            enable_otlp=False,
-            notification_listener_polling_interval_sec=LISTEN_SECONDS,
-        )
-        if path := sqlite_path(self._url):
-            file = Path(path).with_name(FILE)
-            self._database = _open_sqlite(file)
-            config["system_database_url"] = f"sqlite:///{file}"
-            config["system_database_engine"] = self._database
-        else:
-            config["system_database_url"] = self._url
-            config["dbos_system_schema"] = SCHEMA
-        return config
 
     async def _beat(self) -> None:
         """Show that the worker is alive, and take over the jobs of those that are not."""
@@ -291,18 +265,18 @@ class JobWorker:
             pending = await DBOS.list_workflows_async(
                 status="PENDING", executor_id=dead, load_input=False, load_output=False
             )
-            for queue, ids in _by_queue(pending).items():
+            for queue, ids in by_queue(pending).items():
                 await DBOS.resume_workflows_async(ids, queue_name=queue)
             await offload(self._forget_worker, dead)
         for job in await offload(self._list_lost):
             await self.enqueue(job)
 
     def _join(self, worker_id: str) -> None:
-        with self._records().write() as connection:
+        with self.records().write() as connection:
             jobs.add_worker(connection, worker_id, process=process_identity(), place=self.place)
 
     def _show_life(self) -> bool:
-        with self._records().write() as connection:
+        with self.records().write() as connection:
             if jobs.beat(connection, self.id):
                 return True
             jobs.add_worker(connection, self.id, process=process_identity(), place=self.place)
@@ -310,7 +284,7 @@ class JobWorker:
 
     def _claim_dead(self) -> list[str]:
         silent = seconds_from_now(-DEAD_SECONDS)
-        with self._records().read() as connection:
+        with self.records().read() as connection:
             workers = jobs.list_workers(connection)
         dead = [
             worker
@@ -319,41 +293,27 @@ class JobWorker:
         ]
         if not dead:
             return []
-        with self._records().write() as connection:
+        with self.records().write() as connection:
             return [one for one in dead if jobs.claim_worker(connection, one, lease_seconds=LEASE_SECONDS)]
 
     def _forget_worker(self, worker_id: str) -> None:
-        with self._records().write() as connection:
+        with self.records().write() as connection:
             jobs.remove_worker(connection, worker_id)
 
     def _list_lost(self) -> list[JobRow]:
         """Return jobs that were stored but never handed over, because their process died in between."""
-        with self._records().read() as connection:
+        with self.records().read() as connection:
             return jobs.list_lost(connection, places=("", self.place), before=seconds_from_now(-LEASE_SECONDS))
 
     def _read_states(self, job_ids: Sequence[str]) -> dict[str, str]:
-        with self._records().read() as connection:
+        with self.records().read() as connection:
             return jobs.read_states(connection, job_ids)
 
-    def _leave(self) -> None:
+    def _leave(self, system: SystemDatabase) -> None:
         """Hand what this worker was doing back to the queues, so that others need not wait until it counts as dead."""
-        from dbos import DBOSClient, DBOSPortableJSONSerializer
-
-        database = self._database
-        if database is not None:
-            client = DBOSClient(system_database_engine=database, serializer=DBOSPortableJSONSerializer())
-        else:
-            client = DBOSClient(
-                system_database_url=self._url, dbos_system_schema=SCHEMA, serializer=DBOSPortableJSONSerializer()
-            )
-        try:
-            pending = client.list_workflows(status="PENDING", executor_id=self.id, load_input=False, load_output=False)
-            for queue, ids in _by_queue(pending).items():
-                client.resume_workflows(ids, queue_name=queue)
-        finally:
-            client.destroy()
-        with self._records().write() as connection:
-            jobs.requeue(connection, [one.workflow_id.partition(".")[0] for one in pending])
+        pending = system.hand_back(self.id)
+        with self.records().write() as connection:
+            jobs.requeue(connection, [one.partition(".")[0] for one in pending])
             jobs.remove_worker(connection, self.id)
 
 
@@ -367,30 +327,3 @@ def _has_failed(output: Any) -> bool:
         return True
     parts: list[dict[str, Any]] = cast("dict[str, Any]", output).get("parts", [])
     return any(part.get("error") for part in parts[-1:])
-
-
-def _by_queue(workflows: Sequence[Any]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for one in workflows:
-        if one.queue_name:
-            found[one.queue_name].append(one.workflow_id)
-    return found
-
-
-def _open_sqlite(file: Path) -> sa.Engine:
-    """Return an engine for the file of DBOS, which does not turn on WAL itself: that makes each step ten times faster."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    engine = sa.create_engine(f"sqlite:///{file}", connect_args={"check_same_thread": False})
-
-    def configure(connection: Any, _: object) -> None:
-        connection.isolation_level = "IMMEDIATE"
-        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}")
-
-    event.listen(engine, "connect", configure)
-    return engine
-
-
-def _quiet_dbos() -> None:
-    """Keep the log of DBOS out of the output: every cancelled workflow would be a warning."""
-    logging.getLogger("dbos").setLevel(logging.ERROR)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
@@ -225,17 +225,10 @@ def read_results(connection: sa.Connection, job_id: str, *, after: int, limit: i
     return [(row.position, row.result) for row in connection.execute(query.order_by(_I.position).limit(limit))]
 
 
-def read_inputs(connection: sa.Connection, job_id: str) -> Iterator[str]:
-    """Yield the inputs of a job's items, in order."""
-    query = sa.select(_I.input).where(_I.job_id == job_id).order_by(_I.position)
-    for row in connection.execute(query):
-        yield row.input
-
-
-def list_ended_before(connection: sa.Connection, moment: str, limit: int) -> list[tuple[str, int]]:
-    """Return the id and attempt of jobs that ended before a time."""
+def list_ended_before(connection: sa.Connection, moment: str, limit: int) -> list[JobRow]:
+    """Return jobs, without their results, that ended before a time."""
     old = sa.and_(_T.finished_at < moment, _T.state.not_in(OPEN))
-    return [(row.id, row.attempt) for row in connection.execute(sa.select(_T.id, _T.attempt).where(old).limit(limit))]
+    return [JobRow(**row) for row in connection.execute(sa.select(*_SUMMARY).where(old).limit(limit)).mappings()]
 
 
 def remove(connection: sa.Connection, job_ids: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import time
 import uuid
 import zipfile
 from collections.abc import Callable, Mapping
@@ -98,6 +99,17 @@ def make_trace(world: World) -> dict[str, str]:
     world.do("POST", "/api/v1/skills/import", **packed)
     world.send(OWNER, "POST", f"/api/v1/skills/{slug}/run", json={})
     return {"id": world.do("GET", "/api/v1/traces", params={"skill": slug})["items"][0]["id"]}
+
+
+def make_ended_job(world: World) -> dict[str, str]:
+    """Run a skill of the organization as a job, until it has ended."""
+    job = world.do("POST", "/api/v1/jobs", json=_JOB)
+    while world.do("GET", f"/api/v1/jobs/{job['id']}")["state"] in ("queued", "running"):
+        time.sleep(0.02)
+    return {"id": job["id"]}
+
+
+_JOB = {"skill_slug": ENABLED, "artifacts": ["instructions"], "items": [{}]}
 
 
 def make_entry(world: World) -> dict[str, str]:
@@ -287,6 +299,12 @@ ROUTES: dict[str, Row] = {
         once=True, needs="approvals.resolve", make=make_approval, owner="user", request={"json": {"approved": False}}
     ),
     "POST /api/v1/approvals/{id}/revoke": Row(once=True, needs="approvals.resolve", make=make_approval, owner="user"),
+    "GET /api/v1/jobs": Row(**_READ),
+    "POST /api/v1/jobs": Row(needs="skills.run", request={"json": _JOB}, status=201),
+    "GET /api/v1/jobs/{id}": Row(**_READ, make=make_ended_job, owner="user"),
+    "GET /api/v1/jobs/{id}/results": Row(**_READ, make=make_ended_job, owner="user"),
+    "POST /api/v1/jobs/{id}/cancel": Row(needs="skills.run", make=make_ended_job, owner="user", status=409),
+    "POST /api/v1/jobs/{id}/retry": Row(needs="skills.run", make=make_ended_job, owner="user", status=409),
     "GET /api/v1/traces": Row(**_READ),
     "GET /api/v1/traces/export": Row(**_READ),
     "GET /api/v1/traces/{id}": Row(**_READ, make=make_trace, owner="user"),

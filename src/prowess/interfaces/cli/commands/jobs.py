@@ -186,7 +186,7 @@ def worker_command(workspace: str | None) -> None:
     async def work(prowess: Prowess) -> None:
         import asyncio
 
-        await prowess.jobs.work()
+        await prowess.jobs.work(scheduled=True)
         click.echo("Waiting for jobs. Press Ctrl+C to stop.", err=True)
         await asyncio.Event().wait()
 

@@ -1,0 +1,193 @@
+"""Routes of jobs: start durable runs and batches, list and show them, read their results, cancel and retry them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, cast
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+from starlette.responses import Response
+
+from prowess.engine.engine import Engine
+from prowess.errors import Invalid
+from prowess.interfaces.rest.request import (
+    Body,
+    Page,
+    PageQuery,
+    PageShape,
+    Reader,
+    Runner,
+    Shape,
+    WholeNumber,
+    cursor_at,
+    respond,
+)
+from prowess.interfaces.rest.sessions import Name
+from prowess.jobs.job import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_NAME_CHARS, Job
+from prowess.jobs.jobs import Jobs
+from prowess.open import Prowess
+from prowess.run.request import RunRequest
+from prowess.storage.jobs import JobKind, JobState
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+MAX_ITEMS = 100_000
+JobId = Annotated[str, Path(max_length=200, description="The id or the name of a job.")]
+Concurrency = Annotated[WholeNumber, Field(ge=1, le=MAX_CONCURRENCY)]
+Dollars = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+
+
+class JobBody(Body):
+    """What to run. With `items`, each of which is the inputs of one run, it is a batch."""
+
+    skill_slug: Name
+    name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = Field("", description="A unique name; empty for any.")
+    artifacts: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list[str])
+    inputs: dict[str, Any] = Field(default_factory=dict[str, Any])
+    items: Annotated[list[dict[str, Any]], Field(max_length=MAX_ITEMS)] | None = None
+    session: Name = ""
+    model: Name = ""
+    evaluation_model: Name = ""
+    timeout: Annotated[float, Field(strict=True, gt=0, le=86_400, allow_inf_nan=False)] | None = None
+    concurrency: Concurrency = Field(DEFAULT_CONCURRENCY, description="Items at once on each worker.")
+    max_spend: Dollars | None = Field(None, description="What a batch may cost, in US dollars.")
+
+
+class RetryBody(Body):
+    """What to change about a batch before it goes on."""
+
+    concurrency: Concurrency | None = None
+    max_spend: Dollars | None = None
+
+
+class JobErrorShape(Shape):
+    """Why a job failed or stopped."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class JobShape(Shape):
+    """One job. The numbers count the items of a batch, or the artifacts of a run."""
+
+    id: str
+    kind: JobKind
+    name: str
+    state: JobState
+    skill: str
+    digest: str
+    user: str
+    attempt: int
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    total: int
+    done: int
+    failed: int
+    cost_usd: float | None
+    approval_id: str | None
+    error: JobErrorShape | None
+    workers: int
+    result: dict[str, Any] | None
+
+
+class JobResultShape(Shape):
+    """The result of one item; `ok` is null if it has not ended."""
+
+    index: int
+    ok: bool | None
+
+
+@router.post("", response_model=JobShape, status_code=201)
+async def start_job(body: JobBody, engine: Runner) -> Response:
+    """Start a durable run or a batch, and return at once. One that needs an approval waits for it.
+
+    A job of the same name that does the same is returned, and goes on if it was interrupted. Answers 409 if it does
+    something else.
+    """
+    request = RunRequest(
+        slug=body.skill_slug,
+        artifacts=tuple(body.artifacts),
+        inputs=body.inputs,
+        session=body.session,
+        model=body.model,
+        evaluation_model=body.evaluation_model,
+        timeout=body.timeout,
+    )
+    jobs = _jobs(engine)
+    if body.items is None:
+        return respond(await jobs.start_run(request, name=body.name), 201)
+    items = [{**body.inputs, **item} for item in body.items]
+    job = await jobs.start_batch(request, items, name=body.name, concurrency=body.concurrency, max_spend=body.max_spend)
+    return respond(job, 201)
+
+
+@router.get("", response_model=PageShape[JobShape])
+async def list_jobs(
+    engine: Reader,
+    page: Page,
+    state: Annotated[
+        Literal["queued", "running", "waiting", "succeeded", "failed", "stopped", "cancelled", ""],
+        Query(description="Only in this state."),
+    ] = "",
+) -> Response:
+    """Return the caller's jobs without their results, newest first; all of the organization for an administrator."""
+    states: tuple[JobState, ...] = (state,) if state else ()
+    jobs = _jobs(engine)
+    found = await jobs.list(states=states, limit=page.limit + 1, before=_position(page))
+    shown = found[: page.limit]
+    more = len(found) > len(shown)
+    cursor = cursor_at([shown[-1].created_at, shown[-1].id]) if more else None
+    return respond({"items": shown, "next_cursor": cursor, "total": await jobs.count(states=states)})
+
+
+@router.get("/{id}", response_model=JobShape)
+async def get_job(id: JobId, engine: Reader) -> Response:
+    """Return one job, with the result of a run that has ended."""
+    return respond(await _jobs(engine).get(id))
+
+
+@router.get("/{id}/results", response_model=PageShape[JobResultShape])
+async def list_results(id: JobId, engine: Reader, page: Page) -> Response:
+    """Return the results of the items of a batch, in input order."""
+    jobs = _jobs(engine)
+    job: Job = await jobs.get(id)
+    after: object = -1 if page.after is None else page.after
+    if not isinstance(after, int):
+        raise _invalid_cursor()
+    found = await jobs.results(job.id, after=after, limit=page.limit)
+    total = job.total if job.kind == "batch" else 0
+    last = found[-1]["index"] if found else total
+    cursor = cursor_at(last) if last + 1 < total else None
+    return respond({"items": found, "next_cursor": cursor, "total": total})
+
+
+@router.post("/{id}/cancel", response_model=JobShape)
+async def cancel_job(id: JobId, engine: Runner) -> Response:
+    """Cancel a job. Results so far are kept. Answers 409 if it has ended."""
+    return respond(await _jobs(engine).cancel(id))
+
+
+@router.post("/{id}/retry", response_model=JobShape)
+async def retry_job(id: JobId, body: RetryBody, engine: Runner) -> Response:
+    """Go on with a job that failed, stopped, was cancelled or interrupted. What succeeded is kept."""
+    return respond(await _jobs(engine).retry(id, concurrency=body.concurrency, max_spend=body.max_spend))
+
+
+def _jobs(engine: Engine) -> Jobs:
+    return cast("Prowess", engine).jobs
+
+
+def _position(page: PageQuery) -> tuple[str, str] | None:
+    match page.after:
+        case None:
+            return None
+        case [str(moment), str(job_id)]:
+            return moment, job_id
+        case _:
+            raise _invalid_cursor()
+
+
+def _invalid_cursor() -> Invalid:
+    return Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")

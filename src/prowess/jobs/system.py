@@ -1,0 +1,104 @@
+"""The database in which DBOS records what is done: a file beside the account's database, or a schema of PostgreSQL."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from prowess.storage.database_url import sqlite_path
+
+if TYPE_CHECKING:
+    from dbos import DBOSConfig
+
+SCHEMA = "prowess_jobs"
+FILE = "jobs.db"
+LISTEN_SECONDS = 0.5
+"""How often DBOS looks for messages, which we do not send. Closing takes as long."""
+
+
+class SystemDatabase:
+    """The records of DBOS for an account's database, given by its URL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._engine: sa.Engine | None = None
+        if path := sqlite_path(url):
+            file = Path(path).with_name(FILE)
+            self._url, self._engine = f"sqlite:///{file}", _open_sqlite(file)
+
+    def config(self, worker_id: str, version: str) -> DBOSConfig:
+        """Return the configuration of DBOS for a worker."""
+        from dbos import DBOSConfig, DBOSPortableJSONSerializer
+
+        # Every cancelled workflow would be a warning.
+        logging.getLogger("dbos").setLevel(logging.ERROR)
+        config = DBOSConfig(
+            name="prowess",
+            executor_id=worker_id,
+            application_version=version,
+            # Never pickle: whoever can write to the database could run code.
+            serializer=DBOSPortableJSONSerializer(),
+            log_level="ERROR",
+            enable_otlp=False,
+            notification_listener_polling_interval_sec=LISTEN_SECONDS,
+            system_database_url=self._url,
+        )
+        if self._engine is not None:
+            config["system_database_engine"] = self._engine
+        else:
+            config["dbos_system_schema"] = SCHEMA
+        return config
+
+    def hand_back(self, worker_id: str) -> list[str]:
+        """Hand the unfinished workflows of a worker that has stopped back to their queues; return their ids. Blocking."""
+        from dbos import DBOSClient, DBOSPortableJSONSerializer
+
+        client = DBOSClient(
+            system_database_url=self._url,
+            system_database_engine=self._engine,
+            dbos_system_schema=None if self._engine is not None else SCHEMA,
+            serializer=DBOSPortableJSONSerializer(),
+        )
+        try:
+            pending = client.list_workflows(
+                status="PENDING", executor_id=worker_id, load_input=False, load_output=False
+            )
+            for queue, ids in by_queue(pending).items():
+                client.resume_workflows(ids, queue_name=queue)
+        finally:
+            client.destroy()
+        return [one.workflow_id for one in pending]
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+
+def by_queue(workflows: Sequence[Any]) -> dict[str, list[str]]:
+    """Return the ids of workflows by their queue."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in workflows:
+        if one.queue_name:
+            found[one.queue_name].append(one.workflow_id)
+    return found
+
+
+def _open_sqlite(file: Path) -> sa.Engine:
+    """Return an engine for the file of DBOS, which does not turn on WAL itself: that makes each step ten times faster."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    engine = sa.create_engine(f"sqlite:///{file}", connect_args={"check_same_thread": False})
+
+    def configure(connection: Any, _: object) -> None:
+        connection.isolation_level = "IMMEDIATE"
+        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    event.listen(engine, "connect", configure)
+    return engine
