@@ -16,7 +16,7 @@ from prowess.engine.device_bundle import DeviceSync
 from prowess.engine.install_plan import InstallPlan
 from prowess.engine.installs import InstallResult, RemovedSkill
 from prowess.engine.marketplace import MarketplaceSync
-from prowess.engine.registries import RegistryHit, RegistryPreview
+from prowess.engine.registry_results import RegistryHit, RegistryPreview
 from prowess.engine.runs import Admitted
 from prowess.engine.skill_changes import SkillChange
 from prowess.engine.skill_reader import VersionDiff

@@ -144,7 +144,7 @@ async def test_what_clawhub_blocks_is_refused_and_what_it_suspects_is_said(here:
     clawhub.add("bad", "Bad.", moderation=blocked)
     clawhub.add("odd", "Odd.", moderation={"isSuspicious": True, "isMalwareBlocked": False, "verdict": "suspicious"})
     async with here.open(ANN) as engine:
-        with pytest.raises(Refused, match="blocked 'bad' as malware: Steals keys"):
+        with pytest.raises(Refused, match="blocked 'bad' as malware"):
             await engine.registries.metadata("clawhub:bad")
         assert (await engine.registries.metadata("clawhub:odd")).audits[0]["status"] == "warn"
     assert not any("/download" in request and "bad" in request for request in clawhub.requests)

@@ -11,7 +11,7 @@ from prowess.catalog.exporter import ExportResult
 from prowess.catalog.importer import ImportResult, OnConflict, ProgressCallback
 from prowess.catalog.scans import FindingRow
 from prowess.catalog.store import Fault
-from prowess.engine.registries import RegistryHit, RegistryPreview
+from prowess.engine.registry_results import RegistryHit, RegistryPreview
 from prowess.engine.skill_reader import VersionDiff
 from prowess.engine.skill_rows import SkillRow
 from prowess.events import Event

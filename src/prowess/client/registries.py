@@ -8,7 +8,7 @@ from prowess.client.decode import decode, decode_all
 from prowess.client.part import Part
 
 if TYPE_CHECKING:
-    from prowess.engine.registries import RegistryHit, RegistryPreview
+    from prowess.engine.registry_results import RegistryHit, RegistryPreview
     from prowess.skill.model import Scope, Skill
 
 
@@ -17,21 +17,21 @@ class Registries(Part):
 
     async def search(self, query: str, *, limit: int = 10, registry: str = "") -> list[RegistryHit]:
         """Return skills of a registry for a query, best first."""
-        from prowess.engine.registries import RegistryHit
+        from prowess.engine.registry_results import RegistryHit
 
         found = await self._transport.get("/skills/registry/search", q=query, limit=limit, registry=registry)
         return decode_all(RegistryHit, found["skills"])
 
     async def trending(self, *, limit: int = 20, registry: str = "") -> list[RegistryHit]:
         """Return the skills that a registry calls trending, in its order."""
-        from prowess.engine.registries import RegistryHit
+        from prowess.engine.registry_results import RegistryHit
 
         found = await self._transport.get("/skills/registry/trending", limit=limit, registry=registry)
         return decode_all(RegistryHit, found["skills"])
 
     async def metadata(self, id: str, *, skill_id: str = "", registry: str = "") -> RegistryPreview:
         """Return a skill of a registry with its files checked and scanned. Nothing is stored."""
-        from prowess.engine.registries import RegistryPreview
+        from prowess.engine.registry_results import RegistryPreview
 
         found = await self._transport.get("/skills/registry/metadata", id=id, skill_id=skill_id, registry=registry)
         return decode(RegistryPreview, found)

@@ -7,10 +7,18 @@ only where it could use the skill at once; otherwise it sees ids and numbers, an
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
+from prowess.engine.registry_results import (
+    RegistryHit,
+    RegistryPreview,
+    make_hit,
+    make_preview,
+    make_ranked_hit,
+    redact_hit,
+)
 from prowess.errors import Conflict, Invalid, ProwessError, Refused
 from prowess.threads import offload, offload_to_completion
 
@@ -23,9 +31,7 @@ if TYPE_CHECKING:
     from prowess.session.session import Session
     from prowess.skill.model import Scope, Skill
     from prowess.skill.package import Package
-    from prowess.skill.validate import ValidationReport
-    from prowess.sources.registries.ranking import RankedEntry
-    from prowess.sources.registries.registry import Registry, RegistryDetail, RegistryEntry
+    from prowess.sources.registries.registry import Registry, RegistryEntry
 
 MAX_QUERY_CHARS = 300
 LIVE_BYTES = 256 * 1024
@@ -35,75 +41,6 @@ Its files are kept with the request for an approval, so a small limit also bound
 _SEARCHED = 50
 """How many results a registry is asked for. More than are shown, because they are ranked here."""
 _TRENDING = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryHit:
-    """A skill that a registry lists. Its texts are not accepted; an agent that would have to ask gets it without them."""
-
-    registry: str
-    id: str
-    source: str
-    skill_id: str
-    name: str = ""
-    description: str = ""
-    version: str = ""
-    installs: int | None = None
-    url: str = ""
-    updated_at: str = ""
-    warnings: tuple[str, ...] = ()
-    installed: bool = False
-    """True if a skill in reach came from exactly this page."""
-    score: float | None = None
-    """Its place in the ranking of a search, from 0 to 1; None in other lists."""
-    decision: str = ""
-    why: str = ""
-    trending: int | None = None
-    """Its place among the trending skills, counted from 1; None if it is not among them."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        return {**asdict(self), "warnings": list(self.warnings)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryPreview:
-    """Everything that a person should know before a skill of a registry is fetched or installed.
-
-    `digest` identifies exactly these files: pass it to the installation, which refuses any others.
-    """
-
-    entry: RegistryHit
-    ok: bool
-    """True if the files are a valid skill."""
-    slug: str
-    title: str
-    description: str
-    digest: str
-    revision: str
-    """The version or hash that the registry gives."""
-    size: int
-    """The bytes of all files."""
-    content_length: int
-    """The characters that it takes in a prompt."""
-    kinds: tuple[str, ...]
-    files: tuple[dict[str, Any], ...]
-    requests: tuple[str, ...]
-    """What it asks for: tools, hosts, folders, programs."""
-    reach: str
-    """How far a run goes beyond the sandbox: '', `outside` or `machine`."""
-    findings: tuple[dict[str, Any], ...]
-    problems: tuple[dict[str, Any], ...]
-    audits: tuple[dict[str, Any], ...]
-    """Verdicts that the registry reports. They are advice."""
-    installed: dict[str, Any] | None
-    """The skill of this slug that is in reach: its scope, digest, source, and whether it has the same files."""
-    content: str
-    """The document, for a person to read."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        return asdict(self) | {"entry": self.entry.as_json()}
 
 
 class Registries:
@@ -126,14 +63,14 @@ class Registries:
         )
         ranked = await offload(lambda: rank_entries(words, found, trending=trending))
         chosen = ranked[: _check_limit(limit)]
-        return await offload(lambda: self._present([_ranked_hit(one) for one in chosen], shows_texts))
+        return await offload(lambda: self._present([make_ranked_hit(one) for one in chosen], shows_texts))
 
     async def trending(self, *, limit: int = 20, registry: str = "") -> list[RegistryHit]:
         """Return the skills that a registry calls trending, in its order."""
         shows_texts, opened = await offload(self._open, registry)
         most = _check_limit(limit)
         found = (await opened.trending(limit=most))[:most]
-        hits = [replace(_hit(entry), trending=place) for place, entry in enumerate(found, 1)]
+        hits = [replace(make_hit(entry), trending=place) for place, entry in enumerate(found, 1)]
         return await offload(lambda: self._present(hits, shows_texts))
 
     async def metadata(self, id: str, *, skill_id: str = "", registry: str = "") -> RegistryPreview:
@@ -154,7 +91,7 @@ class Registries:
             id, self._context.resources.registries(), client, skill_id=skill_id, registry=registry
         )
         detail = await named.registry.metadata(named.id)
-        return await offload(self._preview, detail)
+        return await offload(make_preview, self._context, detail)
 
     async def fetch(
         self, source: str, *, session: Session | str, skill_id: str = "", reason: str = "", registry: str = ""
@@ -165,6 +102,7 @@ class Registries:
         request shows exactly these files), `BudgetExceeded`, `Conflict` if the catalog has its slug, or another `Refused`.
         """
         from prowess.engine.sessions import Sessions
+        from prowess.skill.validate import accept
         from prowess.sources.registries.table import find_registry_skill
 
         # Before anything is downloaded: an agent that may not fetch reaches no host.
@@ -172,7 +110,12 @@ class Registries:
         named = find_registry_skill(
             source, self._context.resources.registries(), client, skill_id=skill_id, registry=registry
         )
-        fetched = await named.registry.download(named.id)
+        try:
+            fetched = await named.registry.download(named.id)
+            await offload(accept, fetched.package, self._context.resources.limits)
+        except Invalid as error:
+            # What is wrong with files is said in words of these files, and nobody has accepted them.
+            raise error if self._context.actor.is_person else _unusable(named.id) from None
         _check_size(fetched.package)
         return await Sessions(self._context).enable_fetched(
             fetched.package, session=session, origin=named.registry.page_url(fetched.path), reason=reason
@@ -254,7 +197,7 @@ class Registries:
 
     def _present(self, hits: Sequence[RegistryHit], shows_texts: bool) -> list[RegistryHit]:
         marked = [replace(hit, installed=self._is_installed(hit)) for hit in hits]
-        return marked if shows_texts else [_redact(hit) for hit in marked]
+        return marked if shows_texts else [redact_hit(hit) for hit in marked]
 
     def _is_installed(self, hit: RegistryHit) -> bool:
         from prowess.skill.slug import slugify
@@ -262,54 +205,6 @@ class Registries:
         slug = slugify(hit.skill_id)
         outline = self._context.catalog.outline(slug) if slug else None
         return outline is not None and outline.provenance.source_url == hit.url
-
-    def _preview(self, detail: RegistryDetail) -> RegistryPreview:
-        from prowess.skill.filenames import document_text
-        from prowess.skill.needs import measure_reach
-        from prowess.skill.outline import SkillOutline
-        from prowess.skill.prompt_block import prompt_chars
-        from prowess.skill.scan import scan_package
-        from prowess.skill.validate import validate
-
-        package = detail.skill.package
-        report = validate(package, "prowess", self._context.resources.limits)
-        skill = report.reading.skill
-        hit = _hit(detail.entry)
-        installed = self._find_installed(skill.slug, package) if skill else None
-        if installed is not None and installed["source_url"] == hit.url:
-            hit = replace(hit, installed=True)
-        return RegistryPreview(
-            entry=hit,
-            ok=report.ok,
-            slug=skill.slug if skill else "",
-            title=skill.title if skill else "",
-            description=skill.description if skill else "",
-            digest=package.digest,
-            revision=detail.skill.revision,
-            size=sum(entry.size for entry in package.manifest),
-            content_length=prompt_chars(skill, "session") if skill else 0,
-            kinds=tuple(skill.kinds) if skill else (),
-            files=tuple({"path": entry.path, "size": entry.size, "sha256": entry.sha256} for entry in package.manifest),
-            requests=_requests(SkillOutline.of(skill)) if skill else (),
-            reach=measure_reach(skill) if skill else "",
-            findings=tuple(finding.as_json() for finding in scan_package(package)),
-            problems=_problems(report, detail.entry),
-            audits=tuple(asdict(audit) for audit in detail.audits),
-            installed=installed,
-            content=document_text(skill.form, package) or "" if skill else "",
-        )
-
-    def _find_installed(self, slug: str, package: Package) -> dict[str, Any] | None:
-        outline = self._context.catalog.outline(slug)
-        if outline is None:
-            return None
-        return {
-            "slug": outline.slug,
-            "scope": outline.scope,
-            "digest": outline.digest,
-            "source_url": outline.provenance.source_url,
-            "same": outline.digest == package.digest,
-        }
 
 
 async def _or_nothing(entries: Any) -> list[RegistryEntry]:
@@ -362,32 +257,8 @@ def _check_size(package: Package) -> None:
         )
 
 
-def _hit(entry: RegistryEntry) -> RegistryHit:
-    return RegistryHit(**asdict(entry))
-
-
-def _ranked_hit(one: RankedEntry) -> RegistryHit:
-    return replace(_hit(one.entry), score=one.score, decision=one.decision, why=one.why, trending=one.trending)
-
-
-def _redact(hit: RegistryHit) -> RegistryHit:
-    """Return a hit without any text but its id."""
-    return replace(hit, name="", description="", version="", why="")
-
-
-def _requests(outline: Any) -> tuple[str, ...]:
-    from prowess.session.text import Standing, make_subject
-
-    return make_subject(outline, Standing()).requests
-
-
-def _problems(report: ValidationReport, entry: RegistryEntry) -> tuple[dict[str, Any], ...]:
-    """Return the problems of the files, and a warning if they are called something else than the registry says."""
-    problems = [asdict(problem) for problem in report.problems]
-    skill = report.reading.skill
-    if skill is not None and skill.name.casefold() != entry.skill_id.casefold():
-        message = f"The registry calls it {entry.skill_id!r}, and its own files call it {skill.slug!r}."
-        problems.append(
-            {"code": "other-name", "severity": "warning", "message": message, "hint": "", "field": None, "line": None}
-        )
-    return tuple(problems)
+def _unusable(id: str) -> Invalid:
+    return Invalid(
+        f"The files of {id!r} are not a valid skill.",
+        hint="Choose another skill. A person sees what is wrong with `prowess registry show`.",
+    )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
-from prowess.engine.registries import RegistryHit
+from prowess.engine.registry_results import RegistryHit
 from prowess.tools.tool import ToolContext
 from prowess.tools.use import describe_enabled
 

@@ -105,8 +105,8 @@ class ClawHubRegistry:
         summary = read_text(moderation, "summary", limit=500)
         if moderation.get("isMalwareBlocked") is True or verdict == "malicious":
             raise Refused(
-                f"The registry {NAME} has blocked {entry.id!r} as malware" + (f": {summary}" if summary else "."),
-                hint="Choose another skill.",
+                f"The registry {NAME} has blocked {entry.id!r} as malware.",
+                hint=f"Choose another skill. The reason is on its page: {entry.url}",
             )
         suspicious = moderation.get("isSuspicious") is True or verdict == "suspicious"
         status: AuditStatus = "warn" if suspicious else _VERDICTS.get(verdict, "warn")

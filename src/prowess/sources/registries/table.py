@@ -9,7 +9,7 @@ from prowess.errors import Invalid
 from prowess.net.request import HttpClient
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.sources.registries import clawhub, prowess_registry, skills_sh
-from prowess.sources.registries.registry import Registry
+from prowess.sources.registries.registry import Registry, check_id
 
 DEFAULT_REGISTRY = skills_sh.NAME
 
@@ -101,7 +101,6 @@ def find_registry_skill(
         registry, text = prefix, rest
     elif text in REGISTRIES:
         registry, text = text, ""
-    return RegistrySkill(
-        registry=open_registry(registry, settings, client),
-        id="/".join(part for part in (text, skill_id.strip()) if part),
-    )
+    opened = open_registry(registry, settings, client)
+    whole = "/".join(part for part in (text, skill_id.strip()) if part)
+    return RegistrySkill(registry=opened, id=check_id(whole, "owner/repo/skill"))

@@ -12,7 +12,7 @@ from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import group
 
 if TYPE_CHECKING:
-    from prowess.engine.registries import RegistryHit, RegistryPreview
+    from prowess.engine.registry_results import RegistryHit, RegistryPreview
     from prowess.skill.model import Scope
 
 registry_option = click.option(
