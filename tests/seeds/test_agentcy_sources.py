@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.sources.registry_stubs import SkillsShStub
 
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
@@ -161,3 +162,26 @@ def test_a_skill_is_installed_from_its_address_without_its_content(client: TestC
 )
 def test_what_cannot_be_a_source_is_refused(client: TestClient, body: dict[str, Any]) -> None:
     assert client.post("/api/v1/skills/sources", json=body).status_code == 422
+
+
+def test_a_skill_of_the_registry_is_installed_by_its_page(place: Any) -> None:
+    """`{ "source_type": "marketplace", "source_url": "https://skills.sh/…" }`."""
+    with SkillsShStub().served() as registry:
+        registry.add("acme/runbooks/triage")
+        environment = {**place.environment, "SKILLS_API_URL": registry.url, "SKILLS_DOWNLOAD_URL": registry.url}
+        engine = Prowess.open(settings=read_settings(environment), actor=ANN)
+        callers = known_tokens({TOKEN: Caller(actor=ANN)})
+        app = make_app(engine, callers=callers, keys=[b"k" * 32], hosts=("testserver",))
+        body = {"source_type": "marketplace", "source_url": "https://skills.sh/acme/runbooks/triage"}
+        with TestClient(app, headers=HEADERS, raise_server_exceptions=False) as client:
+            installed = client.post("/api/v1/skills", json=body)
+            again = client.post("/api/v1/skills", json=body)
+            elsewhere = client.post("/api/v1/skills", json={**body, "source_url": "https://example.com/triage"})
+        asyncio.run(engine.close())
+
+    assert installed.status_code == 201, installed.text
+    found = installed.json()
+    assert (found["slug"], found["source_type"], found["trust"]) == ("triage", "marketplace", "synced")
+    assert found["source_url"] == body["source_url"]
+    assert again.status_code == 409
+    assert elsewhere.status_code == 422

@@ -42,7 +42,8 @@ async def install_from(
         reference = reference.at(ref=ref)
     else:
         reference = make_reference(source_type, {"url": url}, remote=remote)
-    fetching = replace(resources.fetch_context(), credentials=not remote)
+    policy = await offload(context.read_policy)
+    fetching = replace(resources.fetch_context(), credentials=not remote, routes=policy.host_routes)
     fetched = await resources.fetch_source(reference, fetching, None)
     found, reading = await offload(_choose, context, fetched.skills, slug)
     provenance = Provenance(
