@@ -242,8 +242,9 @@ def test_a_moved_repository_is_followed_with_a_warning(
     assert names(fetched) == ["a", "b"]
     assert [warning.code for warning in fetched.warnings] == ["repository-moved"]
     assert fetched.state.url == "https://git.example/repo.git"
-    again = run(context, "https://git.example/old.git", fetched.state)
+    again = run(context, "https://git.example/old.git", replace(fetched.state, url="https://git.example/old.git"))
     assert again.unchanged
+    assert [warning.code for warning in again.warnings] == ["repository-moved"]
 
 
 def test_another_repository_under_an_abandoned_name_is_a_warning(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -44,15 +45,16 @@ async def fetch_git(reference: SourceReference, context: FetchContext, last: Sou
     `Unavailable` without a usable git.
     """
     moved: tuple[Problem, ...] = ()
-    url = reference.url
+    url, deadline = reference.url, time.monotonic() + context.seconds
     for _ in range(_MAX_MOVES):
+        left = replace(context, seconds=max(deadline - time.monotonic(), 0.1))
         try:
-            fetched = await _fetch_from(replace(reference, url=url), context, last)
+            fetched = await _fetch_from(replace(reference, url=url), left, last)
         except RepositoryMoved:
-            new = await _find_new_address(url, context)
-            moved, url = (_moved_warning(url, new),), new
+            new = await _find_new_address(url, left)
+            moved, url = (_moved_warning(reference.url, new),), new
         else:
-            return replace(fetched, warnings=(*moved, *_address_warnings(fetched.state, last), *fetched.warnings))
+            return replace(fetched, warnings=(*(moved or _address_warnings(url, last)), *fetched.warnings))
     raise TryLater(
         f"{reference.url} redirects too often.", hint="Open it in a browser, and use the address it ends at."
     )
@@ -96,7 +98,10 @@ async def _check_address(url: str, context: FetchContext) -> tuple[str, tuple[st
         return url, (), ""
     resolver = SystemResolver(1)
     try:
-        found = [target.address] if target.address else await resolver.addresses(target.host, target.port)
+        async with asyncio.timeout(context.seconds):
+            found = [target.address] if target.address else await resolver.addresses(target.host, target.port)
+    except TimeoutError:
+        raise TryLater(f"DNS lookup of {target.host} timed out.", hint="Try again, or check the network.") from None
     except RunFailed as error:
         raise Unavailable(error.message, hint=error.hint) from error
     finally:
@@ -115,7 +120,10 @@ async def _check_address(url: str, context: FetchContext) -> tuple[str, tuple[st
 async def _find_new_address(url: str, context: FetchContext) -> str:
     """Return where a repository has moved to, by following its redirects with the guarded client."""
     request = HttpRequest(
-        url=f"{url}/info/refs?service=git-upload-pack", any_host=True, routes=context.routes, seconds=30.0
+        url=f"{url}/info/refs?service=git-upload-pack",
+        any_host=True,
+        routes=context.routes,
+        seconds=min(30.0, context.seconds),
     )
     try:
         response = await context.client.send(request)
@@ -134,11 +142,11 @@ def _moved_warning(old: str, new: str) -> Problem:
     return _warning("repository-moved", f"The repository {old} has moved to {new}.", "Use the new address.")
 
 
-def _address_warnings(state: SourceState, last: SourceState | None) -> tuple[Problem, ...]:
-    # A name that was given up after a move can be taken by somebody else.
-    if last is None or not last.url or last.url == state.url:
+def _address_warnings(url: str, last: SourceState | None) -> tuple[Problem, ...]:
+    # After a move, its old name can be taken by somebody else: it no longer redirects then.
+    if last is None or not last.url or last.url == url:
         return ()
-    message = f"The skills came from {last.url} before, and now come from {state.url}."
+    message = f"The skills came from {last.url} before, and now come from {url}."
     return (_warning("repository-replaced", message, "Check that the repository belongs to the same people."),)
 
 

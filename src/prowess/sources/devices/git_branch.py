@@ -46,7 +46,9 @@ class GitBranchLocation:
         self._branch = f"refs/heads/{reference.ref or BRANCH}"
         self.shown = f"{reference.url}#{reference.ref or BRANCH}"
         # The person's own repository may be on this machine or in the local network.
-        self._git = GitProgram(context, extra_protocol="file" if reference.url.startswith("file:") else "")
+        self._git = GitProgram(
+            context, reference.url, extra_protocol="file" if reference.url.startswith("file:") else ""
+        )
         self._folder = context.cache / "devices" / hashlib.sha256(self.shown.encode()).hexdigest()[:40]
         self._repository = GitRepository(self._git, self._folder, reference.url)
         self._added: dict[str, bytes] = {}
