@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sources.faults import fault_site
 from tests.sources.registry_world import START, World, make_archive, make_package, open_world
 
 from prowess.errors import Invalid, Refused, TryLater
+from prowess.net.client import GuardedHttpClient
 from prowess.net.request import HttpResponse
 from prowess.sources import signature
+from prowess.sources.download import RoutedClient
 from prowess.sources.fetched import Fetched, SourceState
 from prowess.sources.marketplace import fetch_marketplace
 from prowess.sources.signed_index import make_index, open_index, sign_index
@@ -270,3 +273,23 @@ def test_a_private_registry_is_read_with_a_token(tmp_path: Path):
         with pytest.raises(Refused):
             fetch(world)
         assert len(fetch(world, token=world.token).skills) == 2
+
+
+@pytest.mark.parametrize("path", ["/api/v1/index", "/api/v1/skills/wave/1.0.0/archive"])
+@pytest.mark.parametrize("fault", ["no answer", "slow headers", "slow body"])
+def test_a_slow_registry_ends_at_the_deadline_and_heals(world: World, fault: str, path: str):
+    with fault_site() as site:
+        site.files[INDEX] = world.shelf.index().envelope
+        for name in ("greet", "wave"):
+            site.files[f"/api/v1/skills/{name}/1.0.0/archive"] = world.shelf.archive(name, "1.0.0")[1]
+        client = RoutedClient(GuardedHttpClient(), site.routes)
+        site.fault, site.ends_with = fault, path
+        try:
+            fetched = asyncio.run(fetch_marketplace(site.url, client=client, now=START, seconds=0.2))
+            failed = fetched.complete is False
+        except TryLater:
+            failed = True
+        site.fault = ""
+        healed = asyncio.run(fetch_marketplace(site.url, client=client, now=START))
+
+    assert (failed, len(healed.skills), healed.complete) == (True, 2, True)

@@ -20,7 +20,7 @@ from prowess.net.target import parse_target
 from prowess.skill.archive import read_archive
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
-from prowess.sources.download import download
+from prowess.sources.download import MAX_SECONDS, download
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState, UnreadableSkill
 from prowess.sources.signature import check_public_key, kind_of, verify
 from prowess.sources.signed_index import LIFETIME, MAX_INDEX_BYTES, IndexEntry, RegistryIndex, check_age, open_index
@@ -44,12 +44,14 @@ async def fetch_marketplace(
     token: str = "",
     known: FindKnown | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    seconds: float = MAX_SECONDS,
     now: datetime | None = None,
 ) -> Fetched:
     """Return the newest version of every skill of a registry, or an `unchanged` result.
 
     `key` is the public key that must have signed the index, by default the one of `last`; without either, the key of this
-    index is remembered. `token` is sent to a private registry.
+    index is remembered. `token` is sent to a private registry. `seconds` is the deadline of each request; after one that
+    misses it, no other one begins.
 
     Raise `Refused` for another key, an invalid signature, an older or expired index, and a package that is not the one of the
     index; then nothing may be changed. A skill that could not be downloaded or read is `unreadable`, and if it may come back
@@ -65,6 +67,7 @@ async def fetch_marketplace(
         base + INDEX_PATH,
         etag=trusted.etag if trusted else "",
         max_bytes=MAX_INDEX_BYTES,
+        seconds=seconds,
         accept=("application/json",),
         headers=headers,
     )
@@ -78,7 +81,7 @@ async def fetch_marketplace(
     check_age(index, now=now)
     if trusted and trusted.revision == revision:
         return _unchanged(trusted, now)
-    downloads = _Downloads(client, base, headers, limits, known)
+    downloads = _Downloads(client, base, headers, limits, known, seconds)
     skills, unreadable, is_final = await downloads.fetch_all(index)
     state = SourceState(
         url=base,
@@ -136,8 +139,15 @@ class _Downloads:
     """Downloads the packages of one index, some at a time."""
 
     def __init__(
-        self, client: HttpClient, base: str, headers: dict[str, str], limits: Limits, known: FindKnown | None
+        self,
+        client: HttpClient,
+        base: str,
+        headers: dict[str, str],
+        limits: Limits,
+        known: FindKnown | None,
+        seconds: float,
     ) -> None:
+        self._seconds = seconds
         self._client = client
         self._base = base
         self._headers = headers
@@ -191,7 +201,13 @@ class _Downloads:
                 raise TryLater("The registry stopped answering during the sync.", hint="Sync again later.")
             url = self._base + archive_path(entry)
             try:
-                found = await download(self._client, url, max_bytes=self._limits.archive_bytes, headers=self._headers)
+                found = await download(
+                    self._client,
+                    url,
+                    max_bytes=self._limits.archive_bytes,
+                    seconds=self._seconds,
+                    headers=self._headers,
+                )
             except TryLater:
                 # The others would wait for their own deadlines, one after the other.
                 self._is_down = True

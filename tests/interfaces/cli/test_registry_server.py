@@ -16,6 +16,7 @@ from tests.interfaces.cli.conftest import Prowess
 from tests.sources.registry_world import make_package, serve
 
 from prowess.interfaces.registry_server import make_registry
+from prowess.skill.archive import write_archive
 from prowess.sources import signature
 from prowess.sources.package_shelf import PackageShelf
 from prowess.storage.files.atomic_write import write_folder
@@ -138,3 +139,19 @@ def test_serve_announces_its_key_and_stops_with_ctrl_c(tmp_path: Path):
     assert re.search(r"running at http://127\.0\.0\.1:\d+", printed)
     assert PackageShelf(tmp_path / "r").key in printed
     assert code == 130
+
+
+def test_refresh_looks_for_newer_system_skills(prowess: Prowess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
+    missing = prowess("registry", "refresh")
+    with registry(tmp_path / "registry", monkeypatch) as (url, shelf):
+        shelf.publish(write_archive(make_package("qa", "9.0.0"), "zip"), "ann")
+        monkeypatch.setenv("PROWESS_SYSTEM_REGISTRY_URL", url)
+        monkeypatch.setenv("PROWESS_SYSTEM_REGISTRY_KEY", shelf.key)
+        done = prowess("registry", "refresh")
+        again = prowess("registry", "refresh", "--json")
+        shown = prowess("show", "qa")
+
+    assert (missing.code, "PROWESS_SYSTEM_REGISTRY_URL" in missing.err) == (3, True)
+    assert (done.code, "✓ qa 9.0.0" in done.out) == (0, True)
+    assert (again.json["unchanged"], "qa 9.0.0" in shown.out) == (True, True)

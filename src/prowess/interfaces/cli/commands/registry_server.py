@@ -1,4 +1,4 @@
-"""`prowess registry serve`, `publish`, `yank`, `token` and `key`: a registry of your own."""
+"""`prowess registry serve`, `publish`, `yank` and `refresh`: a registry of your own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.options import command, group
+from prowess.interfaces.cli.commands.registry_token import (
+    folder_option,
+    json_option,
+    key_command,
+    open_shelf,
+    token_group,
+)
+from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.options import command
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,10 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 7718
 
-folder_option = click.option(
-    "--folder", metavar="DIR", help="Folder of the registry's packages and key (default: PROWESS_HOME/registry)."
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _url_option = click.option("--to", "url", default="", metavar="URL", help="Registry (default: PROWESS_REGISTRY_URL).")
 _token_option = click.option(
     "--token-file", metavar="FILE", help="File with the token for publishing (default: PROWESS_REGISTRY_TOKEN)."
@@ -90,7 +94,7 @@ def serve_registry(
     from prowess.sources.package_shelf import Quotas
 
     quotas = Quotas()
-    shelf = _open_shelf(
+    shelf = open_shelf(
         folder,
         quotas=Quotas(packages=max_packages or quotas.packages, total_bytes=max_bytes or quotas.total_bytes),
     )
@@ -200,71 +204,33 @@ def yank_command(name: str, version: str, undo: bool, url: str, token_file: str 
         click.echo(f"{_shown(result)} is {'offered again' if undo else 'no longer offered'}.")
 
 
-@group("token", "prowess registry token create ann", "prowess registry token list")
-def token_group() -> None:
-    """Create, list and revoke the tokens of your registry, in its folder."""
+@command("refresh", "prowess registry refresh", "prowess registry refresh --json")
+@common_options
+def refresh_command(workspace: str | None, as_json: bool) -> None:
+    """Look for newer versions of the skills that come with Prowess.
 
+    They come from the registry of PROWESS_SYSTEM_REGISTRY_URL, signed with the key of PROWESS_SYSTEM_REGISTRY_KEY. A server
+    does this when it starts, and from time to time.
+    """
+    from prowess.errors import Invalid
+    from prowess.interfaces.cli.output import one_line, print_json
 
-@token_group.command(
-    "create", examples=("prowess registry token create ann", "prowess registry token create ci --read")
-)
-@click.argument("publisher")
-@click.option("--read", is_flag=True, help="Only for reading a private registry.")
-@folder_option
-@json_option
-def create_token(publisher: str, read: bool, folder: str | None, as_json: bool) -> None:
-    """Create a token for a publisher, and print it once. The packages that it publishes belong to this publisher."""
-    from prowess.interfaces.cli.output import print_json
-
-    token, secret = _open_shelf(folder).create_token(publisher, "read" if read else "publish")
+    with spinner("Asking the registry …"):
+        refreshed = with_engine(workspace, lambda prowess: prowess.marketplace.refresh_system_skills())
+    if refreshed is None:
+        raise Invalid(
+            "No registry of system skills is configured.",
+            hint="Set PROWESS_SYSTEM_REGISTRY_URL and PROWESS_SYSTEM_REGISTRY_KEY.",
+        )
     if as_json:
-        print_json({"id": token.id, "publisher": token.publisher, "scope": token.scope, "secret": secret})
+        print_json(refreshed)
         return
-    click.echo(f"Token {token.id} of {publisher}, for {token.scope}ing. It is shown only now:", err=True)
-    click.echo(secret)
-
-
-@token_group.command("list", examples=("prowess registry token list", "prowess registry token list --json"))
-@folder_option
-@json_option
-def list_tokens(folder: str | None, as_json: bool) -> None:
-    """List the tokens, without their secrets."""
-    from prowess.interfaces.cli.output import print_json, print_table
-
-    tokens = _open_shelf(folder).tokens()
-    if as_json:
-        print_json(tokens)
-    elif not tokens:
-        click.echo("No tokens. Create one: prowess registry token create NAME")
-    else:
-        rows = [
-            (one.id, one.publisher, one.scope, one.created_at[:10], "revoked" if one.revoked_at else "active")
-            for one in tokens
-        ]
-        print_table(("id", "publisher", "scope", "created", "state"), rows)
-
-
-@token_group.command(
-    "revoke",
-    examples=("prowess registry token revoke 1a2b3c4d", "prowess registry token revoke 1a2b3c4d --folder /srv/skills"),
-)
-@click.argument("id")
-@folder_option
-def revoke_token(id: str, folder: str | None) -> None:
-    """Revoke a token, at once and for good."""
-    _open_shelf(folder).revoke_token(id)
-    click.echo(f"Token {id} is revoked.")
-
-
-@command("key", "prowess registry key", "prowess registry key --folder /srv/skills --json")
-@folder_option
-@json_option
-def key_command(folder: str | None, as_json: bool) -> None:
-    """Print the public key of your registry, to publish it where its users can compare it."""
-    from prowess.interfaces.cli.output import print_json
-
-    key = _open_shelf(folder).key
-    print_json({"key": key}) if as_json else click.echo(key)
+    for problem in refreshed.skipped:
+        click.echo(f"{click.style('!', fg='yellow')} {one_line(problem.message)}")
+    for line in refreshed.updated:
+        click.echo(f"{click.style('✓', fg='green')} {one_line(line)}")
+    if not refreshed.updated:
+        click.echo("The skills that come with Prowess are the newest ones.")
 
 
 SERVER_COMMANDS: tuple[click.Command, ...] = (
@@ -273,6 +239,7 @@ SERVER_COMMANDS: tuple[click.Command, ...] = (
     yank_command,
     token_group,
     key_command,
+    refresh_command,
 )
 """The commands of `prowess registry` besides those that read registries."""
 
@@ -284,13 +251,6 @@ def _require_extra() -> None:
 
     if any(find_spec(name) is None for name in ("cryptography", "fastapi", "limits", "uvicorn")):
         raise Unavailable("The registry server is not installed.", hint="Install it: pip install 'prowess[server]'")
-
-
-def _open_shelf(folder: str | None, **options: Any) -> PackageShelf:
-    from prowess.settings import read_settings
-    from prowess.sources.package_shelf import PackageShelf
-
-    return PackageShelf(Path(folder) if folder else read_settings().home / "registry", **options)
 
 
 def _check_packages(path: Path, *, as_json: bool) -> list[Package]:
