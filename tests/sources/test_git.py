@@ -335,3 +335,20 @@ def test_two_fetches_at_once_share_the_cache(repository: Repository, context: Fe
         return await asyncio.gather(fetch(reference, context), fetch(reference, context))
 
     assert [len(fetched.skills) for fetched in asyncio.run(both())] == [1, 1]
+
+
+def test_a_repository_is_read_over_ssh_with_the_settings_of_the_user(
+    repository: Repository, context: FetchContext, tmp_path: Path
+) -> None:
+    """In place of ssh, a program that notes whom it is to reach, and runs the command here."""
+    repository.commit({"a/SKILL.md": skill("a")})
+    program = tmp_path / "ssh"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/log\nfor last; do :; done\nexec sh -c "$last"\n')
+    program.chmod(0o755)
+    context = replace(
+        context,
+        protocols=frozenset({"ssh"}),
+        environment={**ENVIRONMENT, "GIT_SSH_COMMAND": str(program), "GIT_SSH_VARIANT": "ssh"},
+    )
+    assert run(parse_source(f"ssh://git@host.example{repository.folder}"), context).skills
+    assert "git@host.example git-upload-pack" in (tmp_path / "log").read_text()

@@ -19,6 +19,8 @@ from prowess.skill.limits import Limits
 from prowess.sources.fetch import fetch
 from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, SourceState
+from prowess.sources.git_program import GitProgram
+from prowess.sources.git_repository import GitRepository
 from prowess.sources.reference import parse_source
 
 from .repositories import ENVIRONMENT, GitSite, Repository, git_site, skill
@@ -231,6 +233,15 @@ def test_names_that_differ_only_in_case_are_refused(repository: Repository, cont
     fetched = run(context, repository.url)
     assert names(fetched) == ["b"]
     assert "differ only in case" in fetched.unreadable[0].error.message
+
+
+def test_git_connects_to_the_address_that_was_checked(site: GitSite, context: FetchContext, tmp_path: Path) -> None:
+    """The name does not exist in any DNS: only the address that goes along leads to the server."""
+    url = f"http://pinned.invalid:{site.port}/repo.git"
+    git = GitProgram(context, url, pins=[f"pinned.invalid:{site.port}:127.0.0.1"], extra_protocol="http")
+    repository = GitRepository(git, tmp_path / "pinned.git", url)
+    with repository.opened():
+        assert repository.find_tip("main", "").ref == "refs/heads/main"
 
 
 def test_a_moved_repository_is_followed_with_a_warning(
