@@ -125,7 +125,7 @@ class Settings:
         "The URL of a [registry server](registry.md) of Prowess, for example that of your organization.", default=""
     )
     registry_key: str = _setting(
-        "The public key of that registry. Without it, the key of the first answer is remembered.", default=""
+        "The public key of that registry. Without it, a source remembers the key of its first sync.", default=""
     )
     registry_token: str = _setting(
         "The token for publishing to that registry, or for reading a private one.", default="", secret=True

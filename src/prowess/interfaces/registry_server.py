@@ -83,7 +83,9 @@ def make_registry(
         callers=_find_callers(shelf, private=private),
         rules=BrowserRules(hosts=frozenset(name.lower() for name in hosts), uploads={_PUBLISH_PATH: _ARCHIVE_TYPES}),
         public=("/healthz",),
-        rates=RateLimits(max(requests_per_minute, 1) * 1_000),
+        # The guard takes all requests without a token for one caller, so `_Routes` counts them by address. Here only wrong
+        # tokens reach a limit.
+        rates=RateLimits(requests_per_minute * 1_000),
         body_limits={_PUBLISH_PATH: max_upload_bytes},
         respond=_refuse,
         log=log,
