@@ -17,6 +17,7 @@ from prowess.catalog.store import Store
 from prowess.engine import marketplace
 from prowess.engine.context import Context
 from prowess.errors import Conflict, ProwessError, TimedOut
+from prowess.session.text import format_diff
 from prowess.skill.model import SCOPES, Provenance
 from prowess.skill.package import Package
 from prowess.sources.fetched import Fetched, SourceState
@@ -24,6 +25,7 @@ from prowess.sources.source_config import describe_place, make_reference
 from prowess.sources.sync import (
     MAX_PROBLEMS,
     Plan,
+    PlannedChange,
     Stored,
     SyncStopped,
     Writer,
@@ -40,6 +42,9 @@ LEASE_SECONDS = 30.0
 """How long a sync that was killed blocks the next one. A sync that runs extends its lease well before."""
 SYNC_SECONDS = 600.0
 """The deadline of a whole sync."""
+
+DIFF_CHARS = 10_000
+"""The most characters of the difference that a preview shows for each skill."""
 
 SyncProgress = Callable[[int, int], None]
 """Gets how many of the changed skills are written, and how many there are."""
@@ -64,7 +69,15 @@ class SourceSync:
         except ProwessError as error:
             return SyncResult(source=self._source, status="failed", error=error, preview=True)
         plan = await offload(lambda: self._plan(fetched, (), self._stored()))
-        return self._result(plan.changes, plan, preview=True)
+        changes = await offload(lambda: [self._with_diff(change) for change in plan.changes])
+        return self._result(changes, plan, preview=True)
+
+    def _with_diff(self, change: PlannedChange) -> PlannedChange:
+        if change.status != "updated" or change.reading is None:
+            return change
+        before = self._store().get_package_by_name(change.slug)
+        text = format_diff(before, change.reading.package) if before else ""
+        return replace(change, diff=text[:DIFF_CHARS] + ("\n…" if len(text) > DIFF_CHARS else ""))
 
     async def run(self, *, take: Collection[str] = (), watch: SyncProgress = lambda _done, _total: None) -> SyncResult:
         """Sync, and store the result with the source. Raise `Conflict` if another sync of it runs.

@@ -32,6 +32,8 @@ class SkillChange:
     """What the skill asks for beyond text: programs, hosts, variables, tools."""
     findings: tuple[dict[str, Any], ...] = ()
     revision: str = ""
+    diff: str = ""
+    """The difference to the files that are stored now, as text. Only in a preview, and cut if it is very long."""
 
     @property
     def dangers(self) -> int:

@@ -93,6 +93,8 @@ def test_a_sync_says_what_changed_and_what_is_in_the_way(
     shown = source("show", made).out
     taken = json.loads(source("sync", made, "--take", "one", "--json").out)
 
+    assert "-Second." in preview
+    assert "+Changed." in preview
     for text in (preview, synced):
         assert "~ two" in text
         assert "- three" in text
@@ -151,3 +153,16 @@ def test_a_place_that_is_no_source_says_what_to_type(source: Any, place: str, hi
 def test_an_unknown_source_is_not_found(source: Any) -> None:
     assert "prowess source list" in source("show", "nothing", code=4).err
     source("sync", code=2)
+
+
+def test_a_source_cannot_write_to_the_terminal(source: Any, upstream: ScriptedFetcher) -> None:
+    hostile = Package.of_texts("bad", {"SKILL.md": "---\nname: bad\ndescription: \x1b[2J\x1b]0;x\x07\n---\n\nText.\n"})
+    broken = Package.of_texts("x", {"SKILL.md": ""})
+    upstream.answers[URL] = make_fetched(URL, {"skills/bad": hostile, "skills/\x1b[31mred": broken})
+
+    added = source("add", "acme/runbooks", "--yes").out
+    shown = source("show", "acme/runbooks").out
+
+    assert "red" in added
+    assert "red" in shown
+    assert "\x1b" not in added + shown

@@ -15,6 +15,8 @@ MAX_LISTED = 20
 
 def print_result(result: SyncResult) -> None:
     """Print what a sync did, or would do: every skill that changes, with findings and what it asks for."""
+    from prowess.interfaces.cli.output import one_line
+
     if result.unchanged:
         click.echo("Nothing has changed at the source.")
     shown = [change for change in result.changes if change.status != "unchanged"]
@@ -25,7 +27,7 @@ def print_result(result: SyncResult) -> None:
         if len(some) > MAX_LISTED:
             click.echo(f"  … and {len(some) - MAX_LISTED} more {status}")
     for warning in result.warnings:
-        click.secho(f"! {warning.message} {warning.hint}".rstrip(), fg="yellow")
+        click.secho(f"! {one_line(f'{warning.message} {warning.hint}')}".rstrip(), fg="yellow")
     click.echo(summarize(result))
 
 
@@ -34,7 +36,7 @@ _MARKS = {"added": ("+", "green"), "updated": ("~", "yellow"), "removed": ("-", 
 
 def _print_change(change: SkillChange) -> None:
     from prowess.interfaces.cli.error_output import print_findings
-    from prowess.interfaces.cli.output import one_line
+    from prowess.interfaces.cli.output import clean, one_line
 
     mark, color = _MARKS.get(change.status, ("!", "red"))
     name = change.slug or change.path
@@ -45,11 +47,15 @@ def _print_change(change: SkillChange) -> None:
     for request in change.requests:
         click.echo(f"    asks for: {one_line(request, 200)}")
     print_findings(list(change.findings))
+    for line in change.diff.splitlines():
+        click.echo(f"    {clean(line)}")
 
 
 def summarize(result: SyncResult) -> str:
     """Return one sentence about the result."""
     if result.error is not None:
-        return f"The sync failed: {result.error.message} {result.error.hint}".rstrip()
+        from prowess.interfaces.cli.output import one_line
+
+        return f"The sync failed: {one_line(f'{result.error.message} {result.error.hint}')}".rstrip()
     counts = ", ".join(f"{many} {status}" for status, many in result.counts.items()) or "no skills"
     return f"{'Would be' if result.preview else 'Skills'}: {counts}."

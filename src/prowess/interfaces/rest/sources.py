@@ -114,6 +114,7 @@ class ChangeShape(Shape):
     requests: list[str]
     findings: list[dict[str, Any]]
     revision: str
+    diff: str
 
 
 class SyncShape(Shape):

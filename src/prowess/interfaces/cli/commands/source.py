@@ -187,7 +187,7 @@ def show_source(id: str, workspace: str | None, as_json: bool) -> None:
 
     ID is the id of the source, or its first four or more characters, or its name.
     """
-    from prowess.interfaces.cli.output import print_json
+    from prowess.interfaces.cli.output import one_line, print_json
 
     source = with_engine(workspace, lambda prowess: find_source(prowess, id))
     if as_json:
@@ -210,12 +210,12 @@ def show_source(id: str, workspace: str | None, as_json: bool) -> None:
     }
     for label, value in fields.items():
         if value:
-            click.echo(f"{label:<10} {value}")
+            click.echo(f"{label:<10} {one_line(value)}")
+    # Names, paths and messages of the source itself may hold anything.
     for problem in source.problems:
         what = problem.get("slug") or problem.get("path") or ""
-        click.echo(
-            f"{problem['status']:<10} {what + ': ' if what else ''}{problem['message']} {problem['hint']}".rstrip()
-        )
+        text = f"{what + ': ' if what else ''}{problem['message']} {problem['hint']}"
+        click.echo(f"{problem['status']:<10} {one_line(text)}".rstrip())
 
 
 @source_command.command(
