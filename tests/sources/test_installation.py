@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from prowess.catalog.discovery import AGENTS
-from prowess.errors import Conflict, Invalid, NotFound, Refused
+from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.skill.package import Package
 from prowess.sources import install, installation
 from prowess.sources.agents import detect_agents, parse_agents, user_skills_folder
@@ -328,6 +328,29 @@ def test_verify_names_changed_missing_and_extra_files_and_other_folders(project)
         ("missing", "pdf"),
     ]
     assert (own.ok, own.differences[0].kind) == (True, "unlocked")
+
+
+def test_verify_reports_an_entry_that_cannot_be_read(project):
+    project.install([make()])
+    lock = json.loads(project.base.prowess_lock.read_text())
+    lock["skills"]["pdf"]["digest"] = "0" * 64
+    project.base.prowess_lock.write_text(json.dumps(lock))
+    found = {one.name: one.ok for one in verify(project)}
+    assert found == {"pdf": True, "prowess.lock": False}
+
+
+def test_a_full_disk_leaves_the_old_skill_and_nothing_pending(project, monkeypatch):
+    project.install([make()])
+    before = everything(project.base)
+
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(install, "write_folder", fail)
+        with pytest.raises(Unavailable, match="No space left"):
+            project.install([make(text="New.", agents=("universal", "claude-code"))])
+    assert everything(project.base) == before
 
 
 def test_an_unknown_name_names_a_near_one(project):

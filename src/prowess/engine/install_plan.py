@@ -214,7 +214,7 @@ class Planner:
             diff=_diff(now, placed) if now is not None and now.digest != placed.digest else "",
             places=tuple(str(place.path) for place in plan_places(base, new.folder, new.agents, new.mode)),
             left_out=tuple(file.path for file in fetched.package.files if is_left_out(file.path)),
-            obstacles=tuple(self._installation.obstacles(new)),
+            obstacles=tuple(self._installation.obstacles(new, before)),
             hidden_by=hidden_by,
             signer=signer,
             problems=problems,

@@ -8,18 +8,19 @@ of the skills CLI is changed by the same steps, so that both tools agree on what
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from prowess.catalog.discovery import AGENTS
-from prowess.errors import NotFound, Problem, Unavailable
+from prowess.errors import NotFound, Problem, ProwessError, Unavailable
 from prowess.sources.agents import UNIVERSAL, find_agent, reads_shared_folder
 from prowess.sources.install import (
     Base,
     Place,
     PlaceState,
+    check_inside,
     clean_up,
     look_at,
     missing_folders,
@@ -29,9 +30,9 @@ from prowess.sources.install import (
     remove_empty,
     remove_files,
 )
-from prowess.sources.installed import KnownSkill, NewSkill, Obstacle, conflict_error
+from prowess.sources.installed import KnownSkill, NewSkill, Obstacle, conflict_error, make_entry, make_pending
 from prowess.sources.lock.lock_file import locked, remove_document, write_document
-from prowess.sources.lock.prowess_lock import InstalledSkill, InstallMode, ProwessLock, folder_name, lock_files
+from prowess.sources.lock.prowess_lock import InstalledSkill, InstallMode, ProwessLock, folder_name
 from prowess.sources.lock.skills_lock import PROJECT, USER, LockedSource, SkillsLock, javascript_time
 from prowess.sources.lock.source_entry import locked_source, matches_locked
 from prowess.storage.files.atomic_write import recover_folder
@@ -110,11 +111,11 @@ class Installation:
             found.append((place, "ours" if state == "edited" and skill.entry is None else state))
         return found
 
-    def obstacles(self, new: NewSkill) -> list[Obstacle]:
-        """Return what installing a skill would overwrite: files of somebody else, and edited files."""
-        return self._obstacles(new, self.known().get(new.name))
+    def obstacles(self, new: NewSkill, before: KnownSkill | None) -> list[Obstacle]:
+        """Return what installing a skill would overwrite: files of somebody else, and edited files.
 
-    def _obstacles(self, new: NewSkill, before: KnownSkill | None) -> list[Obstacle]:
+        `before` is the skill as it is installed now.
+        """
         known = before.entry.digest if before and before.entry else ""
         found = [
             (
@@ -170,65 +171,61 @@ class Installation:
                 pass
 
     def install(self, new: Sequence[NewSkill], *, discard_changes: bool = False) -> dict[str, InstalledSkill]:
-        """Install or update skills, one after the other, and return their entries by name.
+        """Install or update skills, and return their entries by name.
 
         Raise `Conflict` before anything is changed if a file of somebody else is in the way, or, without `discard_changes`, if
-        installed files were edited.
+        installed files were edited, and `Refused` if a link leads out of the project.
         """
-        done: dict[str, InstalledSkill] = {}
         with self._changing() as made:
+            known = self.known()
             for one in new:
-                in_the_way = self.obstacles(one)
-                foreign = [each for each in in_the_way if each.state == "foreign" or not discard_changes]
-                if foreign:
-                    raise conflict_error(one.name, foreign)
-            for one in new:
-                done[one.name] = self._install(one, made)
-        return done
+                in_the_way = self.obstacles(one, known.get(one.name))
+                fatal = [each for each in in_the_way if each.state == "foreign" or not discard_changes]
+                if fatal:
+                    raise conflict_error(one.name, fatal)
+                for place in plan_places(self.base, one.folder, one.agents, one.mode):
+                    check_inside(place.path, self.base)
+            try:
+                return self._install(new, known, made)
+            except (ProwessError, OSError):
+                # Such as a full disk: what was begun is finished or undone now, if that is possible.
+                with suppress(ProwessError, OSError):
+                    self._recover()
+                raise
 
-    def _install(self, new: NewSkill, made: Sequence[str]) -> InstalledSkill:
+    def _install(
+        self, new: Sequence[NewSkill], known: Mapping[str, KnownSkill], made: Sequence[str]
+    ) -> dict[str, InstalledSkill]:
+        """Place skills. Both lock files are written for all of them at once, so that many skills take no longer each."""
         now = javascript_time()
         lock = ProwessLock.read(self.base.prowess_lock)
-        before = lock.skills.get(new.name)
-        placed = new.placed
-        entry = InstalledSkill(
-            pin=new.pin,
-            digest=placed.digest,
-            source_digest=new.package.digest,
-            computed_hash=new.computed_hash,
-            files=lock_files(placed.manifest),
-            mode=new.mode,
-            agents=tuple(sorted(new.agents)),
-            approval=new.approval,
-            signature=new.signature,
-            installed_at=before.installed_at if before else now,
-            updated_at=now,
-        )
-        if before is not None and _without_times(before) == _without_times(entry):
-            # The same files, so nothing is new: the lock stays as it is, also if files were missing.
-            entry = before
-            if self._is_in_place(new.name):
-                return before
-        previous = before.model_dump(mode="json", exclude_defaults=True) if before else None
-        places = plan_places(self.base, new.folder, new.agents, new.mode)
-        made = [*made, *missing_folders(places, self.base)]
+        entries = {one.name: make_entry(one, lock.skills.get(one.name), now) for one in new}
+        todo = [one for one in new if not self._is_in_place(known.get(one.name), entries[one.name])]
+        if not todo:
+            return entries
+        created = [*made, *(path for one in todo for path in missing_folders(self._plan(one), self.base))]
         if not os.path.lexists(self.base.skills_lock) and self.base.skills_lock.is_relative_to(self.base.root):
-            made.append(str(self.base.skills_lock.relative_to(self.base.root)))
-        pending = entry.model_copy(update={"pending": "install", "previous": previous})
-        lock = lock.with_skill(new.name, pending).with_created(made)
-        self._write_lock(lock)
-        copied = place_files(placed, places, self.base)
-        if before is not None:
-            self._remove_left_places(new, before)
-        entry = entry.model_copy(update={"copied": tuple(sorted(copied))})
-        self._confirm(new.name, lock, entry, new.locked, at=entry.updated_at)
-        return entry
+            created.append(str(self.base.skills_lock.relative_to(self.base.root)))
+        pending = {one.name: make_pending(entries[one.name], lock.skills.get(one.name)) for one in todo}
+        self._write_lock(lock.with_skills(pending).with_created(created))
+        for one in todo:
+            copied = place_files(one.placed, self._plan(one), self.base)
+            before = lock.skills.get(one.name)
+            if before is not None:
+                self._remove_left_places(one, before)
+            entries[one.name] = entries[one.name].model_copy(update={"copied": tuple(sorted(copied))})
+        sources = {one.name: (one.locked, entries[one.name].updated_at) for one in todo}
+        self._confirm(lock.with_created(created), {one.name: entries[one.name] for one in todo}, sources)
+        return entries
 
-    def _is_in_place(self, name: str) -> bool:
-        skill = self.known().get(name)
-        return (
-            skill is not None and skill.locked is not None and all(state == "ours" for _, state in self.states(skill))
-        )
+    def _plan(self, new: NewSkill) -> tuple[Place, ...]:
+        return plan_places(self.base, new.folder, new.agents, new.mode)
+
+    def _is_in_place(self, skill: KnownSkill | None, entry: InstalledSkill) -> bool:
+        """Return True if exactly this entry is recorded, and its files are where they belong."""
+        if skill is None or skill.locked is None or skill.entry != entry:
+            return False
+        return all(state == "ours" for _, state in self.states(skill))
 
     def _remove_left_places(self, new: NewSkill, before: InstalledSkill) -> None:
         """Remove the skill from places that it had and no longer has."""
@@ -239,11 +236,20 @@ class Installation:
         ours = [place for place in left if look_at(place, self.base, new.folder, known=before.digest) == "ours"]
         remove_files(ours, self.base)
 
-    def _confirm(self, name: str, lock: ProwessLock, entry: InstalledSkill, source: LockedSource, *, at: str) -> None:
+    def _confirm(
+        self,
+        lock: ProwessLock,
+        entries: Mapping[str, InstalledSkill],
+        sources: Mapping[str, tuple[LockedSource, str]],
+    ) -> None:
+        """Record skills whose files are in place, in the lock file of the skills CLI and then in our own."""
         path = self.base.skills_lock
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_document(path, SkillsLock.read(path, self._form).with_skill(name, source, at=at).text())
-        self._write_lock(lock.with_skill(name, entry))
+        theirs = SkillsLock.read(path, self._form)
+        for name, (source, at) in sources.items():
+            theirs = theirs.with_skill(name, source, at=at)
+        write_document(path, theirs.text())
+        self._write_lock(lock.with_skills(entries))
 
     def _write_lock(self, lock: ProwessLock) -> None:
         path = self.base.prowess_lock
@@ -329,13 +335,8 @@ class Installation:
             usable = [place for place in places if self._may_write(place, skill, entry)]
             copied = place_files(replace(read_folder(first), name=skill.folder), usable, self.base)
             done = entry.model_copy(update={"pending": "", "previous": None, "approval": None, "copied": tuple(copied)})
-            self._confirm(
-                name,
-                lock,
-                done,
-                locked_source(entry.pin, entry.computed_hash, user=self.base.is_user),
-                at=entry.updated_at,
-            )
+            source = locked_source(entry.pin, entry.computed_hash, user=self.base.is_user)
+            self._confirm(lock, {name: done}, {name: (source, entry.updated_at)})
             return
         try:
             before = InstalledSkill.model_validate(entry.previous, strict=False) if entry.previous else None
@@ -358,10 +359,6 @@ def _is_known(agent: str) -> bool:
     except NotFound:
         return False
     return True
-
-
-def _without_times(entry: InstalledSkill) -> InstalledSkill:
-    return entry.model_copy(update={"installed_at": "", "updated_at": "", "approval": None, "copied": ()})
 
 
 def _identify(folder: Path) -> tuple[int, int]:

@@ -9,7 +9,15 @@ from pathlib import Path
 from prowess.errors import Conflict
 from prowess.skill.package import Package
 from prowess.sources.install import PlaceState, placed_package
-from prowess.sources.lock.prowess_lock import Approval, InstalledSkill, InstallMode, Pin, Signature, folder_name
+from prowess.sources.lock.prowess_lock import (
+    Approval,
+    InstalledSkill,
+    InstallMode,
+    Pin,
+    Signature,
+    folder_name,
+    lock_files,
+)
 from prowess.sources.lock.skills_lock import LockedSource
 
 
@@ -74,3 +82,32 @@ def conflict_error(name: str, obstacles: Iterable[Obstacle]) -> Conflict:
         f"The files of {name!r} were edited after they were installed: {edited}.",
         hint="Copy what you want to keep, then run the command with --discard-changes.",
     )
+
+
+def make_entry(new: NewSkill, before: InstalledSkill | None, now: str) -> InstalledSkill:
+    """Return the entry of a skill to be installed: the one before if nothing in it would change."""
+    placed = new.placed
+    entry = InstalledSkill(
+        pin=new.pin,
+        digest=placed.digest,
+        source_digest=new.package.digest,
+        computed_hash=new.computed_hash,
+        files=lock_files(placed.manifest),
+        mode=new.mode,
+        agents=tuple(sorted(new.agents)),
+        approval=new.approval,
+        signature=new.signature,
+        installed_at=before.installed_at if before else now,
+        updated_at=now,
+    )
+    return before if before is not None and _without_times(before) == _without_times(entry) else entry
+
+
+def make_pending(entry: InstalledSkill, before: InstalledSkill | None) -> InstalledSkill:
+    """Return the entry as it is recorded before the first file moves, with what it replaces."""
+    previous = before.model_dump(mode="json", exclude_defaults=True) if before else None
+    return entry.model_copy(update={"pending": "install", "previous": previous})
+
+
+def _without_times(entry: InstalledSkill) -> InstalledSkill:
+    return entry.model_copy(update={"installed_at": "", "updated_at": "", "approval": None, "copied": ()})

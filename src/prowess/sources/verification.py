@@ -15,7 +15,7 @@ from prowess.skill.package import FileEntry
 from prowess.sources.install import Base, Place, look_at
 from prowess.sources.installation import Installation
 from prowess.sources.installed import KnownSkill
-from prowess.sources.lock.prowess_lock import InstalledSkill, Signature, folder_name
+from prowess.sources.lock.prowess_lock import OWN_LOCK, InstalledSkill, Signature, folder_name
 from prowess.sources.lock.source_entry import matches_locked
 from prowess.storage.files.skill_packages import read_folder
 
@@ -70,6 +70,8 @@ def verify(installation: Installation, names: Sequence[str] = ()) -> list[Verifi
     """
     found = [_verify_skill(installation, skill) for skill in installation.find(names)]
     if not names:
+        broken = [Difference(kind="lock", path="", message=problem.message) for problem in installation.problems()]
+        found += [VerifiedSkill(name=OWN_LOCK, differences=tuple(broken))] if broken else []
         found += _find_unlocked(installation)
     return found
 

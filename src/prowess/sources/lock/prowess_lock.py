@@ -177,7 +177,11 @@ class ProwessLock(BaseModel):
 
     def with_skill(self, name: str, skill: InstalledSkill) -> ProwessLock:
         """Return the lock with a skill added or replaced."""
-        return self.model_copy(update={"skills": {**self.skills, name: skill}})
+        return self.with_skills({name: skill})
+
+    def with_skills(self, skills: Mapping[str, InstalledSkill]) -> ProwessLock:
+        """Return the lock with skills added or replaced."""
+        return self.model_copy(update={"skills": {**self.skills, **skills}})
 
     def without(self, name: str) -> ProwessLock:
         """Return the lock without a skill."""
