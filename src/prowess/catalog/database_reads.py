@@ -15,6 +15,7 @@ from functools import cached_property
 import sqlalchemy as sa
 
 from prowess.errors import Invalid, Problem, ProwessError
+from prowess.skill.filenames import document_text
 from prowess.skill.limits import Limits
 from prowess.skill.model import Skill, SkillCard
 from prowess.skill.outline import SkillOutline
@@ -32,9 +33,11 @@ from prowess.storage.tenant import Tenant
 class StoredReading:
     """A skill as this process read it from the stored bytes."""
 
-    def __init__(self, skill: Skill) -> None:
+    def __init__(self, skill: Skill, document: str) -> None:
         self.skill = skill
-        self.size = sum(len(artifact.content) for artifact in skill.artifacts) + _OVERHEAD
+        self.document = document
+        """The text of its main file."""
+        self.size = sum(len(artifact.content) for artifact in skill.artifacts) + len(document) + _OVERHEAD
 
     @cached_property
     def outline(self) -> SkillOutline:
@@ -146,7 +149,8 @@ class StoredSkills:
             raise blobs.changed_bytes(key.slug)
         package = blobs.get_package(connection, files.package, files.manifest, digest=key.digest, slug=key.slug)
         skill = read_stored(package, key.slug, self.limits)
-        reading = StoredReading(stored_as(skill, key, self.tenant, self.location))
+        document = document_text(skill.form, package)
+        reading = StoredReading(stored_as(skill, key, self.tenant, self.location), document)
         _cache.put(self._cache_key(key), reading)
         return reading, package
 

@@ -172,6 +172,11 @@ class DatabaseStore(EditableStore):
         found = self._read_by_name(name)
         return found.outline if found else None
 
+    def get_document(self, skill_id: str) -> str | None:
+        """Return the text of a skill's main file, or None."""
+        found = self._read_by_id(skill_id)
+        return found.document if found else None
+
     def get_artifact(self, artifact_id: str) -> Artifact | None:
         """Return an artifact by id, or None."""
         if not _ID.fullmatch(artifact_id):

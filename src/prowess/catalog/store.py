@@ -305,6 +305,15 @@ class FileReader(Protocol):
         ...
 
 
+@runtime_checkable
+class DocumentReader(Protocol):
+    """A store that has the text of a skill's main file at hand."""
+
+    def get_document(self, skill_id: str) -> str | None:
+        """Return the text of a skill's main file, or None."""
+        ...
+
+
 def store_key(store: Store) -> str:
     """Return a key for the store that is the same in every process."""
     return f"{store.scope}:{store.location}"

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.store import Store
+from prowess.catalog.store import DocumentReader, Store
 from prowess.engine.context import Context
 from prowess.engine.visibility import is_off
 from prowess.errors import NotFound, Refused, Unavailable
@@ -219,8 +219,11 @@ class SkillLists:
 
 def read_row(store: Store, skill: Skill, actor: Actor, *, content: bool = False) -> SkillRow:
     """Return the row of a skill for an actor of the organization that it belongs to."""
-    package = store.get_package(skill.id)
-    text = document_text(skill.form, package) if package else ""
+    if isinstance(store, DocumentReader):
+        text = store.get_document(skill.id) or ""
+    else:
+        package = store.get_package(skill.id)
+        text = document_text(skill.form, package) if package else ""
     owned = skill.scope in _OWNED and not store.folder  # folders belong to the machine
     return SkillRow(
         id=skill.id,
@@ -276,9 +279,10 @@ def _source_of(listing: Listing, card: SkillCard, actor: Actor) -> str | None:
 
 def read_one(context: Context, address: str) -> SkillRow:
     """Return one skill with its document, or raise `NotFound`. For an agent, a skill that is switched off does not exist."""
-    store, skill = context.catalog.find(address)
-    row = read_row(store, skill, context.actor, content=True)
-    shown = show_rows(context, [_Entry(skill.card, row)])
+    with context.resources.snapshot():
+        store, skill = context.catalog.find(address)
+        row = read_row(store, skill, context.actor, content=True)
+        shown = show_rows(context, [_Entry(skill.card, row)])
     if not shown:
         raise not_found(address)
     return shown[0]

@@ -35,7 +35,8 @@ from prowess.interfaces.auth.refusal import Refusal, plain_response
 from prowess.interfaces.mcp.http import DEFAULT_PATH as MCP_PATH
 from prowess.interfaces.mcp.http import NOBODY, Endpoint
 from prowess.interfaces.mcp.server import APPROVAL_SECONDS, make_security, make_server
-from prowess.interfaces.rest.app import PUBLIC_PATHS, SIGN_IN_PATHS, UPLOADS, make_api
+from prowess.interfaces.rest.app import API, PATHS, PUBLIC_PATHS, SIGN_IN_PATHS, UPLOADS, make_api
+from prowess.interfaces.rest.direct import DirectRoutes
 from prowess.interfaces.rest.problems import plain_problem
 from prowess.open import Prowess
 from prowess.policy.actor import agent_of
@@ -120,7 +121,8 @@ class _App:
     """Pass each request to the HTTP API or to MCP, and run both for one lifespan."""
 
     def __init__(self, api: FastAPI, mcp: Endpoint, *, background: bool) -> None:
-        self._api = api
+        self._engine: Prowess = api.state.engine
+        self._api = DirectRoutes(api, API, PATHS)
         self._background = background
         self._mcp = mcp
         self._life = Starlette(lifespan=self._running)
@@ -151,7 +153,7 @@ class _App:
 
     async def _work(self) -> None:
         """Do in the background what no request should wait for."""
-        engine: Prowess = self._api.state.engine
+        engine = self._engine
         # The index is read before the first match asks for it. It does not matter if that fails: then the match says why.
         with suppress(ProwessError):
             await engine.match("skill", limit=1)

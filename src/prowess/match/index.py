@@ -77,8 +77,9 @@ class LiveSegment:
         return replace(self, alive=alive, term_count=terms, word_count=words)
 
     def with_vectors(self, tables: tuple[VectorTable, ...]) -> Self:
-        """Return a copy with the vectors that are in some tables."""
-        if self.vectors.tables is tables:
+        """Return a copy with the vectors that are in some tables; itself if it lacks none."""
+        # A card has the same vector in every table, so only a part that lacks some has to look again.
+        if self.vectors.tables is tables or (self.vectors.tables and not len(self.missing)):
             return self
         return replace(self, vectors=find_rows(tables, self.segment.vector_keys))
 
@@ -149,9 +150,10 @@ class Index:
     def with_vectors(self, cards: CardVectors) -> Self:
         """Return an index with the vectors computed by now; itself if there are no new ones."""
         tables = cards.tables()
-        if self.cards is cards and all(part.vectors.tables is tables for part in self.parts):
+        parts = tuple(part.with_vectors(tables) for part in self.parts)
+        if self.cards is cards and all(part is before for part, before in zip(parts, self.parts, strict=True)):
             return self
-        return replace(self, parts=tuple(part.with_vectors(tables) for part in self.parts), cards=cards)
+        return replace(self, parts=parts, cards=cards)
 
     def with_all_vectors(self, cards: CardVectors, *, count: int | None = None, seconds: float | None = None) -> Self:
         """Return an index with all vectors, after computing those that are missing.

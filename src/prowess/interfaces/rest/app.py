@@ -62,6 +62,8 @@ ROUTERS: Sequence[APIRouter] = (
     sign_in.router,
 )
 """The routers below /api/v1, in the order in which the reference shows them."""
+PATHS: Sequence[str] = tuple(f"{API}{getattr(route, 'path', '')}" for router in ROUTERS for route in router.routes)
+"""The paths of their routes."""
 PUBLIC_PATHS = (
     *health.PUBLIC_PATHS,
     *pages.PUBLIC_PATHS,

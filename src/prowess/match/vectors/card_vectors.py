@@ -44,6 +44,9 @@ KEPT_DAYS = 30
 MAX_UNUSED_SHARE = 0.25
 """Unused vectors are dropped if they are more than this share of all."""
 
+WRITE_SECONDS = 2.0
+"""The shortest time between two files. In between, vectors are kept in memory."""
+
 _MERGED_AT_ONCE = 4
 _STEP = 8
 _SUFFIX, _TEMPORARY_SUFFIX = ".vectors", ".tmp"
@@ -67,6 +70,7 @@ class CardVectors:
         self._damaged: set[str] = set()
         self._given = [table for path in shipped if (table := self._read_shipped(path)) is not None]
         self._added: list[VectorTable] = []
+        self._write_again = float("-inf")
         self._tables = tuple(self._given)
 
     def in_memory(self) -> CardVectors:
@@ -119,14 +123,21 @@ class CardVectors:
                 self._replace(self.folder, files, masks, used)
 
     def _keep(self, table: VectorTable) -> None:
-        """Write a table to a file of its own, or keep it in memory if that is impossible."""
+        """Write a table to a file of its own, or keep it in memory if that is impossible or was just done.
+
+        A server gets a new card every few milliseconds while skills are written. A process that ends before the next file
+        is written loses a few vectors, which the next one computes again.
+        """
         with self._lock:
-            if self.folder is not None and self._write(self.folder, table):
-                self._merge_small(self.folder)
-                return
             self._added.append(table)
             if len(self._added) > MAX_FILES:
                 self._added = [merge_tables(self._added)]
+            moment = time.monotonic()
+            if self.folder is not None and moment >= self._write_again:
+                self._write_again = moment + WRITE_SECONDS
+                if self._write(self.folder, merge_tables(self._added) if len(self._added) > 1 else table):
+                    self._added = []
+                    self._merge_small(self.folder)
             self._collect()
 
     def _write(self, folder: Path, table: VectorTable) -> bool:
