@@ -137,6 +137,7 @@ def environment_of(home: Path) -> dict[str, str]:
         "PROWESS_SECRET_KEY": KEY,
         "PROWESS_SYSTEM_SKILLS": "off",
         "PROWESS_BACKGROUND": "off",  # a process beside the server would be measured with it
+        "PROWESS_SKILL_FOLDERS": "off",  # as for a team, and not what happens to lie where the benchmark was started
     }
 
 
@@ -159,7 +160,7 @@ async def prepare(home: Path, database: str, skills: int) -> str:
     from prowess.policy.actor import Actor
     from prowess.settings import read_settings
 
-    environment = {**environment_of(home), "PROWESS_DATABASE_URL": database, "PROWESS_SKILL_FOLDERS": "off"}
+    environment = {**environment_of(home), "PROWESS_DATABASE_URL": database}
     source = home / "source"
     for number in range(skills):
         folder = source / f"skill-{number}"

@@ -321,6 +321,17 @@ class Traces:
         limit: int = ...,
         after: TracePosition | None = ...,
     ) -> builtins.list[Trace]: ...
+    def count(
+        self,
+        *,
+        skill: str = ...,
+        artifact: str = ...,
+        status: str = ...,
+        session: str = ...,
+        model: str = ...,
+        run: str = ...,
+        days: float | None = ...,
+    ) -> int: ...
     def get(self, trace_id: str) -> Trace: ...
     def stats(self, by: GroupBy = ..., *, skill: str = ..., days: float | None = ...) -> Report: ...
     def export(
@@ -455,6 +466,8 @@ class Prowess:
         role: str | None = ...,
         channel: str | None = ...,
     ) -> Self: ...
+    @property
+    def database(self) -> str: ...
     @property
     def skills(self) -> Skills: ...
     @property

@@ -122,6 +122,11 @@ class Scans:
         if len(self._rows) >= _MAX_REMEMBERED:
             self._rows.clear()
         self._rows[digest] = rows
+        # The number outlives the findings, so that a list says the same before and after they are forgotten.
+        counts = self._list()
+        counts[digest] = count_dangers(rows)
+        if len(counts) > _MAX_FILES:
+            del counts[next(iter(counts))]
         return rows
 
     def _existing(self) -> Path | None:

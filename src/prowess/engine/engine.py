@@ -11,6 +11,7 @@ from prowess.catalog.catalog import Catalog
 from prowess.engine.context import Context, Resources
 from prowess.errors import RunFailed
 from prowess.policy.actor import Actor
+from prowess.storage.database_url import display_url
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class Engine:
         other = object.__new__(type(self))
         Engine.__init__(other, self._context.resources, who)
         return other
+
+    @property
+    def database(self) -> str:
+        """The location of the database of records, without a password. Show it only to the operator."""
+        return display_url(self._context.resources.records_url)
 
     @cached_property
     def skills(self) -> Skills:

@@ -74,6 +74,8 @@ def _open_embedder(named: str, url: str, key: str, home: str) -> Embedder:
 
 
 CACHE_FOLDER = "cache"
+_VECTOR_FILE_SECONDS = 2.0
+"""How often new vectors are written at most. A server gets one with every skill that is written."""
 PACK_VECTORS = Path(vectors.__file__).with_name("packs.vectors")
 """The vectors of the skills that come with Prowess, made by `scripts/pack_vectors.py`."""
 
@@ -85,7 +87,8 @@ def open_card_vectors(settings: Settings) -> CardVectors:
 
 @lru_cache(maxsize=8)
 def _open_card_vectors(named: str, url: str, key: str, home: Path) -> CardVectors:
-    return CardVectors(vectors_folder(home), _open_embedder(named, url, key, str(home)), shipped=[PACK_VECTORS])
+    embedder = _open_embedder(named, url, key, str(home))
+    return CardVectors(vectors_folder(home), embedder, shipped=[PACK_VECTORS], pause=_VECTOR_FILE_SECONDS)
 
 
 def open_matcher(workspace: str | Path | None = None, *, settings: Settings | None = None) -> Matcher:

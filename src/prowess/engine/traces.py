@@ -65,6 +65,27 @@ class Traces:
             return []
         return await offload(lambda: list_newest(self._context.resources.records(), which, limit, after))
 
+    async def count(
+        self,
+        *,
+        skill: str = "",
+        artifact: str = "",
+        status: str = "",
+        session: str = "",
+        model: str = "",
+        run: str = "",
+        days: float | None = None,
+    ) -> int:
+        """Return how many traces `list` would return without a limit."""
+        from prowess.traces.history import count_traces
+
+        which = self._visible(
+            days, skill=skill, artifact=artifact, status=status, session=session, model=model, run=run
+        )
+        if not self._context.resources.has_records():
+            return 0
+        return await offload(lambda: count_traces(self._context.resources.records(), which))
+
     async def get(self, trace_id: str) -> Trace:
         """Return one complete trace by its id or at least four leading characters of it, or raise `NotFound`."""
         from prowess.traces.history import get_trace, unknown_trace

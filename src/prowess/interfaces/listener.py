@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from prowess.errors import Unavailable
 from prowess.interfaces.auth.guard import RequestGuard
@@ -15,6 +18,8 @@ from prowess.interfaces.stop_signals import stop_on_signals
 
 _SHUTDOWN_SECONDS = 5
 _KEEP_ALIVE_SECONDS = 75
+HEADER_SECONDS = 20.0
+"""How long a client may take to send the headers of a request, once the connection or the request has begun."""
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -49,7 +54,7 @@ async def serve_http(
     """
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=DeadlineProtocol,
         ws="none",
         lifespan="on",
         log_level="warning",
@@ -64,6 +69,38 @@ async def serve_http(
     server = _UvicornServer(config, app, ready)
     await server.serve(sockets=[listener])
     return 130 if signal.SIGINT in server.received else 0
+
+
+class DeadlineProtocol(H11Protocol):
+    """Closes connections whose headers do not arrive in time. Uvicorn would keep them open without end."""
+
+    header_seconds = HEADER_SECONDS
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Take over data; wait on if it ends within the headers of a request."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+            self._wait()
+        elif self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadline."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        # The first bytes count, not the last ones: a client could send one byte a second.
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self.header_seconds, self.transport.close)
 
 
 class _UvicornServer(uvicorn.Server):

@@ -32,9 +32,7 @@ from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.auth.guard import FindCaller, RequestGuard
 from prowess.interfaces.auth.oidc import Provider
 from prowess.interfaces.auth.refusal import Refusal, plain_response
-from prowess.interfaces.mcp.http import DEFAULT_PATH as MCP_PATH
-from prowess.interfaces.mcp.http import NOBODY, Endpoint
-from prowess.interfaces.mcp.server import APPROVAL_SECONDS, make_security, make_server
+from prowess.interfaces.mcp.deferred import DeferredEndpoint
 from prowess.interfaces.rest.app import API, PATHS, PUBLIC_PATHS, SIGN_IN_PATHS, UPLOADS, make_api
 from prowess.interfaces.rest.direct import DirectRoutes
 from prowess.interfaces.rest.problems import plain_problem
@@ -44,9 +42,11 @@ from prowess.skill.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from prowess.interfaces.auth.limits import RateLimits
+    from prowess.interfaces.mcp.http import Endpoint
 
 log = logging.getLogger(__name__)
 
+MCP_PATH = "/mcp"
 CLEAN_UP_SECONDS = 3600.0
 """How often records that are no longer kept are deleted, at least."""
 
@@ -65,7 +65,7 @@ def make_app(
     max_upload_bytes: int = DEFAULT_LIMITS.archive_bytes,
     log: Callable[[str], None] | None = None,
     cache: Path | None = None,
-    approval_seconds: float = APPROVAL_SECONDS,
+    approval_seconds: float | None = None,
     background: bool = False,
 ) -> RequestGuard:
     """Return the server of an engine as an ASGI app. Run its lifespan.
@@ -78,8 +78,16 @@ def make_app(
     long a tool call over MCP waits for a person to approve it. With `background`, the app reads the index before the first
     match, and deletes records that are no longer kept about every hour.
     """
-    security = make_security(list(keys), NOBODY)
-    server = make_server(engine, NOBODY, security=security, cache=cache, approval_seconds=approval_seconds)
+
+    def make_endpoint() -> Endpoint:
+        from prowess.interfaces.mcp.http import NOBODY, Endpoint
+        from prowess.interfaces.mcp.server import APPROVAL_SECONDS, make_security, make_server
+
+        security = make_security(list(keys), NOBODY)
+        seconds = APPROVAL_SECONDS if approval_seconds is None else approval_seconds
+        server = make_server(engine, NOBODY, security=security, cache=cache, approval_seconds=seconds)
+        return Endpoint(server, MCP_PATH)
+
     public = urlsplit(public_url)
     rules = BrowserRules(
         hosts=frozenset(name.lower() for name in (*hosts, public.hostname or "") if name),
@@ -91,7 +99,7 @@ def make_app(
     return RequestGuard(
         _App(
             make_api(engine, public_url=public_url, provider=provider),
-            Endpoint(server, MCP_PATH),
+            DeferredEndpoint(make_endpoint),
             background=background,
         ),
         callers=callers,
@@ -120,7 +128,7 @@ def _path(scope: Scope) -> str:
 class _App:
     """Pass each request to the HTTP API or to MCP, and run both for one lifespan."""
 
-    def __init__(self, api: FastAPI, mcp: Endpoint, *, background: bool) -> None:
+    def __init__(self, api: FastAPI, mcp: DeferredEndpoint, *, background: bool) -> None:
         self._engine: Prowess = api.state.engine
         self._api = DirectRoutes(api, API, PATHS)
         self._background = background

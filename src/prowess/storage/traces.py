@@ -104,6 +104,11 @@ def read_newest(
     return [{**row} for row in connection.execute(query).mappings()]
 
 
+def count_rows(connection: sa.Connection, which: TraceFilter) -> int:
+    """Return how many rows the filter selects."""
+    return connection.execute(sa.select(sa.func.count()).select_from(traces).where(*which.conditions())).scalar_one()
+
+
 def read_oldest(
     connection: sa.Connection,
     which: TraceFilter,

@@ -9,7 +9,16 @@ from datetime import datetime, timedelta
 from prowess.errors import Invalid, NotFound
 from prowess.storage.clock import now
 from prowess.storage.database import Connections
-from prowess.storage.traces import TraceFilter, TracePosition, find_ids, get_row, position_of, read_newest, read_oldest
+from prowess.storage.traces import (
+    TraceFilter,
+    TracePosition,
+    count_rows,
+    find_ids,
+    get_row,
+    position_of,
+    read_newest,
+    read_oldest,
+)
 from prowess.traces.trace import Trace
 from prowess.traces.trace_row import from_row
 
@@ -25,6 +34,12 @@ def list_newest(
     """Return the newest traces, newest first, without inputs and texts; with `after`, those that follow it. Blocking."""
     with records.read() as connection:
         return [from_row(row) for row in read_newest(connection, which, limit=limit, after=after)]
+
+
+def count_traces(records: Connections, which: TraceFilter) -> int:
+    """Return how many traces a filter selects. Blocking."""
+    with records.read() as connection:
+        return count_rows(connection, which)
 
 
 def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:

@@ -131,8 +131,8 @@ def add_handlers(app: FastAPI) -> None:
     """Answer every exception of a route with problem details."""
 
     @app.exception_handler(ProwessError)
-    async def _(_: Request, error: ProwessError) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return problem_response(error)
+    async def _(request: Request, error: ProwessError) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return problem_response(error, _without_location(error, request.app.state.engine.database))
 
     @app.exception_handler(RequestValidationError)
     async def _(_: Request, error: RequestValidationError) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -151,6 +151,18 @@ def add_handlers(app: FastAPI) -> None:
         return plain_problem(500, "Internal error.", code="error", hint="See the server's log.")
 
     _describe_problems(app)
+
+
+def _without_location(error: ProwessError, database: str) -> dict[str, str]:
+    """Return what to say instead of a message that names where the database is. Only the operator needs to know that."""
+    if database not in error.message and database not in error.hint:
+        return {}
+    _log.warning("A request failed: %s", error.message)
+    if status_of(error) == 503:
+        return {"detail": "The database does not answer.", "hint": "Try again. The server's log says more."}
+    return {
+        name: text.replace(database, "the database") for name, text in (("detail", error.message), ("hint", error.hint))
+    }
 
 
 def _describe_problems(app: FastAPI) -> None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response, StreamingResponse
 
 from prowess.errors import Invalid
-from prowess.interfaces.rest.request import Page, PageQuery, Reader, Shape, cursor_at, respond, to_bytes
+from prowess.interfaces.rest.request import Page, PageQuery, PageShape, Reader, Shape, cursor_at, respond, to_bytes
 from prowess.storage.trace_stats import GroupBy
 from prowess.traces.export import ExportFormat
 from prowess.traces.trace import RunStatus
@@ -69,13 +69,6 @@ class WholeTraceShape(TraceShape):
     resumable: bool
 
 
-class TraceListShape(Shape):
-    """One page of traces, newest first. They are not counted: `next_cursor` is null on the last page."""
-
-    items: list[TraceShape]
-    next_cursor: str | None
-
-
 class FiguresShape(Shape):
     """Figures of one group of runs. Rates are null if there is nothing to divide by."""
 
@@ -105,7 +98,7 @@ class StatsShape(Shape):
     total: FiguresShape
 
 
-@router.get("/traces", response_model=TraceListShape)
+@router.get("/traces", response_model=PageShape[TraceShape])
 async def list_traces(
     engine: Reader,
     page: Page,
@@ -119,6 +112,7 @@ async def list_traces(
     days: Days = None,
 ) -> Response:
     """Return the runs that the caller may see, newest first, without inputs and texts."""
+    back = _count_days(since, days)
     found = await engine.traces.list(
         skill=skill,
         artifact=artifact,
@@ -126,14 +120,17 @@ async def list_traces(
         session=session,
         model=model,
         run=run,
-        days=_count_days(since, days),
+        days=back,
         limit=page.limit + 1,
         after=_position(page),
+    )
+    total = await engine.traces.count(
+        skill=skill, artifact=artifact, status=status, session=session, model=model, run=run, days=back
     )
     shown = found[: page.limit]
     more = len(found) > len(shown)
     cursor = cursor_at((shown[-1].started_at, shown[-1].id)) if more else None
-    return respond({"items": [trace_json(trace) for trace in shown], "next_cursor": cursor})
+    return respond({"items": [trace_json(trace) for trace in shown], "next_cursor": cursor, "total": total})
 
 
 @router.get(

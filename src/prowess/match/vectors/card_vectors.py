@@ -44,9 +44,6 @@ KEPT_DAYS = 30
 MAX_UNUSED_SHARE = 0.25
 """Unused vectors are dropped if they are more than this share of all."""
 
-WRITE_SECONDS = 2.0
-"""The shortest time between two files. In between, vectors are kept in memory."""
-
 _MERGED_AT_ONCE = 4
 _STEP = 8
 _SUFFIX, _TEMPORARY_SUFFIX = ".vectors", ".tmp"
@@ -58,10 +55,13 @@ class CardVectors:
     """The vectors that one embedder gives for cards. Thread-safe.
 
     `folder` holds the vectors of all embedders; without one, or if it cannot be written to, vectors are kept in memory.
-    `shipped` are files that come with Prowess: those of this embedder are read, and never written.
+    `shipped` are files that come with Prowess: those of this embedder are read, and never written. After writing a file,
+    vectors are kept in memory for `pause` seconds before the next one is written.
     """
 
-    def __init__(self, folder: Path | None, embedder: Embedder, *, shipped: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, folder: Path | None, embedder: Embedder, *, shipped: Sequence[Path] = (), pause: float = 0.0
+    ) -> None:
         self.embedder = embedder
         self.folder = folder / _folder_name(embedder.name) if folder is not None else None
         """The folder of this embedder's files, if there is one."""
@@ -70,6 +70,7 @@ class CardVectors:
         self._damaged: set[str] = set()
         self._given = [table for path in shipped if (table := self._read_shipped(path)) is not None]
         self._added: list[VectorTable] = []
+        self._pause = pause
         self._write_again = float("-inf")
         self._tables = tuple(self._given)
 
@@ -134,7 +135,7 @@ class CardVectors:
                 self._added = [merge_tables(self._added)]
             moment = time.monotonic()
             if self.folder is not None and moment >= self._write_again:
-                self._write_again = moment + WRITE_SECONDS
+                self._write_again = moment + self._pause
                 if self._write(self.folder, merge_tables(self._added) if len(self._added) > 1 else table):
                     self._added = []
                     self._merge_small(self.folder)

@@ -160,9 +160,6 @@ async def _serve(prowess: Prowess, options: _Options, keys: list[bytes]) -> int:
     # Imported after the checks: a refusal should not take as long as a start.
     import asyncio
 
-    from prowess.interfaces.mcp.sdk_import import import_sdk
-
-    import_sdk()
     from prowess.interfaces.auth.browser import LOOPBACK_HOSTS
     from prowess.interfaces.auth.limits import REQUESTS_PER_MINUTE, RateLimits
     from prowess.interfaces.auth.signin import find_session_callers
