@@ -156,7 +156,7 @@ class _App:
                     with suppress(asyncio.CancelledError):
                         await task
                 # Jobs live on the event loop of the server, which ends before the engine is closed.
-                if isinstance(engine := self._api.state.engine, Prowess):
+        engine = self._engine
                     await engine.jobs.stop()
 
     async def _work(self) -> None:

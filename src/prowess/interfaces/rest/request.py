@@ -160,7 +160,9 @@ def etag(digest: str) -> str:
 
 def if_match(request: Request) -> tuple[str, ...]:
     """Return the entity tags of `If-Match`; empty if the request has no condition."""
-    return _tags(request.headers.get("if-match", ""))
+    given = request.headers.get("if-match")
+    # A header without a tag is a condition that nothing fulfils, not one that is missing.
+    return () if given is None else _tags(given) or ('""',)
 
 
 def expected_digests(request: Request) -> frozenset[str]:
