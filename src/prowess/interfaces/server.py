@@ -156,7 +156,8 @@ class _App:
                     with suppress(asyncio.CancelledError):
                         await task
                 # Jobs live on the event loop of the server, which ends before the engine is closed.
-        engine = self._engine
+                engine: object = self._engine
+                if isinstance(engine, Prowess):
                     await engine.jobs.stop()
 
     async def _work(self) -> None:
