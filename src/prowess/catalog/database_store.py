@@ -159,23 +159,19 @@ class DatabaseStore(EditableStore):
 
     def get_skill(self, skill_id: str) -> Skill | None:
         """Return a skill with all its artifacts, or None."""
-        found = self._read_by_id(skill_id)
-        return found.skill if found else None
+        return found.skill if (found := self._read_by_id(skill_id)) else None
 
     def get_skill_by_name(self, name: str) -> Skill | None:
         """Return a skill by slug, or None."""
-        found = self._read_by_name(name)
-        return found.skill if found else None
+        return found.skill if (found := self._read_by_name(name)) else None
 
     def get_outline(self, name: str) -> SkillOutline | None:
         """Return a skill by slug without content, or None."""
-        found = self._read_by_name(name)
-        return found.outline if found else None
+        return found.outline if (found := self._read_by_name(name)) else None
 
     def get_document(self, skill_id: str) -> str | None:
         """Return the text of a skill's main file, or None."""
-        found = self._read_by_id(skill_id)
-        return found.document if found else None
+        return found.document if (found := self._read_by_id(skill_id)) else None
 
     def get_artifact(self, artifact_id: str) -> Artifact | None:
         """Return an artifact by id, or None."""
