@@ -217,6 +217,9 @@ class SourceSync:
         with self._context.resources.records().write() as connection:
             if not sources.take_lease(connection, self._source, self._holder, LEASE_SECONDS):
                 raise _is_running(self._source)
+            # Read again under the lease: another sync may have ended, or a person changed the address, since it was read.
+            self._source = sources.get_source(connection, self._source.owner, self._source.id) or self._source
+        self._reference = make_reference(self._source.source_type, self._source.config)
 
     def _hold(self, connection: sa.Connection) -> None:
         if not sources.keep_lease(connection, self._source, self._holder, LEASE_SECONDS):
