@@ -18,11 +18,13 @@ pytestmark = pytest.mark.anyio
 ITEMS = [{"n": n} for n in range(5)]
 
 
-async def test_a_batch_keeps_the_order_records_errors_and_a_retry_runs_only_what_failed(place, line, station):
+async def test_a_batch_keeps_the_order_records_errors_and_a_retry_runs_only_what_failed(each_place, station):
     station.told = lambda _, n: broken() if n == 3 else None
     before = set(threading.enumerate())
-    async with place.open() as prowess:
-        job = await prowess.jobs.start_batch(line("one"), ITEMS, name="order", concurrency=2)
+    each_place.write("line", skill_files())
+    async with each_place.open() as prowess:
+        request = RunRequest(slug="line", artifacts=("one",))
+        job = await prowess.jobs.start_batch(request, ITEMS, name="order", concurrency=2)
         failed = await prowess.jobs.wait(job.id)
         results = [one async for one in prowess.jobs.all_results("order")]
         station.told = lambda *_: None

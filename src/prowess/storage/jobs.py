@@ -21,7 +21,7 @@ OPEN: tuple[JobState, ...] = ("queued", "running", "waiting")
 
 _CHUNK_ROWS = 1_000
 _T, _I, _W = jobs.c, job_items.c, job_workers.c
-_insert_once = dialect_insert(jobs, lambda insert: insert.on_conflict_do_nothing())
+_insert_once = dialect_insert(jobs, lambda insert: insert.on_conflict_do_nothing().returning(jobs.c.id))
 _SUMMARY = [column for column in jobs.c if column.name != "result"]
 
 
@@ -75,7 +75,8 @@ class ItemCounts:
 def add(connection: sa.Connection, row: JobRow, items: Iterable[str] = ()) -> bool:
     """Store a new job with the inputs of its items, as JSON; return False if the name is taken."""
     values = {column.name: getattr(row, column.name) for column in jobs.c}
-    if connection.execute(_insert_once(connection), values).rowcount != 1:
+    # The driver of PostgreSQL does not report how many rows an INSERT wrote.
+    if connection.execute(_insert_once(connection), values).first() is None:
         return False
     numbered = enumerate(items)
     common = {"job_id": row.id, "organization_id": row.organization_id, "state": "pending"}
