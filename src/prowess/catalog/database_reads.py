@@ -55,7 +55,7 @@ class SkillCache:
     An entry can never be outdated: its key contains the digest of its files, and everything else that it was made from.
     """
 
-    MAX_CHARACTERS = 32 * 1024 * 1024
+    MAX_CHARACTERS = 12 * 1024 * 1024
     MAX_CARDS = 20_000
 
     def __init__(self) -> None:
