@@ -78,8 +78,10 @@ class LiveSegment:
 
     def with_vectors(self, tables: tuple[VectorTable, ...]) -> Self:
         """Return a copy with the vectors that are in some tables; itself if it lacks none."""
-        # A card has the same vector in every table, so only a part that lacks some has to look again.
-        if self.vectors.tables is tables or (self.vectors.tables and not len(self.missing)):
+        known = self.vectors.tables
+        # A card has the same vector in every table, so a part that lacks none need not look again, unless one of its tables
+        # was merged into another: holding on to it would keep its memory.
+        if known is tables or (known and not len(self.missing) and {*map(id, known)} <= {*map(id, tables)}):
             return self
         return replace(self, vectors=find_rows(tables, self.segment.vector_keys))
 
