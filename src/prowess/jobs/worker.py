@@ -36,11 +36,14 @@ LEASE_SECONDS = 30.0
 WATCH_SECONDS = 1.0
 """How often a worker looks whether its jobs were cancelled."""
 
-CHUNKS_AT_ONCE = 8
+CHUNKS_AT_ONCE = 2
+"""Chunks that a worker takes at once: a second one, so that it never waits for the last items of the first. More would
+stay with this worker while others have nothing to do."""
+
 JOBS_AT_ONCE = 100
 """Jobs of one worker. Most of them wait: for their chunks, for a model, or for a person."""
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.5
 """How often a queue is looked at. Each of four costs a query."""
 
 log = logging.getLogger(__name__)
