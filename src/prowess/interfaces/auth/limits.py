@@ -1,6 +1,6 @@
 """Limits of requests per minute, counted in this process.
 
-A counter of our own: the in-memory storage of the library `limits` starts a thread for every request that it counts.
+A counter of our own, because the in-memory storage of the library `limits` starts a thread for every request that it counts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ FAILURES_PER_MINUTE = 60
 """Requests with a wrong token, for each address. Tokens cannot be guessed; this saves the database the work."""
 SIGN_INS_PER_MINUTE = 10
 """Attempts to sign in, for each address."""
-
-
 _WINDOW_SECONDS = 60.0
 _MAX_COUNTERS = 50_000
 """How many callers and addresses are counted at once. Beyond that, those of past minutes are forgotten early."""
