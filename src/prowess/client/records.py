@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EVENT_PAGE = 1_000
 """How many events one request reads at most."""
 SILENCE_SECONDS = 45.0
-"""A stream without a sign of life for three heartbeats is dead, even if nothing closed the connection."""
+"""A stream without data for three heartbeats is dead, even if nothing closed the connection."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 10.0
 _RUN_ENDED = ("run_finished",)
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 SILENCE_SECONDS = 60.0
-"""A run without a sign of life for four heartbeats is lost."""
+"""A run without data for four heartbeats is lost."""
 
 
 class Runs(Part):

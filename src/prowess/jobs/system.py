@@ -42,7 +42,7 @@ class SystemDatabase:
             name="prowess",
             executor_id=worker_id,
             application_version=version,
-            # Never pickle: whoever can write to the database could run code.
+            # Never pickle: a person who can write to the database could run code.
             serializer=DBOSPortableJSONSerializer(),
             log_level="ERROR",
             enable_otlp=False,

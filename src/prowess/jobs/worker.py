@@ -1,4 +1,4 @@
-"""The worker of a process: DBOS on the right database, a sign of life, and taking over the jobs of dead workers."""
+"""The worker of a process: DBOS on the right database, a heartbeat, and taking over the jobs of dead workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from prowess.traces.cleanup import is_process_gone, process_identity
 
 BEAT_SECONDS = 3.0
 DEAD_SECONDS = 15.0
-"""A worker without a sign of life for this long is dead. One on this host whose process is gone is dead at once."""
+"""A worker without a heartbeat for this long is dead. One on this host whose process is gone is dead at once."""
 
 LEASE_SECONDS = 30.0
 """How long a worker has to take over the jobs of a dead one, before another tries."""
@@ -257,7 +257,7 @@ class JobWorker:
             task.cancel()
 
     async def _take_over(self) -> None:
-        """Show a sign of life; hand the unfinished workflows of dead workers back to their queues."""
+        """Send a heartbeat; hand the unfinished workflows of dead workers back to their queues."""
         from dbos import DBOS
 
         if not await offload(self._show_life):

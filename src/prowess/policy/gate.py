@@ -355,7 +355,7 @@ def _read_history(connection: sa.Connection, actor: Actor, action: str, subject:
 
 
 def _make_request_event(row: ApprovalRow, subject: Subject) -> EventEntry:
-    # For whoever shows the request, a skill that is fetched is enabled like any other.
+    # To the interface that shows the request, fetching a skill is enabling it.
     kind = "skill_enablement" if row.action in ("enable", "fetch_live") else f"skill_{row.action}"
     data = {
         "type": kind,

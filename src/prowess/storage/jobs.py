@@ -88,7 +88,7 @@ def add(connection: sa.Connection, row: JobRow, items: Iterable[str] = ()) -> bo
 
 
 def get(connection: sa.Connection, job_id: str) -> JobRow | None:
-    """Return a job by its id, whoever owns it. For workers."""
+    """Return a job of any owner by its id. For workers."""
     row = connection.execute(sa.select(jobs).where(_T.id == job_id)).mappings().first()
     return JobRow(**row) if row else None
 
@@ -251,7 +251,7 @@ def beat(connection: sa.Connection, worker_id: str) -> bool:
 
 
 def list_workers(connection: sa.Connection) -> list[tuple[str, str, str]]:
-    """Return the id, process and last sign of life of each worker."""
+    """Return the id, process and last heartbeat of each worker."""
     return [(row.id, row.process, row.seen_at) for row in connection.execute(sa.select(job_workers))]
 
 

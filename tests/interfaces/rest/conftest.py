@@ -1,4 +1,4 @@
-"""A server in process: `client` sends requests as the person at this machine, `api` as whomever a test names."""
+"""A server in process: `client` sends requests as the person at this machine, `api` as the caller that a test names."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ ROUTES: dict[str, Row] = {
     "POST /api/v1/sessions/{id}/decide": Row(
         **_READ, **_OF_SESSION, request={"json": {"message": "hello", "action": "answer"}}
     ),
-    # There is nothing to run in a skill of instructions: whoever may run it learns that.
+    # There is nothing to run in a skill of instructions, and a caller who may run it learns that.
     "POST /api/v1/sessions/{id}/run": Row(needs="skills.run", **_OF_SESSION, **_ABOUT, status=422),
     "POST /api/v1/skills/{id}/run": Row(
         needs="skills.run", make=lambda world: {"id": make_slug(world)}, owner="organization", status=422

@@ -130,7 +130,7 @@ def _read_entry(entry: object, form: LockForm) -> LockedSource | None:
     given = cast("dict[str, Any]", entry)
     values = {name: given.get(key) for name, key in {**_KEYS, "hash": form.hash_key}.items()}
     texts = {name: value for name, value in values.items() if isinstance(value, str)}
-    # Absent and null are both "not known"; every other type is an error of whoever wrote the file.
+    # Absent and null are both "not known"; every other type is an error in the file.
     if any(value is not None and name not in texts for name, value in values.items()) or "source" not in texts:
         return None
     return LockedSource(**{"source_type": "", "hash": "", **texts})

@@ -118,7 +118,7 @@ def status(location: str, name: str, workspace: str | None, as_json: bool) -> No
 def key(to_set: bool, workspace: str | None, as_json: bool) -> None:
     """Show the key of your sync locations, or set it on another device.
 
-    Whoever has the key and can write to a location decides what your devices accept. Keep it like a password.
+    The key, with write access to a location, decides what your devices accept. Keep it like a password.
     """
     from prowess.interfaces.cli.output import print_json
 
