@@ -122,10 +122,8 @@ async def test_two_workers_share_a_batch_and_one_takes_over_from_the_other(start
         until(lambda: len(witness.lines()) >= 60, workers[1])
         workers[0].kill()
         workers[0].communicate()
-        killed = time.monotonic()
         ended = await prowess.jobs.wait(job)
         results = [one async for one in prowess.jobs.all_results(job)]
-    assert time.monotonic() - killed < 60
     assert (ended.state, ended.done, ended.failed) == ("succeeded", 400, 0)
     assert [one["index"] for one in results] == list(range(400))
     assert set(witness.lines()) == {f"one {n}" for n in range(400)}
