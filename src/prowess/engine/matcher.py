@@ -75,20 +75,20 @@ def _open_embedder(named: str, url: str, key: str, home: str) -> Embedder:
 
 CACHE_FOLDER = "cache"
 _VECTOR_FILE_SECONDS = 2.0
-"""How often new vectors are written at most. A server gets one with every skill that is written."""
+"""How often a matcher writes single vectors. A server gets one with every skill that is written."""
 PACK_VECTORS = Path(vectors.__file__).with_name("packs.vectors")
 """The vectors of the skills that come with Prowess, made by `scripts/pack_vectors.py`."""
 
 
-def open_card_vectors(settings: Settings) -> CardVectors:
+def open_card_vectors(settings: Settings, *, pause: float = 0.0) -> CardVectors:
     """Return the card vectors of the embedder that these settings name, opened once; raise `Unavailable` without it."""
-    return _open_card_vectors(settings.embedder, settings.embedder_url, settings.embedder_key, settings.home)
+    return _open_card_vectors(settings.embedder, settings.embedder_url, settings.embedder_key, settings.home, pause)
 
 
 @lru_cache(maxsize=8)
-def _open_card_vectors(named: str, url: str, key: str, home: Path) -> CardVectors:
+def _open_card_vectors(named: str, url: str, key: str, home: Path, pause: float) -> CardVectors:
     embedder = _open_embedder(named, url, key, str(home))
-    return CardVectors(vectors_folder(home), embedder, shipped=[PACK_VECTORS], pause=_VECTOR_FILE_SECONDS)
+    return CardVectors(vectors_folder(home), embedder, shipped=[PACK_VECTORS], pause=pause)
 
 
 def open_matcher(workspace: str | Path | None = None, *, settings: Settings | None = None) -> Matcher:
@@ -128,7 +128,7 @@ def make_matcher(
         watch,
         snapshot=Snapshot(snapshot_folder(settings, *owner)),
         embedder=lambda: open_embedder(settings),
-        cards=lambda: open_card_vectors(settings),
+        cards=lambda: open_card_vectors(settings, pause=_VECTOR_FILE_SECONDS),
         changed_folders=lambda saved: read_changed_folders(saved, places, catalog),
         background=(lambda: start_worker(settings)) if settings.background else None,
         close=close,

@@ -49,6 +49,8 @@ _STEP = 8
 _SUFFIX, _TEMPORARY_SUFFIX = ".vectors", ".tmp"
 _LEFTOVER_SECONDS = 3_600.0
 _ATTEMPTS = 3
+_FEW = 8
+"""As many vectors as this are written at once, however short the time since the last file."""
 
 
 class CardVectors:
@@ -56,7 +58,7 @@ class CardVectors:
 
     `folder` holds the vectors of all embedders; without one, or if it cannot be written to, vectors are kept in memory.
     `shipped` are files that come with Prowess: those of this embedder are read, and never written. After writing a file,
-    vectors are kept in memory for `pause` seconds before the next one is written.
+    a few vectors are kept in memory for `pause` seconds before the next one is written.
     """
 
     def __init__(
@@ -134,7 +136,8 @@ class CardVectors:
             if len(self._added) > MAX_FILES:
                 self._added = [merge_tables(self._added)]
             moment = time.monotonic()
-            if self.folder is not None and moment >= self._write_again:
+            is_due = moment >= self._write_again or sum(one.size for one in self._added) >= _FEW
+            if self.folder is not None and is_due:
                 self._write_again = moment + self._pause
                 if self._write(self.folder, merge_tables(self._added) if len(self._added) > 1 else table):
                     self._added = []

@@ -305,7 +305,7 @@ def remove_source(id: str, with_skills: bool, workspace: str | None, as_json: bo
         click.echo(f"Removed the source {source.name}. Its skills {'were deleted' if with_skills else 'stay'}.")
 
 
-@source_command.command("enable", examples=("prowess source enable 3f2a91c0",))
+@source_command.command("enable", examples=("prowess source enable 3f2a91c0", "prowess source enable Runbooks --json"))
 @_id_argument
 @common_options
 def enable_source(id: str, workspace: str | None, as_json: bool) -> None:
@@ -313,7 +313,9 @@ def enable_source(id: str, workspace: str | None, as_json: bool) -> None:
     _switch(id, workspace, enabled=True, as_json=as_json)
 
 
-@source_command.command("disable", examples=("prowess source disable 3f2a91c0",))
+@source_command.command(
+    "disable", examples=("prowess source disable 3f2a91c0", "prowess source disable Runbooks --json")
+)
 @_id_argument
 @common_options
 def disable_source(id: str, workspace: str | None, as_json: bool) -> None:
