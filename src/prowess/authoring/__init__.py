@@ -1,0 +1,1 @@
+"""Make skills and improve them: evaluate, optimise, compose."""

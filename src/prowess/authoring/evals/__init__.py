@@ -1,0 +1,1 @@
+"""Evaluate skills: cases, checks, runs, figures and reports."""
