@@ -11,7 +11,7 @@ setup: $(VENV)/.ready
 $(VENV)/.run: requirements/run.txt $(LOCKS)
 	@PYTHON="$(PYTHON)" scripts/setup run
 
-$(VENV)/.ready: requirements/dev.txt $(LOCKS)
+$(VENV)/.ready: requirements/dev.txt src/prowess_dspy/requirements.txt $(LOCKS)
 	@PYTHON="$(PYTHON)" scripts/setup
 
 run: $(VENV)/.run
