@@ -54,6 +54,11 @@ class Engine:
         return self._context.actor
 
     @property
+    def context(self) -> Context:
+        """What the parts of the engine share, for parts that are built above it."""
+        return self._context
+
+    @property
     def catalog(self) -> Catalog:
         """The catalog of available skills, for code that reads it directly. Blocking."""
         return self._context.catalog

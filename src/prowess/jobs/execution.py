@@ -12,11 +12,13 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from prowess.authoring.task import TaskProgress
 from prowess.engine.engine import Engine
 from prowess.errors import (
     ApprovalDenied,
@@ -29,6 +31,7 @@ from prowess.errors import (
     RunFailed,
 )
 from prowess.jobs.job import event_data, stored_actor, stored_request
+from prowess.jobs.tasks import find_task
 from prowess.run.request import RunRequest, StepJournal
 from prowess.run.result import RunResult
 from prowess.skill.kinds import JsonObject
@@ -46,12 +49,31 @@ CHUNK_ITEMS = 50
 APPROVAL_SECONDS = 3600.0
 """How long one wait for an approval takes. Then the request is looked at again; a job waits as long as it is pending."""
 
+PROGRESS_SECONDS = 1.0
+"""How often the progress of a task is stored."""
+
 _STOPPING = (Refused, Conflict, NotFound, NoModel)
 """Errors that every further item would have too: a spending limit, a skill that changed, no model, a withdrawn approval."""
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+class _Progress:
+    """The newest progress of a task."""
+
+    def __init__(self) -> None:
+        self.is_new = False
+        self._last: TaskProgress | None = None
+
+    def hear(self, progress: TaskProgress) -> None:
+        """Keep progress. A task may call this thousands of times a second."""
+        self._last, self.is_new = progress, True
+
+    def values(self) -> JsonObject:
+        """Return the columns of a job that show it."""
+        return {} if self._last is None else asdict(self._last)
 
 
 class Execution:
@@ -80,6 +102,29 @@ class Execution:
             await self._admit(job, engine, request)
             result = await engine.runs.attempt(request)
             await self._end_run(job, result)
+
+        await self._guard(job_id, attempt, work)
+
+    async def task(self, job_id: str, attempt: int) -> None:
+        """Do a task of authoring, and store its progress about every second."""
+
+        async def work(job: JobRow, engine: Engine) -> None:
+            progress = _Progress()
+            do = find_task(job.request["task"])
+
+            async def do_task() -> JsonObject:
+                return await do(engine, job.request["parameters"], progress.hear)
+
+            storing = asyncio.create_task(self._store_progress(job, progress))
+            try:
+                result = await self._with_approval(job, engine, do_task)
+            except ProwessError:
+                await self._change(job.id, job.attempt, progress.values())
+                raise
+            finally:
+                storing.cancel()
+                await asyncio.gather(storing, return_exceptions=True)
+            await self._finish(job, "succeeded", None, {**progress.values(), "result": self._redact(result)})
 
         await self._guard(job_id, attempt, work)
 
@@ -173,13 +218,21 @@ class Execution:
             self._slots.pop(job_id, None)
 
     async def _admit(self, job: JobRow, engine: Engine, request: RunRequest) -> None:
-        """Pass the gate; if a person has to approve first, wait for the answer, which may come from another process.
+        """Pass the gate; if a person has to approve first, wait for the answer."""
+
+        async def admit() -> None:
+            await engine.runs.admit(request)
+
+        await self._with_approval(job, engine, admit)
+
+    async def _with_approval(self, job: JobRow, engine: Engine, work: Callable[[], Awaitable[T]]) -> T:
+        """Do work; if a person has to approve it first, wait for the answer, which may come from another process.
 
         The wait needs no record of its own: the request is in the database, and a job that is started again waits again.
         """
         while True:
             try:
-                await engine.runs.admit(request)
+                return await work()
             except ApprovalRequired as asked:
                 await self._change(job.id, job.attempt, {"state": "waiting", "approval_id": asked.approval_id})
                 answer = await engine.approvals.wait(asked.approval_id, seconds=APPROVAL_SECONDS)
@@ -191,8 +244,15 @@ class Execution:
                         f"The approval that the job waited for was not given: it is {answer.state}.",
                         hint=f"`prowess jobs retry {job.name}` asks again.",
                     ) from None
-            else:
-                return
+
+    async def _store_progress(self, job: JobRow, progress: _Progress) -> None:
+        """Store new progress until this is cancelled."""
+        while True:
+            await asyncio.sleep(PROGRESS_SECONDS)
+            if progress.is_new:
+                progress.is_new = False
+                with suppress(ProwessError):  # the next one may succeed
+                    await self._change(job.id, job.attempt, progress.values())
 
     def _counting(self, job: JobRow, journal: StepJournal) -> StepJournal:
         """Return a journal that also counts the artifacts that have run."""
@@ -248,7 +308,9 @@ class Execution:
         )
 
     async def _change(self, job_id: str, attempt: int, values: Mapping[str, Any]) -> JobRow | None:
-        """Change a job that has not ended, and publish that; return None if it has ended."""
+        """Change a job that has not ended, and publish that; return None if it has ended, or nothing is to be changed."""
+        if not values:
+            return None
         changed = await offload(self._write, lambda connection: change_job(connection, job_id, values, attempt=attempt))
         if changed is not None:
             self._wake(changed.organization_id)

@@ -28,7 +28,7 @@ class JobError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job. `total`, `done` and `failed` count the items of a batch, or the artifacts of a run."""
+    """One job. `total`, `done` and `failed` count the items of a batch, the artifacts of a run, or the steps of a task."""
 
     id: str
     kind: JobKind
@@ -50,7 +50,7 @@ class Job:
     workers: int
     """How many workers could do it now; 0 once it has ended."""
     result: dict[str, Any] | None = None
-    """The result of a run that has ended."""
+    """The result of a run or a task that has ended."""
 
     @property
     def is_open(self) -> bool:

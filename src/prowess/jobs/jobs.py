@@ -23,6 +23,7 @@ from prowess.jobs.job import (
     request_record,
     to_job,
 )
+from prowess.jobs.tasks import find_task
 from prowess.jobs.worker import DEAD_SECONDS, JobWorker
 from prowess.run.request import RunRequest
 from prowess.run.selection import normalize_inputs
@@ -86,6 +87,36 @@ class Jobs:
         lines = await offload(lambda: [json.dumps(normalize_inputs(item), ensure_ascii=False) for item in items])
         more = {"concurrency": concurrency, "max_spend": max_spend, "items_hash": _hash(lines)}
         return await self._start("batch", request, lines, name=name, **more)
+
+    async def start_task(
+        self, task: str, parameters: JsonObject, *, skill: str = "", name: str = "", total: int = 0
+    ) -> Job:
+        """Start a task of authoring, such as `eval`, with parameters that are plain JSON.
+
+        `skill` is the skill that it is about, if it is about one; a task of an account's skill can be done by any worker, all
+        others by one of this workspace. A task of the same name is continued if it has the same parameters; otherwise raise
+        `Conflict`.
+        """
+        actor = self._context.actor
+        actor.require("skills.run")
+        find_task(task)
+        row = JobRow(
+            id=str(uuid.uuid4()),
+            organization_id=actor.organization,
+            user_id=actor.user,
+            kind="task",
+            name=check_name(name) if name else f"{task}-{uuid.uuid4().hex[:8]}",
+            skill_slug=skill,
+            place=self._worker.place,
+            total=total,
+            actor=actor_record(actor),
+            request={"task": task, "parameters": json.loads(json.dumps(parameters))},
+        )
+        if skill:
+            store, found = await offload(self._context.catalog.find, skill)
+            place = self._worker.place if store.scope == "workspace" or store.folder else ""
+            row = replace(row, skill_slug=found.slug, skill_digest=found.digest, place=place)
+        return await self._hand_over(row, [])
 
     async def list(
         self, *, states: Sequence[JobState] = (), limit: int = 50, before: tuple[str, str] | None = None
@@ -206,13 +237,17 @@ class Jobs:
             actor=actor_record(actor),
             request=request_record(request, **more),
         )
-        row = await self._describe(row, replace(request, inputs=first))
+        return await self._hand_over(await self._describe(row, replace(request, inputs=first)), items)
+
+    async def _hand_over(self, row: JobRow, items: Sequence[str]) -> Job:
+        """Store a new job and hand it to the workers, or go on with the one of the same name."""
         stored = await offload(self._store, row, items)
         self._context.resources.wake(stored.organization_id)
         if stored.is_open:
             await self._worker.enqueue(stored)
         elif stored.state != "succeeded":
-            return await self.retry(stored.id, concurrency=more.get("concurrency"), max_spend=more.get("max_spend"))
+            told = row.request
+            return await self.retry(stored.id, concurrency=told.get("concurrency"), max_spend=told.get("max_spend"))
         return await self.get(stored.id)
 
     async def _describe(self, row: JobRow, request: RunRequest) -> JobRow:
@@ -267,8 +302,9 @@ class Jobs:
                 return row
             if row.state == "succeeded":
                 raise Conflict(f"The job {row.name!r} has succeeded.", hint="Start a new one under another name.")
-            if row.kind == "batch":
+            if row.kind != "run":
                 values["failed"] = 0
+            if row.kind == "batch":
                 jobs.reset_failed(connection, row.id)
             cleared = dict.fromkeys(("finished_at", "error_code", "error", "hint", "result"))
             values |= {**cleared, "attempt": row.attempt + 1}
@@ -322,7 +358,8 @@ def check_name(name: str) -> str:
 
 def _identity(row: JobRow) -> tuple[object, ...]:
     told = row.request
-    return row.kind, row.skill_slug, told["artifacts"], told.get("inputs"), told.get("items_hash")
+    names = ("artifacts", "inputs", "items_hash", "task", "parameters")
+    return row.kind, row.skill_slug, *(told.get(name) for name in names)
 
 
 def _plain_inputs(request: RunRequest) -> JsonObject:

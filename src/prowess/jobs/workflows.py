@@ -98,4 +98,11 @@ async def chunk_workflow(job_id: str, attempt: int, first: int) -> None:
         await _worker().execution.chunk(job_id, attempt, first)
 
 
-WORKFLOWS = {"run": run_workflow, "batch": batch_workflow}
+@DBOS.workflow(name="prowess_task")
+async def task_workflow(job_id: str) -> None:
+    """Do a task of authoring. It stores its own steps, so that none is needed here."""
+    with _worker().doing(job_id):
+        await _worker().execution.task(job_id, _read_attempt())
+
+
+WORKFLOWS = {"run": run_workflow, "batch": batch_workflow, "task": task_workflow}

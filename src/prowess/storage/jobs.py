@@ -14,7 +14,7 @@ from prowess.storage.job_tables import job_items, job_workers, jobs
 from prowess.storage.owner import Owner
 from prowess.storage.tables import dialect_insert
 
-JobKind = Literal["run", "batch"]
+JobKind = Literal["run", "batch", "task"]
 JobState = Literal["queued", "running", "waiting", "succeeded", "failed", "stopped", "cancelled"]
 OPEN: tuple[JobState, ...] = ("queued", "running", "waiting")
 """States of a job that a worker has to do, or is doing."""
@@ -45,7 +45,7 @@ class JobRow:
     started_at: str | None = None
     finished_at: str | None = None
     total: int = 0
-    """Items of a batch, or artifacts of a run."""
+    """Items of a batch, artifacts of a run, or steps of a task."""
     done: int = 0
     failed: int = 0
     cost: float | None = None

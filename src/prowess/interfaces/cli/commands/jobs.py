@@ -105,7 +105,7 @@ def print_job(job: Job) -> None:
     from prowess.interfaces.cli.approval_card import format_time
     from prowess.interfaces.cli.output import one_line
 
-    unit = "items" if job.kind == "batch" else "artifacts"
+    unit = {"batch": "items", "run": "artifacts", "task": "steps"}[job.kind]
     facts = [
         ("Job", f"{job.name} ({job.id})"),
         ("Skill", job.skill),

@@ -1,0 +1,27 @@
+"""The tasks of authoring that can be durable jobs, by name.
+
+A task takes an engine of the person who started it, its parameters as JSON, and a listener for its progress, and returns
+its result as JSON. After a crash or a retry it is called again with the same parameters, so it stores what it must not do
+twice. It is cancelled as any coroutine is, with `asyncio.CancelledError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from prowess.authoring.task import ProgressListener
+from prowess.engine.engine import Engine
+from prowess.errors import Invalid
+from prowess.skill.kinds import JsonObject
+
+Task = Callable[[Engine, JsonObject, ProgressListener], Awaitable[JsonObject]]
+
+TASKS: dict[str, Task] = {}
+"""Each imports its part when it is called: a worker starts without them."""
+
+
+def find_task(name: str) -> Task:
+    """Return a task by its name; raise `Invalid` if there is none."""
+    if name not in TASKS:
+        raise Invalid(f"Unknown task {name[:80]!r}.", hint=f"Use one of: {', '.join(sorted(TASKS))}.")
+    return TASKS[name]
