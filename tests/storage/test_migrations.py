@@ -224,7 +224,15 @@ NEW = (
     *("skill_execution_traces", "run_checkpoints", "spend", "registry_entries"),
     *("installation", "skill_acceptances", "trusted_folders"),
     *("organizations", "users", "memberships", "identities", "tokens", "sign_in_codes", "web_sessions"),
-    *("pruned_counts", "skill_sources", "skill_source_items", "jobs", "job_items", "job_workers"),
+    *(
+        "pruned_counts",
+        "skill_sources",
+        "skill_source_items",
+        "jobs",
+        "job_items",
+        "job_workers",
+        "optimizer_proposals",
+    ),
 )
 
 

@@ -35,6 +35,7 @@ FINGERPRINTS = {
     "0012": "b84e14ce757b3ce4cd26c1f127404d7d",
     "0013": "178826e1017601f931773bfae544f879",
     "0014": "6c060574e06f65380532f0608af5578f",
+    "0015": "984a4dd6bf95d948c740911ae1c23b96",
 }
 """The fingerprint of each revision. `tests/storage/test_schema_check.py` prints the line to add for a new one."""
 

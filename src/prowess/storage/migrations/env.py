@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from alembic import context
 
-from prowess.storage import job_tables, people_tables, policy_tables, run_tables, sessions, source_tables, tables
+from prowess.storage import (
+    job_tables,
+    people_tables,
+    policy_tables,
+    proposal_tables,
+    run_tables,
+    sessions,
+    source_tables,
+    tables,
+)
 
 # Each module registers its tables when it is imported; alembic would take a table that is missing here for deleted.
-modules = (tables, sessions, job_tables, people_tables, policy_tables, run_tables, source_tables)
+modules = (tables, sessions, job_tables, people_tables, policy_tables, proposal_tables, run_tables, source_tables)
 [metadata] = {module.metadata for module in modules}
 
 context.configure(

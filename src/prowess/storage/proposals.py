@@ -1,0 +1,153 @@
+"""Store optimisations, and count the live runs that decide whether an approved one stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from prowess.storage.clock import now
+from prowess.storage.proposal_tables import proposals
+from prowess.storage.run_tables import traces
+
+ProposalState = Literal["running", "refused", "proposed", "approved", "rejected", "watching", "kept", "rolled_back"]
+
+TRIAL_SESSION = "optimize:"
+"""How the session of a trace begins whose run was a measurement of the optimiser, not work."""
+EVAL_SESSION = "eval:"
+"""How the session of a trace begins whose run was part of an evaluation."""
+
+_P = proposals.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalRow:
+    """One optimisation of a skill. See `proposal_tables` for the columns."""
+
+    id: str
+    organization_id: str = ""
+    user_id: str = ""
+    state: ProposalState = "running"
+    skill_slug: str
+    scope: str
+    artifact: str = ""
+    method: str
+    base_digest: str
+    candidate_digest: str = ""
+    held_out: str = ""
+    created_at: str = field(default_factory=now)
+    updated_at: str = field(default_factory=now)
+    finished_at: str | None = None
+    approved_at: str | None = None
+    approver: str = ""
+    stopping: bool = False
+    version: int | None = None
+    calls: int = 0
+    cost: float | None = None
+    score: float | None = None
+    reason: str = ""
+    actor: dict[str, Any] = field(default_factory=dict[str, Any])
+    request: dict[str, Any] = field(default_factory=dict[str, Any])
+    change: dict[str, Any] | None = None
+    test: dict[str, Any] | None = None
+    live: dict[str, Any] | None = None
+
+
+def add(connection: sa.Connection, row: ProposalRow) -> None:
+    """Store a new optimisation."""
+    connection.execute(sa.insert(proposals), {column.name: getattr(row, column.name) for column in proposals.c})
+
+
+def get(connection: sa.Connection, proposal_id: str) -> ProposalRow | None:
+    """Return an optimisation of any owner by its id."""
+    row = connection.execute(sa.select(proposals).where(_P.id == proposal_id)).mappings().first()
+    return ProposalRow(**row) if row else None
+
+
+def find(connection: sa.Connection, organization_id: str, user_id: str | None, given: str) -> list[ProposalRow]:
+    """Return the optimisations whose id begins with this prefix; at most two, which make it ambiguous."""
+    query = sa.select(proposals).where(*_owned(organization_id, user_id), _P.id.startswith(given, autoescape=True))
+    return [ProposalRow(**row) for row in connection.execute(query.limit(2)).mappings()]
+
+
+def list_rows(
+    connection: sa.Connection,
+    organization_id: str,
+    user_id: str | None,
+    *,
+    skill: str = "",
+    states: Sequence[str] = (),
+    before: tuple[str, str] | None = None,
+    limit: int,
+) -> list[ProposalRow]:
+    """Return optimisations, newest first; with `before`, those older than that time and id."""
+    query = sa.select(proposals).where(*_owned(organization_id, user_id))
+    if skill:
+        query = query.where(_P.skill_slug == skill)
+    if states:
+        query = query.where(_P.state.in_(states))
+    if before is not None:
+        query = query.where(sa.tuple_(_P.created_at, _P.id) < sa.tuple_(*before))
+    query = query.order_by(_P.created_at.desc(), _P.id.desc()).limit(limit)
+    return [ProposalRow(**row) for row in connection.execute(query).mappings()]
+
+
+def list_watched(connection: sa.Connection, organization_id: str | None = None) -> list[ProposalRow]:
+    """Return the approved optimisations whose live runs are watched; of one organization, or of all."""
+    query = sa.select(proposals).where(_P.state == "watching")
+    if organization_id is not None:
+        query = query.where(_P.organization_id == organization_id)
+    return [ProposalRow(**row) for row in connection.execute(query.order_by(_P.approved_at)).mappings()]
+
+
+def change(
+    connection: sa.Connection, proposal_id: str, values: Mapping[str, Any], *, states: Sequence[ProposalState]
+) -> ProposalRow | None:
+    """Change an optimisation that is in one of these states, and return it; None if it is in another."""
+    guard = sa.and_(_P.id == proposal_id, _P.state.in_(states))
+    if connection.execute(sa.update(proposals).where(guard).values(**values, updated_at=now())).rowcount != 1:
+        return None
+    return get(connection, proposal_id)
+
+
+def count_uses(connection: sa.Connection, organization_id: str, skill: str, held_out: str) -> int:
+    """Return how many candidates of a skill were tested on these held-out cases."""
+    mine = sa.and_(_P.organization_id == organization_id, _P.skill_slug == skill, _P.held_out == held_out)
+    return connection.execute(sa.select(sa.func.count()).select_from(proposals).where(mine)).scalar_one()
+
+
+def read_live(
+    connection: sa.Connection,
+    organization_id: str,
+    skill: str,
+    digest: str,
+    artifacts: Sequence[str],
+    *,
+    since: str = "",
+    limit: int,
+) -> list[bool]:
+    """Return whether each live run of a version passed all its assertions, newest first.
+
+    Runs that checked nothing, were refused or could not start say nothing, and neither do measurements.
+    """
+    ran = traces.c
+    query = sa.select(ran.assertions_run == ran.assertions_passed).where(
+        ran.organization_id == organization_id,
+        ran.skill_slug == skill,
+        ran.skill_digest == digest,
+        ran.artifact_name.in_(artifacts),
+        ran.status.in_(("ok", "failed")),
+        ran.assertions_run > 0,
+        ran.session_id.not_like(f"{TRIAL_SESSION}%"),
+        ran.session_id.not_like(f"{EVAL_SESSION}%"),
+    )
+    if since:
+        query = query.where(ran.started_at >= since)
+    return [bool(one) for one in connection.execute(query.order_by(ran.started_at.desc()).limit(limit)).scalars()]
+
+
+def _owned(organization_id: str, user_id: str | None) -> list[sa.ColumnElement[bool]]:
+    mine = [_P.organization_id == organization_id]
+    return mine if user_id is None else [*mine, _P.user_id == user_id]
