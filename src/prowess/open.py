@@ -240,6 +240,7 @@ class Prowess(Engine):
                 recorder=feeds.recorder,
                 metrics=feeds.metrics,
                 build_runner=components.build_runner,
+                model_client=lambda: components.model_client,
                 open_registry=components.open_registry,
                 render=components.render,
                 fetch_source=fetcher or _fetch,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prowess.policy.grants import EnvGrants
     from prowess.policy.organization import OrgPolicy
     from prowess.prompts.registry import Registry
+    from prowess.run.model_client import ModelClient
     from prowess.run.runner import Runner
     from prowess.session.activate import Activation
     from prowess.session.admission import Gate
@@ -114,6 +115,8 @@ class Resources:
     metrics: Callable[[str], Metrics]
     """Return the metrics of an organization. They are kept, so that only new events are counted next time."""
     build_runner: Callable[[Catalog, Registry], Runner]
+    model_client: Callable[[], ModelClient]
+    """Return what sends model requests of runs, within their limits."""
     open_registry: Callable[[Catalog], Registry]
     render: Callable[[str, Mapping[str, Any]], Awaitable[str]]
     """Render a Jinja template with values, in a process that can be killed."""

@@ -181,7 +181,7 @@ class RunComponents:
         run_artifact = build_pipeline(
             self._handlers(catalog, registry),
             assertions=AssertionRunner(
-                self._model_client, [one for plugin in working_plugins() for one in plugin.assertions]
+                self.model_client, [one for plugin in working_plugins() for one in plugin.assertions]
             ),
             traces=self.traces,
             # The recorder is opened by the first event, not when the runner is built.
@@ -270,7 +270,8 @@ class RunComponents:
         return open_telemetry(self._settings.environment, self._redactor, on=self._settings.telemetry)
 
     @cached_property
-    def _model_client(self) -> ModelClient:
+    def model_client(self) -> ModelClient:
+        """Sends model requests of runs, within their limits."""
         from prowess.run.model_client import ModelClient
         from prowess.run.spending import Spending
 
@@ -285,7 +286,7 @@ class RunComponents:
         from prowess.workspace.workspace import Workspace
 
         return build_handlers(
-            models=self._model_client,
+            models=self.model_client,
             renderer=self._renderer,
             # An approval covers the bytes of one skill, so its runs must not use prompts of others.
             registry=registry.without_other_skills(),
@@ -294,7 +295,7 @@ class RunComponents:
             outbound=self.sandboxes.outbound,
             grants_of=look_up_grants(self._grants),
             provision=self.sandboxes.provision,
-            host=HostModule(self._model_client, Workspace(self._workspace), self.run_skill),
+            host=HostModule(self.model_client, Workspace(self._workspace), self.run_skill),
             checkpoints=Checkpoints(self._stores.records, self._redactor),
             read_file=partial(_read_file, catalog),
             files=partial(_read_files, catalog),
