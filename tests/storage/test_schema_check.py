@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Refused, Unavailable
 from prowess.skill.package import Package
-from prowess.storage.database import open_database, run_alembic
+from prowess.storage.database import HEAD_REVISION, NEW_DATABASE, open_database, run_alembic
 from prowess.storage.schema_check import FINGERPRINTS, fingerprint, read_schema
 
 HOSTILE = {
@@ -66,6 +66,19 @@ def test_every_revision_has_a_fingerprint() -> None:
             found[revision] = fingerprint(read_schema(connection))
 
     assert found == FINGERPRINTS, "\n".join(f'    "{name}": "{text}",' for name, text in found.items())
+
+
+def test_a_new_database_has_the_tables_of_the_migrations(tmp_path: Path) -> None:
+    with sa.create_engine("sqlite://").begin() as connection:
+        run_alembic(connection)
+        migrated = sorted(map(tuple, read_schema(connection)), key=str)
+    database = open_database(tmp_path / "agents.db")
+    with database.read() as connection:
+        made = sorted(map(tuple, read_schema(connection)), key=str)
+    database.close()
+
+    assert made == migrated
+    assert NEW_DATABASE.read_text().startswith(f"-- Revision {HEAD_REVISION}."), "Run `python scripts/schema.py`."
 
 
 def _revisions() -> list[str]:

@@ -28,6 +28,9 @@ HEAD_REVISION = "0015"
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 
+NEW_DATABASE = Path(__file__).with_name("new_database.sql")
+"""The tables of the newest revision for SQLite, written by scripts/schema.py."""
+
 # An arbitrary number; every Prowess must use the same one.
 _ADVISORY_LOCK = 7769657373
 # alembic passes the running migration to its scripts through module globals, so only one thread may migrate.
@@ -68,7 +71,7 @@ def upgrade(connection: sa.Connection, location: str) -> None:
     """
     lock_migrations(connection)
     found = _postgres_revision(connection) if connection.dialect.name == "postgresql" else revision(connection)
-    if not check_revision(found, location):
+    if not check_revision(found, location) and not _create_tables(connection):
         run_alembic(connection)
     if found is None:
         add_mark(connection)
@@ -84,6 +87,22 @@ def _postgres_revision(connection: sa.Connection) -> str | None:
     """Return the revision without provoking an error, which would abort the transaction."""
     exists = connection.execute(sa.text("SELECT to_regclass('alembic_version')")).scalar()
     return revision(connection) if exists else None
+
+
+def _create_tables(connection: sa.Connection) -> bool:
+    """Create the tables of an empty SQLite database at once, a tenth of the time of all migrations; False if it is not empty.
+
+    Also False while the file is older than a new migration.
+    """
+    if connection.dialect.name != "sqlite" or connection.execute(sa.text("SELECT 1 FROM sqlite_master")).first():
+        return False
+    head, _, text = NEW_DATABASE.read_text("utf-8").partition("\n")
+    if not head.startswith(f"-- Revision {HEAD_REVISION}."):
+        return False
+    for statement in text.split(";\n")[:-1]:
+        connection.exec_driver_sql(statement)
+    connection.execute(sa.text("INSERT INTO alembic_version VALUES (:revision)"), {"revision": HEAD_REVISION})
+    return True
 
 
 def run_alembic(connection: sa.Connection, to: str = "head", *, down: bool = False) -> None:
