@@ -178,11 +178,12 @@ class RunComponents:
         from prowess.run.pipeline import build_pipeline
         from prowess.run.runner import Runner
 
+        assertions = AssertionRunner(
+            self.model_client, [one for plugin in working_plugins() for one in plugin.assertions]
+        )
         run_artifact = build_pipeline(
             self._handlers(catalog, registry),
-            assertions=AssertionRunner(
-                self.model_client, [one for plugin in working_plugins() for one in plugin.assertions]
-            ),
+            assertions=assertions,
             traces=self.traces,
             # The recorder is opened by the first event, not when the runner is built.
             publish=lambda event: self._recorder().record(event),
@@ -190,7 +191,7 @@ class RunComponents:
             telemetry=self._telemetry,
         )
         seconds = self._settings.run_seconds or DEFAULT_SECONDS
-        return Runner(run_artifact, seconds=seconds, redactor=self._redactor)
+        return Runner(run_artifact, seconds=seconds, redactor=self._redactor, assertions=assertions)
 
     @cached_property
     def models(self) -> Models:

@@ -12,6 +12,7 @@ from prowess.errors import ProwessError
 from prowess.policy.subject import Subject
 from prowess.redaction.redactor import Redactor
 from prowess.run.allowance import DEFAULT_SECONDS, read_allowance
+from prowess.run.assertions.evaluation import AssertionRunner
 from prowess.run.call import Call, DryRunEnded, Output, Run, make_call
 from prowess.run.handler import RunArtifact
 from prowess.run.result import RunResult, produce_files
@@ -70,10 +71,13 @@ class Runner:
         *,
         seconds: float = DEFAULT_SECONDS,
         redactor: Redactor | None = None,
+        assertions: AssertionRunner | None = None,
     ) -> None:
         self._run_artifact = run_artifact
         self._redactor = redactor or Redactor([])
         self.seconds = seconds
+        self.assertions = assertions
+        """Checks outputs that did not come from a run; None for a runner without models."""
         self._facts: dict[int, SkillFacts] = {}
 
     def redact(self, value: Any) -> Any:
