@@ -3,14 +3,21 @@
 Messages are JSON, one per line. Each has an `id`; the type and the fields are those of Inklings, with a few more:
 
     to the sidecar    {"id", "type": "execute", "template_id", "state_blob", "params", "signature", "options"}
-                      {"id", "type": "optimize", "template_id", "training_data", …}
+                      {"id", "type": "optimize", "template_id", "training_data", "validation_data", "state_blob",
+                       "signature", "options", "optimizer", "optimizer_options", "seed", "metric": "exact" | "parent"}
                       {"id", "type": "manifest"}   {"id", "type": "ping"}
                       {"type": "cancel", "target"}   {"type": "shutdown"}
                       {"reply", "value"} or {"reply", "error": {"type", "message"}}, the answer to a call
     from the sidecar  {"hello": {…}}, when it is ready
                       {"id", "ok": true, "result"} or {"id", "ok": false, "error": {"type", "message"}}
-                      {"id", "event": "progress", …}
+                      {"id", "event": "progress", "metric_calls", "llm_calls", "best_score", "best_state"}
                       {"call", "for", "kind": "llm" | "tool" | "metric" | "code", "payload"}, while `for` is running
+
+The results: execute gives `{outputs, notes, usage}`, where the outputs are those of the signature and the notes what the
+template adds, such as its reasoning. Optimize gives `{state_blob, dspy, score, complete, stopped, usage}`; cancelling it
+gives the same with the best state so far, `complete: false` and `stopped: "cancelled"`, while a cancelled execute gives the
+error `Cancelled`. A progress event has `best_state` when there is a new one. An answer to a call with an error has the
+parent's type of error, which is also the type of the request's error if the template cannot go on without the call.
 """
 
 from __future__ import annotations

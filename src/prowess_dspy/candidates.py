@@ -1,0 +1,95 @@
+"""The programs that an optimizer tries, and the best of them so far."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+import orjson
+from dspy.utils.callback import BaseCallback
+
+from prowess_dspy.channel import JsonObject, Session
+from prowess_dspy.state import dump_state
+
+PROGRESS_EVERY = 5
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A state that was tried, with its score for each row."""
+
+    state: JsonObject
+    scores: dict[int, float] = field(default_factory=dict[int, float])
+
+    def mean(self) -> float:
+        """Return the mean score."""
+        return sum(self.scores.values()) / len(self.scores)
+
+
+class Candidates(BaseCallback):
+    """Scores by state. Optimizers copy programs freely, so a candidate is known by its instructions and demos.
+
+    DSPy tells a metric which row was answered, but not by which program. As a callback of DSPy this sees the program
+    start; the metric is called after it in the same thread.
+    """
+
+    def __init__(self, session: Session, program: dspy.Module, rows: list[dspy.Example], enough: int) -> None:
+        self.best: Candidate | None = None
+        self._session = session
+        self._type = type(program)
+        self._rows = {id(row) for row in rows}
+        self._enough = enough
+        self._candidates: dict[bytes, Candidate] = {}
+        self._lock = threading.Lock()
+        self._current = threading.local()
+        self._recorded = 0
+
+    def on_module_start(self, *, instance: Any, **_call: Any) -> None:
+        """Remember the program that starts in this thread."""
+        if type(instance) is self._type and not dspy.settings.caller_modules:
+            self._current.program = instance
+
+    def record(self, row: dspy.Example, score: float) -> None:
+        """Add the score of the program that ran last in this thread, and report progress."""
+        program: dspy.Module | None = getattr(self._current, "program", None)
+        improved: JsonObject = {}
+        self._recorded += 1
+        if program is not None and id(row) in self._rows:
+            state = dump_state(program)
+            with self._lock:
+                candidate = self._candidates.setdefault(_key(state), Candidate(state))
+                candidate.scores[id(row)] = score
+                if len(candidate.scores) >= self._enough and self._is_best(candidate):
+                    self.best = candidate
+                    improved = {"best_state": candidate.state}
+        if improved or self._recorded % PROGRESS_EVERY == 0:
+            usage = self._session.usage
+            self._session.progress(
+                metric_calls=usage["metric_calls"],
+                llm_calls=usage["llm_calls"],
+                best_score=self.best.mean() if self.best else None,
+                **improved,
+            )
+
+    def _is_best(self, candidate: Candidate) -> bool:
+        return candidate is not self.best and (self.best is None or candidate.mean() > self.best.mean())
+
+    def mean(self, program: dspy.Module, rows: list[dspy.Example]) -> float | None:
+        """Return the mean score of a program if every one of these rows was scored with it."""
+        candidate = self._candidates.get(_key(dump_state(program)))
+        if candidate is None or not all(id(row) in candidate.scores for row in rows):
+            return None
+        return sum(candidate.scores[id(row)] for row in rows) / len(rows)
+
+
+def _key(state: JsonObject) -> bytes:
+    return orjson.dumps(
+        {name: _text(part) for name, part in state.items() if isinstance(part, dict)} | {"self": _text(state)},
+        option=orjson.OPT_SORT_KEYS,
+    )
+
+
+def _text(part: JsonObject) -> list[Any]:
+    return [part.get("signature"), part.get("demos")]
