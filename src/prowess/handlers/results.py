@@ -88,6 +88,8 @@ class CriterionResult:
     confidence: float = 0.0
     evidence: tuple[str, ...] = ()
     suggested_fix: str = ""
+    judged: bool = True
+    """False if the model gave no usable verdict, so that the result says nothing about the asset."""
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -107,10 +109,10 @@ class CriterionResult:
         }
 
 
-def undecided_result(criterion: Criterion, why: str) -> CriterionResult:
-    """Return the result for a criterion that could not be judged."""
+def undecided_result(criterion: Criterion, why: str, *, judged: bool = False) -> CriterionResult:
+    """Return the result for a criterion that could not be judged; `judged` if that is because of the asset."""
     return CriterionResult(
-        criterion_id=criterion.id, criterion_name=criterion.name, verdict="indeterminate", reasoning=why
+        criterion_id=criterion.id, criterion_name=criterion.name, verdict="indeterminate", reasoning=why, judged=judged
     )
 
 

@@ -201,12 +201,12 @@ def _result(criterion: Criterion, entries: Sequence[JsonObject], asset: JudgedTe
         return undecided_result(criterion, "The model gave no verdict.")
     # The asset may have talked the model into a second verdict; choosing one would be guessing.
     if len(entries) > 1:
-        return undecided_result(criterion, f"The model gave {len(entries)} verdicts.")
+        return undecided_result(criterion, f"The model gave {len(entries)} verdicts.", judged=True)
     entry = entries[0]
     if not _is_well_formed(entry):
         return undecided_result(criterion, "The model's verdict is not in the requested format.")
     if asset.holds(entry, entry["reasoning"]):
-        return undecided_result(criterion, "The model copied its verdict from the asset.")
+        return undecided_result(criterion, "The model copied its verdict from the asset.", judged=True)
     return CriterionResult(
         criterion_id=criterion.id,
         criterion_name=criterion.name,

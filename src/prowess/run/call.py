@@ -86,6 +86,8 @@ class Verdict:
     passed: bool
     severity: AssertionSeverity = "hard"
     explanation: str = ""
+    undecided: bool = False
+    """True if the evaluation model failed, so that the verdict says nothing about the output."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from prowess.errors import Problem
 from prowess.skill.kinds import JsonObject
 
 Split = Literal["train", "validation", "held_out"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "held_out")
+
+_SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One condition on an output. `type` names a scorer of `checks.py`; `settings` are what its author wrote."""
+    """One condition on an output. `type` names a check of `checks.py`; `settings` are what its author wrote."""
 
     type: str
     settings: JsonObject = field(default_factory=dict[str, Any])
     description: str = ""
     weight: float = 1.0
+    negate: bool = False
+    """True if the condition must not hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalFile:
+    """A text file that belongs to the message of a case."""
+
+    path: str
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +46,58 @@ class EvalCase:
     """
 
     id: str
+    """Unique in its suite."""
+    name: str = ""
+    """The title, for people; '' if the author gave none."""
     prompt: str = ""
     """A message, answered with and without the skill in the prompt; '' for a case that runs an artifact."""
     inputs: JsonObject | None = None
     """The inputs of `artifact`."""
     artifact: str = ""
     """The artifact to run; '' for the whole skill."""
-    files: tuple[str, ...] = ()
-    """Paths inside the skill's eval folder whose text is part of the message."""
+    files: tuple[EvalFile, ...] = ()
+    """Files whose text is part of the message."""
     expected: Any = None
     """The expected output, for exact scorers, judges and optimisers."""
     checks: tuple[Check, ...] = ()
+    """Empty if the assertions of the artifact decide."""
+    threshold: float | None = None
+    """The weighted share of checks that this case must pass; None for that of the suite."""
+    label: str = ""
+    """The group of the case, such as a class or a category; splits keep the share of each group."""
     split: Split | None = None
     """Set by the author; None to be assigned by digest."""
+    source: str = ""
+    """The file that the case comes from."""
 
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the case's content."""
-        told = [self.prompt, self.inputs, self.artifact, self.files, self.expected]
-        told.append([[one.type, one.settings, one.weight] for one in self.checks])
-        return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        told: list[Any] = [self.prompt, self.inputs, self.artifact, self.expected, self.threshold]
+        told.append([[one.path, one.text] for one in self.files])
+        told.append([[one.type, one.settings, one.weight, one.negate] for one in self.checks])
+        return _hash(told)
+
+    @cached_property
+    def inputs_digest(self) -> str:
+        """The SHA-256 of the inputs alone, whatever their case and spacing: equal for near duplicates."""
+        return _hash(
+            [_plain(self.prompt), _plain(self.inputs), self.artifact, [_plain(one.text) for one in self.files]]
+        )
+
+
+def _hash(told: list[Any]) -> str:
+    # Escaped, because JSON may have lone surrogates, which UTF-8 cannot hold.
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with all text in lower case and single spaces."""
+    if isinstance(value, str):
+        return _SPACE.sub(" ", value).strip().casefold()
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in cast("JsonObject", value).items()}
+    return [_plain(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +109,15 @@ class EvalSuite:
     trials: int = 1
     """How often each case is asked."""
     model: str = ""
+    """The model that the file names, for people. A file does not choose the model of a run."""
     timeout_seconds: float | None = None
     concurrency: int = 4
     pass_threshold: float = 1.0
     """The weighted share of checks that a case must pass."""
     problems: tuple[Problem, ...] = ()
     """What could not be read, or is not supported. A suite with an error is not run."""
+
+    @property
+    def is_usable(self) -> bool:
+        """True if there are cases and nothing in the files is an error."""
+        return bool(self.cases) and all(problem.severity != "error" for problem in self.problems)

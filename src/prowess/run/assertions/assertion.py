@@ -94,7 +94,7 @@ class AssertionType:
     make: Callable[[AssertionSpec], Assertion]
 
 
-def make_verdict(spec: AssertionSpec, description: str, fault: str = "") -> Verdict:
+def make_verdict(spec: AssertionSpec, description: str, fault: str = "", *, undecided: bool = False) -> Verdict:
     """Return the verdict of an assertion; it passed if there is no fault."""
     return Verdict(
         type=spec.type,
@@ -102,6 +102,7 @@ def make_verdict(spec: AssertionSpec, description: str, fault: str = "") -> Verd
         passed=not fault,
         severity=spec.severity,
         explanation=_truncate(fault),
+        undecided=undecided,
     )
 
 

@@ -45,13 +45,14 @@ class AssertionRunner:
 
         async def one(item: Any) -> Verdict:
             async with room:
-                return await self._verdict(item, subject, call)
+                return await self.evaluate(item, subject, call)
 
         if len(written) == 1:  # no task is needed to wait for one
-            return (await self._verdict(written[0], subject, call),)
+            return (await self.evaluate(written[0], subject, call),)
         return tuple(await asyncio.gather(*(one(item) for item in written)))
 
-    async def _verdict(self, written: Any, subject: CheckedOutput, call: Call) -> Verdict:
+    async def evaluate(self, written: Any, subject: CheckedOutput, call: Call) -> Verdict:
+        """Return the verdict of one assertion, as its author wrote it."""
         try:
             spec = read_assertion(written)
         except Invalid as fault:

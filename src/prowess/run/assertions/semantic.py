@@ -52,8 +52,13 @@ class SemanticAssertion:
         try:
             reply = await self._models.ask(call, self._request(judged.text), purpose="evaluation")
         except ProwessError as error:
-            return make_verdict(self._spec, self.description, f"The evaluation model failed: {error.message}")
-        fault = await offload_if_large(len(judged.text), self._fault, reply.text, judged)
+            fault = f"The evaluation model failed: {error.message}"
+            return make_verdict(self._spec, self.description, fault, undecided=True)
+        answered = _read(reply.text)
+        if answered is None:
+            fault = "The model did not answer in the requested format."
+            return make_verdict(self._spec, self.description, fault, undecided=True)
+        fault = await offload_if_large(len(judged.text), self._fault, answered, judged)
         return make_verdict(self._spec, self.description, fault)
 
     def _request(self, judged: str) -> Request:
@@ -69,10 +74,7 @@ class SemanticAssertion:
             max_tokens=_MOST_TOKENS,
         )
 
-    def _fault(self, text: str, judged: JudgedText) -> str:
-        answered = _read(text)
-        if answered is None:
-            return "The model did not answer in the requested format."
+    def _fault(self, answered: dict[str, str], judged: JudgedText) -> str:
         # An output can contain the verdict that it wants, so one that occurs in it does not count.
         if judged.holds(answered, answered["reason"]):
             return "The model copied its answer from the output."

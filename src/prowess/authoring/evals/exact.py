@@ -1,0 +1,303 @@
+"""Exact scorers: compare an output with the expected one without any model.
+
+| type | settings | the score |
+|---|---|---|
+| `equals` | `value` | 1 if the text, or the data, is exactly this |
+| `normalized` | `value` | the same for text, whatever its case, spacing and final punctuation |
+| `one_of` | `values` | 1 if the normalized text is one of these |
+| `contains` | `value` or `values`, `mode` (`all`, `any`), `ignore_case` | the share of texts that occur; with `any`, 1 if one does |
+| `starts_with` | `value`, `ignore_case` | 1 if the text starts with this |
+| `number` | `value`, `tolerance`, `relative` | 1 if the last number of the text is near enough |
+| `json_subset` | `value` | 1 if the data has at least these fields and items |
+| `f1` | `values`, `min` | the F1 score of the items of the output |
+
+Without `value` or `values`, the expected output of the case is used. `field`, such as `result.label`, compares one field of
+the data instead of the whole output.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from prowess.skill.kinds import JsonObject
+
+_SPACE = re.compile(r"\s+")
+_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9,]*+(?:\.[0-9]++)?|\.[0-9]++)(?:[eE][-+]?[0-9]{1,3})?+")
+_ITEM = re.compile(r"[\n,;]")
+_BULLET = re.compile(r"^\s*(?:[-*•]|[0-9]{1,4}[.)])\s+")
+_SHOWN = 120
+_MISSING: Any = object()
+
+MAX_VALUES = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How well an output fits, from 0 to 1, and why not fully. `minimum` is the score that passes."""
+
+    score: float
+    explanation: str = ""
+    minimum: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The output that scorers compare. `data` is None if the output is not JSON."""
+
+    text: str
+    data: Any = None
+    expected: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scorer:
+    """One type of comparison. `names` are the settings that it takes beside `field`."""
+
+    compare: Callable[[JsonObject, Any, str], Comparison]
+    names: frozenset[str]
+    takes: Callable[[Any], str]
+    """Returns why a value cannot be compared with, or ''."""
+    needs_data: bool = False
+
+
+def check_settings(kind: str, settings: Mapping[str, Any], expected: Any) -> list[str]:
+    """Return what is wrong with the settings of a scorer, for a case with this expected output."""
+    scorer = SCORERS[kind]
+    faults = [
+        f"`{name}` is not a setting of `{kind}`" for name in settings if name not in scorer.names and name != "field"
+    ]
+    value = _wanted(settings, expected)
+    if value is None:
+        faults.append(
+            f"`{kind}` needs `{'values' if 'values' in scorer.names else 'value'}`, or `expected` in the case"
+        )
+    elif fault := scorer.takes(value):
+        faults.append(fault)
+    if not isinstance(settings.get("field", ""), str):
+        faults.append("`field` must be a name such as `result.label`")
+    if settings.get("mode", "all") not in ("all", "any"):
+        faults.append("`mode` must be `all` or `any`")
+    faults += [
+        f"`{name}` must be true or false"
+        for name in ("ignore_case",)
+        if not isinstance(settings.get(name, False), bool)
+    ]
+    numbers = ("tolerance", "relative", "min")
+    faults += [f"`{name}` must be a number of 0 or more" for name in numbers if not _is_amount(settings.get(name, 0))]
+    return faults
+
+
+def compare(kind: str, settings: JsonObject, subject: Compared) -> Comparison:
+    """Return how well an output fits the settings of a scorer. The settings must be valid."""
+    scorer = SCORERS[kind]
+    wanted = _wanted(settings, subject.expected)
+    name: str = settings.get("field", "")
+    if name:
+        found = _field(subject.data, name)
+        if found is _MISSING:
+            return Comparison(score=0.0, explanation=f"The output has no field {name[:80]!r}.")
+        return scorer.compare({**settings, "wanted": wanted}, found, _text(found))
+    if scorer.needs_data and subject.data is None:
+        return Comparison(score=0.0, explanation="The output is not JSON.")
+    return scorer.compare({**settings, "wanted": wanted}, subject.data, subject.text)
+
+
+def normalize(text: str) -> str:
+    """Return text in lower case with single spaces, without quotes around it and punctuation at its end."""
+    return _SPACE.sub(" ", text).casefold().strip(" .!?:;,\"'`*")
+
+
+def _wanted(settings: Mapping[str, Any], expected: Any) -> Any:
+    given = [settings[name] for name in ("value", "values") if settings.get(name) is not None]
+    return given[0] if given else expected
+
+
+def _equals(settings: JsonObject, data: Any, text: str) -> Comparison:
+    wanted = settings["wanted"]
+    same = text == wanted if isinstance(wanted, str) else _is_same(data, wanted)
+    return _verdict(same, text, wanted)
+
+
+def _normalized(settings: JsonObject, _: Any, text: str) -> Comparison:
+    wanted = _text(settings["wanted"])
+    return _verdict(normalize(text) == normalize(wanted), text, wanted)
+
+
+def _one_of(settings: JsonObject, _: Any, text: str) -> Comparison:
+    values = [_text(value) for value in _listed(settings["wanted"])]
+    return _verdict(normalize(text) in {normalize(value) for value in values}, text, values)
+
+
+def _contains(settings: JsonObject, _: Any, text: str) -> Comparison:
+    values = [_text(value) for value in _listed(settings["wanted"])]
+    ignore_case = settings.get("ignore_case", False)
+    whole = text.casefold() if ignore_case else text
+    missing = [value for value in values if (value.casefold() if ignore_case else value) not in whole]
+    if settings.get("mode", "all") == "any":
+        found = len(missing) < len(values)
+        return Comparison(score=float(found), explanation="" if found else f"It has none of {_show(values)}.")
+    return Comparison(
+        score=1 - len(missing) / len(values), explanation=f"It does not have {_show(missing)}." if missing else ""
+    )
+
+
+def _starts_with(settings: JsonObject, _: Any, text: str) -> Comparison:
+    wanted = _text(settings["wanted"])
+    start = text.lstrip()[: len(wanted)]
+    same = start.casefold() == wanted.casefold() if settings.get("ignore_case", False) else start == wanted
+    return _verdict(same, text, wanted, "It starts with")
+
+
+def _number(settings: JsonObject, data: Any, text: str) -> Comparison:
+    wanted = _read_number(str(settings["wanted"]))
+    found = _read_number(str(data)) if _is_number(data) else _last_number(text)
+    if found is None:
+        return Comparison(score=0.0, explanation="It has no number.")
+    slack = max(float(settings.get("tolerance", 0)), float(settings.get("relative", 0)) * abs(wanted))
+    # Without the smallest allowance, 0.1 + 0.2 would differ from 0.3.
+    near = math.isclose(found, wanted, rel_tol=1e-9, abs_tol=slack * (1 + 1e-9))
+    return Comparison(score=float(near), explanation="" if near else f"It has {found:g}, expected {wanted:g}.")
+
+
+def _json_subset(settings: JsonObject, data: Any, _: str) -> Comparison:
+    fault = next(_differences(data, settings["wanted"], "the output"), "")
+    return Comparison(score=float(not fault), explanation=fault)
+
+
+def _f1(settings: JsonObject, data: Any, text: str) -> Comparison:
+    found = _listed(data) if isinstance(data, list) else [_BULLET.sub("", item) for item in _ITEM.split(text)]
+    got = {normalize(_text(item)) for item in found} - {""}
+    wanted = {normalize(_text(item)) for item in _listed(settings["wanted"])} - {""}
+    hits = len(got & wanted)
+    score = 2 * hits / (len(got) + len(wanted)) if got or wanted else 1.0
+    wrong = sorted(wanted - got), sorted(got - wanted)
+    told = [f"{what} {_show(items)}" for what, items in zip(("missing", "not expected:"), wrong, strict=True) if items]
+    least = float(settings.get("min", 1.0))
+    return Comparison(score=score, explanation=f"F1 {score:.2f}: {'; '.join(told)}." if told else "", minimum=least)
+
+
+def _differences(data: Any, wanted: Any, where: str) -> Iterator[str]:
+    if isinstance(wanted, dict):
+        if not isinstance(data, dict):
+            yield f"{where} is not an object."
+            return
+        fields = cast("JsonObject", data)
+        for name, value in cast("JsonObject", wanted).items():
+            if name not in fields:
+                yield f"{where} has no field {name[:80]!r}."
+            else:
+                yield from _differences(fields[name], value, f"{where}.{name[:80]}".removeprefix("the output."))
+    elif isinstance(wanted, list):
+        items = cast("list[Any]", data) if isinstance(data, list) else []
+        for value in cast("list[Any]", wanted):
+            if not any(next(_differences(item, value, where), "") == "" for item in items):
+                yield f"{where} has no item {_show(value)}."
+    elif not _is_same(data, wanted):
+        yield f"{where} is {_show(data)}, expected {_show(wanted)}."
+
+
+def _verdict(same: bool, text: str, wanted: Any, what: str = "It is") -> Comparison:
+    return Comparison(score=float(same), explanation="" if same else f"{what} {_show(text)}, expected {_show(wanted)}.")
+
+
+def _field(data: Any, name: str) -> Any:
+    """Return a field by its name or dotted path; list items by their number."""
+    for step in name.split("."):
+        if isinstance(data, dict) and step in data:
+            data = cast("JsonObject", data)[step]
+        elif isinstance(data, list) and step.isdecimal() and len(step) < 6 and int(step) < len(cast("list[Any]", data)):
+            data = cast("list[Any]", data)[int(step)]
+        else:
+            return _MISSING
+    return data
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Return True if two values are the same JSON; `True` and 1 are not."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        left, right = cast("JsonObject", one), cast("JsonObject", other)
+        return left.keys() == right.keys() and all(_is_same(left[name], right[name]) for name in left)
+    if isinstance(one, list) and isinstance(other, list):
+        these, those = cast("list[Any]", one), cast("list[Any]", other)
+        return len(these) == len(those) and all(map(_is_same, these, those))
+    if _is_number(one) or _is_number(other):
+        return _is_number(one) and _is_number(other) and one == other
+    return isinstance(one, str) and one == other if one is not None else other is None
+
+
+def _last_number(text: str) -> float | None:
+    found = _NUMBER.findall(text)
+    return _read_number(found[-1]) if found else None
+
+
+def _read_number(text: str) -> float:
+    # From text, because an integer with 400 digits does not fit a float, while its text becomes infinite.
+    return float(text.replace(",", ""))
+
+
+def _listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    return f"{value}"
+
+
+def _show(value: Any) -> str:
+    shown = ", ".join(repr(one) for one in cast("list[Any]", value)) if isinstance(value, list) else repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_amount(value: Any) -> bool:
+    return _is_number(value) and math.isfinite(value) and value >= 0
+
+
+def _any_value(_: Any) -> str:
+    return ""
+
+
+def _plain_value(value: Any) -> str:
+    return "the value must be text or a number" if isinstance(value, dict | list) else ""
+
+
+def _number_value(value: Any) -> str:
+    is_number = _is_number(value) and math.isfinite(value)
+    return (
+        ""
+        if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value.strip()))
+        else "the value must be a number"
+    )
+
+
+def _values(value: Any) -> str:
+    items = _listed(value)
+    if not items or len(items) > MAX_VALUES:
+        return f"`values` must have 1 to {MAX_VALUES:,} items"
+    return "`values` must be texts or numbers" if any(isinstance(item, dict | list) for item in items) else ""
+
+
+SCORERS: dict[str, Scorer] = {
+    "equals": Scorer(compare=_equals, names=frozenset({"value"}), takes=_any_value),
+    "normalized": Scorer(compare=_normalized, names=frozenset({"value"}), takes=_plain_value),
+    "one_of": Scorer(compare=_one_of, names=frozenset({"values"}), takes=_values),
+    "contains": Scorer(compare=_contains, names=frozenset({"value", "values", "mode", "ignore_case"}), takes=_values),
+    "starts_with": Scorer(compare=_starts_with, names=frozenset({"value", "ignore_case"}), takes=_plain_value),
+    "number": Scorer(compare=_number, names=frozenset({"value", "tolerance", "relative"}), takes=_number_value),
+    "json_subset": Scorer(compare=_json_subset, names=frozenset({"value"}), takes=_any_value, needs_data=True),
+    "f1": Scorer(compare=_f1, names=frozenset({"values", "min"}), takes=_values),
+}
+"""Every exact scorer, by its type."""

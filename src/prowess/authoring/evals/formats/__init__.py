@@ -1,0 +1,1 @@
+"""Read eval files: one file for each format."""
