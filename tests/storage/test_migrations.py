@@ -20,10 +20,12 @@ from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
 from prowess.storage import (
+    eval_tables,
     job_tables,
     ledger,
     people_tables,
     policy_tables,
+    proposal_tables,
     run_tables,
     sessions,
     source_tables,
@@ -36,6 +38,7 @@ from prowess.storage.owner import Owner
 metadata = tables.metadata
 assert metadata is session_tables.metadata is people_tables.metadata is job_tables.metadata
 assert metadata is policy_tables.metadata is run_tables.metadata is source_tables.metadata
+assert metadata is eval_tables.metadata is proposal_tables.metadata
 
 OPEN = """
 import sys
@@ -232,6 +235,9 @@ NEW = (
         "job_items",
         "job_workers",
         "optimizer_proposals",
+        "eval_runs",
+        "eval_results",
+        "eval_scores",
     ),
 )
 

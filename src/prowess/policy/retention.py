@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from prowess.errors import ProwessError
 from prowess.policy.organization import OrgPolicy
-from prowess.storage import checkpoints, org_settings, retention, traces
+from prowess.storage import checkpoints, evals, org_settings, retention, traces
 from prowess.storage.audit_chain import PRUNE_AUDIT, PruneRecord, find_record, record_detail, verify_audit
 from prowess.storage.clock import now, start_of_day
 from prowess.storage.database import Connections
@@ -192,6 +192,8 @@ class Retention:
         done["audit"] = self._delete_rows(of, "audit", plan.audit.upto) if planned.audit else 0
         if planned.traces and self._has_checkpoints(plan):
             self._delete(of, partial(checkpoints.delete_before, moment=plan.traces_before))
+        if planned.traces:  # the results of evaluations hold outputs as traces do
+            self._delete(of, partial(evals.remove_runs, before=plan.traces_before))
         return replace(planned, **done)
 
     def _has_checkpoints(self, plan: _Plan) -> bool:

@@ -1,4 +1,4 @@
--- Revision 0014. Written by scripts/schema.py from the migrations. Do not edit.
+-- Revision 0016. Written by scripts/schema.py from the migrations. Do not edit.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -480,4 +480,76 @@ CREATE TABLE job_workers (
 	seen_at TEXT NOT NULL, 
 	claimed_at TEXT, 
 	CONSTRAINT pk_job_workers PRIMARY KEY (id)
+);
+CREATE TABLE optimizer_proposals (
+	id TEXT NOT NULL, 
+	organization_id TEXT NOT NULL, 
+	user_id TEXT NOT NULL, 
+	state TEXT NOT NULL, 
+	skill_slug TEXT NOT NULL, 
+	scope TEXT NOT NULL, 
+	artifact TEXT NOT NULL, 
+	method TEXT NOT NULL, 
+	base_digest TEXT NOT NULL, 
+	candidate_digest TEXT NOT NULL, 
+	held_out TEXT NOT NULL, 
+	created_at TEXT NOT NULL, 
+	updated_at TEXT NOT NULL, 
+	finished_at TEXT, 
+	approved_at TEXT, 
+	approver TEXT NOT NULL, 
+	stopping BOOLEAN NOT NULL, 
+	version INTEGER, 
+	calls INTEGER NOT NULL, 
+	cost FLOAT, 
+	score FLOAT, 
+	reason TEXT NOT NULL, 
+	actor JSON NOT NULL, 
+	request JSON NOT NULL, 
+	change JSON, 
+	test JSON, 
+	live JSON, 
+	CONSTRAINT pk_optimizer_proposals PRIMARY KEY (id)
+);
+CREATE INDEX ix_optimizer_proposals_created ON optimizer_proposals (organization_id, created_at);
+CREATE INDEX ix_optimizer_proposals_state ON optimizer_proposals (state);
+CREATE TABLE eval_runs (
+	id TEXT NOT NULL, 
+	organization_id TEXT NOT NULL, 
+	user_id TEXT NOT NULL, 
+	skill_slug TEXT NOT NULL, 
+	skill_digest TEXT NOT NULL, 
+	state TEXT NOT NULL, 
+	created_at TEXT NOT NULL, 
+	finished_at TEXT, 
+	total INTEGER NOT NULL, 
+	done INTEGER NOT NULL, 
+	failed INTEGER NOT NULL, 
+	errors INTEGER NOT NULL, 
+	cost FLOAT, 
+	"plan" JSON NOT NULL, 
+	arms JSON NOT NULL, 
+	summary JSON, 
+	CONSTRAINT pk_eval_runs PRIMARY KEY (id)
+);
+CREATE INDEX ix_eval_runs_created ON eval_runs (organization_id, created_at);
+CREATE TABLE eval_results (
+	run_id TEXT NOT NULL, 
+	position INTEGER NOT NULL, 
+	organization_id TEXT NOT NULL, 
+	user_id TEXT NOT NULL, 
+	cache_key TEXT NOT NULL, 
+	result TEXT NOT NULL, 
+	CONSTRAINT pk_eval_results PRIMARY KEY (run_id, position)
+);
+CREATE INDEX ix_eval_results_cache ON eval_results (organization_id, user_id, cache_key);
+CREATE TABLE eval_scores (
+	organization_id TEXT NOT NULL, 
+	skill_slug TEXT NOT NULL, 
+	skill_digest TEXT NOT NULL, 
+	created_at TEXT NOT NULL, 
+	run_id TEXT NOT NULL, 
+	score FLOAT NOT NULL, 
+	detail JSON NOT NULL, 
+	CONSTRAINT pk_eval_scores PRIMARY KEY (organization_id, skill_slug, skill_digest)
 );

@@ -36,6 +36,7 @@ FINGERPRINTS = {
     "0013": "178826e1017601f931773bfae544f879",
     "0014": "6c060574e06f65380532f0608af5578f",
     "0015": "984a4dd6bf95d948c740911ae1c23b96",
+    "0016": "6d0ec24e20feebe22bb7c6f5b3a0500a",
 }
 """The fingerprint of each revision. `tests/storage/test_schema_check.py` prints the line to add for a new one."""
 

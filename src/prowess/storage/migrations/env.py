@@ -5,6 +5,7 @@ from __future__ import annotations
 from alembic import context
 
 from prowess.storage import (
+    eval_tables,
     job_tables,
     people_tables,
     policy_tables,
@@ -16,7 +17,17 @@ from prowess.storage import (
 )
 
 # Each module registers its tables when it is imported; alembic would take a table that is missing here for deleted.
-modules = (tables, sessions, job_tables, people_tables, policy_tables, proposal_tables, run_tables, source_tables)
+modules = (
+    tables,
+    sessions,
+    eval_tables,
+    job_tables,
+    people_tables,
+    policy_tables,
+    proposal_tables,
+    run_tables,
+    source_tables,
+)
 [metadata] = {module.metadata for module in modules}
 
 context.configure(

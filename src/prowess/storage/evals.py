@@ -1,0 +1,186 @@
+"""Store runs of evaluations, their results, and the scores of skills."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from prowess.storage.clock import now
+from prowess.storage.eval_tables import eval_results, eval_runs, eval_scores
+from prowess.storage.owner import Owner
+from prowess.storage.tables import dialect_insert
+
+RunState = Literal["running", "done", "stopped"]
+
+_KEYS_AT_ONCE = 500
+"""SQLite takes 32,766 parameters in a statement, PostgreSQL 65,535; more keys at once are not faster."""
+
+_R, _C, _S = eval_runs.c, eval_results.c, eval_scores.c
+_SUMMARY = [column for column in eval_runs.c if column.name != "plan"]
+_put_result = dialect_insert(eval_results, lambda insert: insert.on_conflict_do_nothing())
+_put_score = dialect_insert(
+    eval_scores,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=list(eval_scores.primary_key),
+        set_={name: insert.excluded[name] for name in ("created_at", "run_id", "score", "detail")},
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalRunRow:
+    """One run of an evaluation. See `eval_tables` for the columns."""
+
+    id: str
+    organization_id: str = ""
+    user_id: str = ""
+    skill_slug: str
+    skill_digest: str
+    state: RunState = "running"
+    created_at: str = field(default_factory=now)
+    finished_at: str | None = None
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    errors: int = 0
+    cost: float | None = None
+    plan: dict[str, Any] = field(default_factory=dict[str, Any])
+    arms: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    summary: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredResult:
+    """One result of a run at its position, as JSON."""
+
+    position: int
+    key: str
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRow:
+    """The score of exactly one version of a skill, by its digest."""
+
+    organization_id: str = ""
+    skill_slug: str
+    skill_digest: str
+    created_at: str = field(default_factory=now)
+    run_id: str
+    score: float
+    detail: dict[str, Any]
+
+
+def add_run(connection: sa.Connection, row: EvalRunRow) -> None:
+    """Store a run that begins."""
+    connection.execute(sa.insert(eval_runs), {column.name: getattr(row, column.name) for column in eval_runs.c})
+
+
+def change_run(connection: sa.Connection, run_id: str, values: Mapping[str, Any]) -> None:
+    """Change a run."""
+    connection.execute(sa.update(eval_runs).where(_R.id == run_id).values(**values))
+
+
+def find_runs(connection: sa.Connection, organization_id: str, user_id: str | None, given: str) -> list[EvalRunRow]:
+    """Return the runs whose id begins with this prefix; at most two, which make it ambiguous.
+
+    With `user_id`, only runs of this user.
+    """
+    query = sa.select(eval_runs).where(*_owned(organization_id, user_id), _R.id.startswith(given, autoescape=True))
+    return [EvalRunRow(**row) for row in connection.execute(query.limit(2)).mappings()]
+
+
+def list_runs(
+    connection: sa.Connection,
+    organization_id: str,
+    user_id: str | None,
+    *,
+    skill: str = "",
+    digest: str = "",
+    before: tuple[str, str] | None = None,
+    limit: int,
+) -> list[EvalRunRow]:
+    """Return runs without their plans, newest first; with `before`, those older than that time and id."""
+    query = sa.select(*_SUMMARY).where(*_owned(organization_id, user_id))
+    if skill:
+        query = query.where(_R.skill_slug == skill)
+    if digest:
+        query = query.where(_R.skill_digest == digest)
+    if before is not None:
+        moment, run_id = before
+        query = query.where(sa.or_(_R.created_at < moment, sa.and_(_R.created_at == moment, _R.id < run_id)))
+    query = query.order_by(_R.created_at.desc(), _R.id.desc()).limit(limit)
+    return [EvalRunRow(**row) for row in connection.execute(query).mappings()]
+
+
+def count_runs(connection: sa.Connection, organization_id: str, user_id: str | None, *, skill: str = "") -> int:
+    """Return how many runs there are."""
+    query = sa.select(sa.func.count()).select_from(eval_runs).where(*_owned(organization_id, user_id))
+    return connection.execute(query.where(_R.skill_slug == skill) if skill else query).scalar_one()
+
+
+def add_results(connection: sa.Connection, run_id: str, owner: Owner, results: Iterable[StoredResult]) -> None:
+    """Store results of a run. A position that has one keeps it."""
+    rows = [
+        {
+            "run_id": run_id,
+            **owner.columns,
+            "position": one.position,
+            "cache_key": one.key,
+            "result": json.dumps(one.result, ensure_ascii=True),
+        }
+        for one in results
+    ]
+    if rows:
+        connection.execute(_put_result(connection), rows)
+
+
+def read_results(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
+    """Return the results of a run, in order."""
+    query = sa.select(_C.result).where(_C.run_id == run_id).order_by(_C.position)
+    return [json.loads(row.result) for row in connection.execute(query)]
+
+
+def find_cached(connection: sa.Connection, owner: Owner, keys: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return results of earlier runs of the same owner, by key."""
+    own = sa.and_(_C.organization_id == owner.organization_id, _C.user_id == owner.user_id)
+    found: dict[str, dict[str, Any]] = {}
+    for start in range(0, len(keys), _KEYS_AT_ONCE):
+        some = keys[start : start + _KEYS_AT_ONCE]
+        rows = connection.execute(sa.select(_C.cache_key, _C.result).where(own, _C.cache_key.in_(some)))
+        found |= {row.cache_key: json.loads(row.result) for row in rows}
+    return found
+
+
+def put_score(connection: sa.Connection, row: ScoreRow) -> None:
+    """Store the score of a version, in place of an older one of the same version."""
+    connection.execute(_put_score(connection), {column.name: getattr(row, column.name) for column in eval_scores.c})
+
+
+def read_scores(
+    connection: sa.Connection, organization_id: str, digests: Collection[str] | None = None
+) -> dict[tuple[str, str], ScoreRow]:
+    """Return scores by slug and digest: those of these digests, or all."""
+    query = sa.select(eval_scores).where(_S.organization_id == organization_id)
+    if digests is not None and len(digests) <= _KEYS_AT_ONCE:
+        query = query.where(_S.skill_digest.in_(digests))
+    rows = [ScoreRow(**row) for row in connection.execute(query).mappings()]
+    return {(row.skill_slug, row.skill_digest): row for row in rows}
+
+
+def remove_runs(connection: sa.Connection, organization_id: str, before: str, *, limit: int) -> int:
+    """Delete runs that began before a time, with their results; return how many. Scores stay."""
+    old = sa.select(_R.id).where(_R.organization_id == organization_id, _R.created_at < before).limit(limit)
+    ids = list(connection.execute(old).scalars())
+    connection.execute(sa.delete(eval_results).where(_C.run_id.in_(ids)))
+    connection.execute(sa.delete(eval_runs).where(_R.id.in_(ids)))
+    return len(ids)
+
+
+def _owned(organization_id: str, user_id: str | None) -> list[sa.ColumnElement[bool]]:
+    own = [_R.organization_id == organization_id]
+    return own if user_id is None else [*own, _R.user_id == user_id]
