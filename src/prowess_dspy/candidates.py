@@ -38,7 +38,7 @@ class Candidates(BaseCallback):
     def __init__(self, session: Session, program: dspy.Module, rows: list[dspy.Example], enough: int) -> None:
         self.best: Candidate | None = None
         self._session = session
-        self._type = type(program)
+        self._original = program
         self._rows = {id(row) for row in rows}
         self._enough = enough
         self._candidates: dict[bytes, Candidate] = {}
@@ -48,23 +48,25 @@ class Candidates(BaseCallback):
 
     def on_module_start(self, *, instance: Any, **_call: Any) -> None:
         """Remember the program that starts in this thread."""
-        if type(instance) is self._type and not dspy.settings.caller_modules:
+        if type(instance) is type(self._original) and not dspy.settings.caller_modules:
             self._current.program = instance
 
     def record(self, row: dspy.Example, score: float) -> None:
         """Add the score of the program that ran last in this thread, and report progress."""
         program: dspy.Module | None = getattr(self._current, "program", None)
         improved: JsonObject = {}
-        self._recorded += 1
+        with self._lock:
+            self._recorded += 1
+            report = self._recorded % PROGRESS_EVERY == 0
         if program is not None and id(row) in self._rows:
-            state = dump_state(program)
+            state = dump_state(program, self._original)
             with self._lock:
                 candidate = self._candidates.setdefault(_key(state), Candidate(state))
                 candidate.scores[id(row)] = score
                 if len(candidate.scores) >= self._enough and self._is_best(candidate):
                     self.best = candidate
                     improved = {"best_state": candidate.state}
-        if improved or self._recorded % PROGRESS_EVERY == 0:
+        if improved or report:
             usage = self._session.usage
             self._session.progress(
                 metric_calls=usage["metric_calls"],
@@ -78,7 +80,7 @@ class Candidates(BaseCallback):
 
     def mean(self, program: dspy.Module, rows: list[dspy.Example]) -> float | None:
         """Return the mean score of a program if every one of these rows was scored with it."""
-        candidate = self._candidates.get(_key(dump_state(program)))
+        candidate = self._candidates.get(_key(dump_state(program, self._original)))
         if candidate is None or not all(id(row) in candidate.scores for row in rows):
             return None
         return sum(candidate.scores[id(row)] for row in rows) / len(rows)

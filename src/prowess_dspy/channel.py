@@ -100,6 +100,7 @@ class Session:
         self._lock = threading.Lock()
         self._pending: set[Future[Any]] = set()
         self._stopped: str | None = None
+        self._failures = 0
 
     def call(self, kind: CallKind, payload: JsonObject) -> Any:
         """Ask the parent and return its answer.
@@ -112,14 +113,23 @@ class Session:
             self._pending.add(future)
         try:
             self._channel.send({"call": number, "for": self.id, "kind": kind, "payload": payload})
-            return future.result()
+            answer = future.result()
         except CallFailed as error:
-            self.last_error = error
+            self._count_failure(error)
             raise
         finally:
             self._channel.forget(number)
             with self._lock:
                 self._pending.discard(future)
+        self._failures = 0
+        return answer
+
+    def _count_failure(self, error: CallFailed) -> None:
+        with self._lock:
+            self.last_error = error
+            self._failures += 1
+            if self._failures >= self.limits.get("failures", self._failures + 1):
+                self._stopped = self._stopped or "failed"
 
     def _check(self, kind: CallKind) -> None:
         if self._stopped:

@@ -16,6 +16,9 @@ from prowess_dspy.errors import InvalidOptions, Stopped
 from prowess_dspy.options import Option
 from prowess_dspy.state import dump_state
 
+MAX_FAILURES = 8
+"""How many calls in a row may fail."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Optimization:
@@ -210,6 +213,8 @@ def optimize(run: Optimization, optimizer: Optimizer) -> JsonObject:
     for name in ("llm_calls", "metric_calls"):
         if limit := run.options[f"max_{name}"]:
             run.session.limits[name] = limit
+    # Without this, optimizers go on with a score of 0 for every row when the parent's limit of spending is reached.
+    run.session.limits["failures"] = MAX_FAILURES
     rows = run.training if optimizer.by_batches else run.decisive
     enough = min(run.options["bsize"], len(rows)) if optimizer.by_batches else len(rows)
     run.candidates = Candidates(run.session, run.program, rows, enough)
@@ -219,7 +224,7 @@ def optimize(run: Optimization, optimizer: Optimizer) -> JsonObject:
     with dspy.context(lm=run.model, trace=[], disable_history=True, callbacks=[run.candidates]):
         try:
             program = optimizer.compile(run)
-            state = dump_state(program)
+            state = dump_state(program, run.program)
             score = _validate(run, program)
         except Stopped as stop:
             stopped = stop.reason
@@ -228,7 +233,7 @@ def optimize(run: Optimization, optimizer: Optimizer) -> JsonObject:
         state = best.state
         score = best.mean() if run.validation and not optimizer.by_batches else None
     stopped = stopped or run.session.stopped
-    return {
+    result: JsonObject = {
         "state_blob": state,
         "dspy": dspy.__version__,
         "score": score,
@@ -236,6 +241,12 @@ def optimize(run: Optimization, optimizer: Optimizer) -> JsonObject:
         "stopped": stopped,
         "usage": dict(run.session.usage),
     }
+    error = run.session.last_error
+    if stopped == "failed" and error is not None:
+        if state is None:
+            raise error
+        result["error"] = {"type": error.type, "message": str(error)}
+    return result
 
 
 def _validate(run: Optimization, program: dspy.Module) -> float | None:

@@ -22,9 +22,9 @@ from prowess_dspy.errors import (
 from prowess_dspy.isolation import secret_names
 from prowess_dspy.optimizers import OPTIMIZERS, Optimization, find_optimizer, optimize
 from prowess_dspy.options import check_options
+from prowess_dspy.programs import make_program
 from prowess_dspy.signatures import TYPES, Signature, build_signature
-from prowess_dspy.state import load_state, read_state
-from prowess_dspy.templates import TEMPLATES, Template, find_template
+from prowess_dspy.templates import TEMPLATES, Template
 
 PROTOCOL_VERSION = 1
 MAX_MESSAGE = 2_000
@@ -37,7 +37,7 @@ def run_execute(session: Session, message: JsonObject) -> JsonObject:
     if not isinstance(params, dict):
         raise InvalidParams("The params are not a JSON object.")
     model = language_model(session)
-    program, signature = _program(session, message, model, set(params))
+    program, signature = make_program(session, message, model, set(params))
     missing = [name for name in signature.input_fields if name not in params]
     if missing:
         raise InvalidParams(f"The params lack {', '.join(missing)}.")
@@ -63,15 +63,15 @@ def run_optimize(session: Session, message: JsonObject) -> JsonObject:
     if metric not in {"exact", "parent"}:
         raise InvalidOptions("The metric is not 'exact' or 'parent'.")
     model = language_model(session)
-    program, signature = _program(session, message, model, set())
+    program, signature = make_program(session, message, model, set())
     training = _rows(message.get("training_data"), signature, "training_data", exact=metric == "exact")
     if not training:
         raise InvalidData("There are no rows in training_data.")
     validation = message.get("validation_data") or []
     run = Optimization(
         session=session,
-        program=program,
-        model=model,
+        program=program.deepcopy(),
+        model=_shared_model(program) or model,
         metric=Metric(session, tuple(signature.output_fields), remote=metric == "parent"),
         training=training,
         validation=_rows(validation, signature, "validation_data", exact=metric == "exact"),
@@ -81,20 +81,11 @@ def run_optimize(session: Session, message: JsonObject) -> JsonObject:
     return _translate_errors(session, lambda: optimize(run, optimizer))
 
 
-def _program(session: Session, message: JsonObject, model: dspy.LM, given: set[str]) -> tuple[dspy.Module, Signature]:
-    template = find_template(message.get("template_id"))
-    state = read_state(message.get("state_blob"))
-    specification = message.get("signature")
-    if specification is not None:
-        signature = build_signature(specification)
-    elif state is not None and given:
-        signature = template.infer(state, given)
-    else:
-        signature = build_signature(template.signature)
-    program = template.program(session, signature, message.get("options"))
-    if state is not None:
-        load_state(program, state, model)
-    return program, signature
+def _shared_model(program: dspy.Module) -> dspy.LM | None:
+    try:
+        return program.get_lm()
+    except ValueError:  # predictors with different sampling settings
+        return None
 
 
 def _rows(value: Any, signature: Signature, where: str, *, exact: bool) -> list[dspy.Example]:

@@ -172,15 +172,17 @@ def _setting(name: str, value: Any) -> Any:
     return value
 
 
-def load_state(program: dspy.Module, state: State, model: dspy.LM) -> None:
-    """Load checked state into a program. Raises `InvalidState` if it was made for other predictors or fields."""
+def load_state(program: dspy.Module, state: State) -> dict[str, JsonObject]:
+    """Load checked state into a program, and return the sampling settings by predictor.
+
+    Raises `InvalidState` if it was made for other predictors or fields.
+    """
     predictors = dict(program.named_predictors())
     if set(predictors) != set(state.predictors):
         raise InvalidState(
             f"The state has the predictors {', '.join(sorted(state.predictors))[:200]}; "
             f"this template has {', '.join(sorted(predictors))}."
         )
-    models: dict[bytes, dspy.LM] = {}
     for name, predictor in predictors.items():
         saved = state.predictors[name]
         names = set(predictor.signature.fields)
@@ -196,30 +198,31 @@ def load_state(program: dspy.Module, state: State, model: dspy.LM) -> None:
                 "lm": None,
             }
         )
-        if saved.sampling:
-            # Predictors with the same settings share a model: DSPy asks a program for the one that it uses.
-            key = orjson.dumps(saved.sampling, option=orjson.OPT_SORT_KEYS)
-            predictor.lm = models.setdefault(key, model.copy(**saved.sampling))
+    return {name: saved.sampling for name, saved in state.predictors.items() if saved.sampling}
 
 
 def _known_fields(demo: JsonObject, names: set[str]) -> JsonObject:
     return {name: value for name, value in demo.items() if name in names or name == "augmented"}
 
 
-def dump_state(program: dspy.Module) -> JsonObject:
-    """Return the state of a program, as `module.save` writes it."""
-    states = {name: _dump_predictor(predictor) for name, predictor in program.named_predictors()}
+def dump_state(program: dspy.Module, original: dspy.Module) -> JsonObject:
+    """Return the state of a program, as `module.save` writes it.
+
+    The sampling settings are those of the program that it was made from: optimizers change or drop them to explore.
+    """
+    models = {name: predictor.lm for name, predictor in original.named_predictors()}
+    states = {name: _dump_predictor(predictor, models[name]) for name, predictor in program.named_predictors()}
     state: JsonObject = states["self"] if isinstance(program, dspy.Predict) else dict(states)
     return state | {"metadata": {"dependency_versions": get_dependency_versions()}}
 
 
-def _dump_predictor(predictor: dspy.Predict) -> JsonObject:
+def _dump_predictor(predictor: dspy.Predict, model: dspy.LM | None) -> JsonObject:
     # The language model is replaced on a copy: other threads may be running the program.
     bare = copy.copy(predictor)
     bare.lm = None
     names = set(predictor.signature.fields)
     state: JsonObject = bare.dump_state()
     state["demos"] = [_known_fields(dict(demo), names) for demo in state["demos"]]
-    state["lm"] = (read_sampling(predictor.lm.kwargs) if predictor.lm else None) or None
+    state["lm"] = (read_sampling(model.kwargs) if model else None) or None
     # Outputs in demos may be objects of pydantic; the state is plain JSON.
     return orjson.loads(orjson.dumps(state, default=str, option=orjson.OPT_NON_STR_KEYS))

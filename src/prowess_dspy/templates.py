@@ -31,6 +31,8 @@ class Template:
     description: str
     build: Build
     options: dict[str, Option] = field(default_factory=dict[str, Option])
+    bound: bool = False
+    """True if the program makes calls of its own, so that it belongs to one request."""
     tools: bool = False
     """True if the options have a list of tools."""
     signature: str = "question -> answer"
@@ -157,6 +159,7 @@ TEMPLATES: dict[str, Template] = {
     "react": Template(
         description="Lets the model call tools until it can answer. The parent runs the tools.",
         build=_react,
+        bound=True,
         options={"max_iters": Option(6, "How many tool calls are made at most.", least=1, greatest=50)},
         tools=True,
         answers="extract.predict",
@@ -165,6 +168,7 @@ TEMPLATES: dict[str, Template] = {
     "program_of_thought": Template(
         description="Lets the model write a program and answers from its output. The parent's sandbox runs the program.",
         build=_program_of_thought,
+        bound=True,
         options={"max_iters": Option(3, "How many programs are tried at most.", least=1, greatest=10)},
         answers="generate_output.predict",
         own_fields=frozenset(
@@ -174,6 +178,7 @@ TEMPLATES: dict[str, Template] = {
     "best_of_n": Template(
         description="Makes several attempts with reasoning and returns the one that the parent's metric scores best.",
         build=_best_of_n,
+        bound=True,
         options={"n": ATTEMPTS, "threshold": THRESHOLD},
         answers="module.predict",
         own_fields=frozenset({"reasoning"}),
@@ -181,6 +186,7 @@ TEMPLATES: dict[str, Template] = {
     "refine": Template(
         description="Makes several attempts with reasoning, each with advice from the score of the one before.",
         build=_refine,
+        bound=True,
         options={"n": ATTEMPTS, "threshold": THRESHOLD, "criteria": Option(CRITERIA, "What the score measures.")},
         answers="module.predict",
         own_fields=frozenset({"reasoning", "hint_"}),

@@ -1,5 +1,6 @@
 """The other end of the pipes: starts the sidecar's program and answers its calls from scripts."""
 
+import contextlib
 import json
 import os
 import re
@@ -86,9 +87,9 @@ class Driver:
         return answer["error"]["type"]
 
     def close(self):
-        if self.process.poll() is None:
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-            self.process.wait(timeout=30)
+        self.process.wait(timeout=30)
         self.process.stdout.close()
 
 
@@ -118,7 +119,9 @@ def model(**values):
             if value is None:
                 value = {"list": "[]", "dict": "{}"}.get(type_name.split("[")[0], "some text")
             fields[name] = value(payload) if callable(value) else value
-        return text_of(fields) if fields else {"text": "```\nAnswer with one word.\n```"}
+        if "Outputs will be a JSON object" in payload["messages"][0]["text"]:
+            return {"text": json.dumps(fields)}
+        return text_of(fields)
 
     return llm
 
