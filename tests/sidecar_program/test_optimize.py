@@ -77,6 +77,7 @@ def test_the_message_of_inklings_optimizes_as_printed(sidecar: Driver):
     assert {kind for kind, _ in sidecar.calls} == {"llm"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", ["bootstrap_few_shot", "mipro_v2", "gepa"])
 def test_the_same_seed_gives_the_same_state(sidecar: Driver, optimizer):
     first = optimize(sidecar, optimizer, seed=3)["state_blob"]
@@ -101,7 +102,7 @@ def test_progress_has_the_best_state_so_far(sidecar: Driver):
 
 
 @pytest.mark.parametrize("optimizer", OPTIONS)
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_cancelling_returns_the_best_so_far(sidecar: Driver, optimizer, threads):
     options = OPTIONS[optimizer] | {"threads": threads}
     number = sidecar.start("optimize", **PROGRAM, **DATA, optimizer=optimizer, optimizer_options=options)
