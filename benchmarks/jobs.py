@@ -58,7 +58,12 @@ def settings_in(folder: Path, url: str = "") -> Settings:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
     environment = {"HOME": str(folder), "PROWESS_HOME": str(folder / "home"), "PROWESS_SYSTEM_SKILLS": "off"}
-    environment |= {"PROWESS_TRUSTED_FOLDERS": str(folder), "PROWESS_BACKGROUND": "off", "PROWESS_DATABASE_URL": url}
+    environment |= {
+        "PROWESS_TRUSTED_FOLDERS": str(folder),
+        "PROWESS_BACKGROUND": "off",
+        "PROWESS_SIDECAR": "off",
+        "PROWESS_DATABASE_URL": url,
+    }
     return read_settings(environment, workspace=workspace)
 
 

@@ -104,6 +104,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("PROWESS_HOME", str(folder / ".prowess"))
     monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "off")
+    # Tests of the DSPy sidecar switch it on; the others neither install nor start it.
+    monkeypatch.setenv("PROWESS_SIDECAR", "off")
     # No test leaves a process behind.
     monkeypatch.setenv("PROWESS_BACKGROUND", "off")
     # On a loaded machine, no query leaves vectors to a later one.
@@ -301,7 +303,12 @@ def _place(folder: Path, home: Path, url: str) -> Place:
     workspace = folder / "workspace"
     workspace.mkdir()
     environment = {"HOME": str(home), "PROWESS_HOME": str(home / ".prowess"), "PROWESS_WORKSPACE": str(workspace)}
-    environment |= {"PROWESS_SYSTEM_SKILLS": "off", "PROWESS_BACKGROUND": "off", "PROWESS_DATABASE_URL": url}
+    environment |= {
+        "PROWESS_SYSTEM_SKILLS": "off",
+        "PROWESS_BACKGROUND": "off",
+        "PROWESS_SIDECAR": "off",
+        "PROWESS_DATABASE_URL": url,
+    }
     return Place(workspace, {**environment, "PROWESS_TRUSTED_FOLDERS": os.environ["PROWESS_TRUSTED_FOLDERS"]})
 
 

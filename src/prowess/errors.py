@@ -20,6 +20,7 @@ ProwessError(message, *, hint)
     ├── AnswerUnusable    the model's answer cannot be used
     ├── AssertionFailed   an output failed a hard assertion
     ├── OutputInvalid     the answer does not match its schema, even after a retry
+    ├── SidecarFailed     the DSPy sidecar ended while it worked, or its program failed
     └── TimedOut          the time limit was reached
 
 `code` is stable and meant for programs; the message says what happened and `hint` what to do next.
@@ -229,6 +230,12 @@ class OutputInvalid(RunFailed):
     def __init__(self, message: str, *, hint: str = "", problems: Sequence[Problem] = ()) -> None:
         super().__init__(message, hint=hint)
         self.problems = tuple(problems)
+
+
+class SidecarFailed(RunFailed):
+    """The DSPy sidecar ended while it worked, or the program that it ran failed."""
+
+    code = "sidecar-failed"
 
 
 class TimedOut(RunFailed):

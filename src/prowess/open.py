@@ -245,6 +245,8 @@ class Prowess(Engine):
                 render=components.render,
                 fetch_source=fetcher or _fetch,
                 build_sandbox=components.sandboxes.build,
+                sidecar=lambda: components.sidecar,
+                install_sidecar=components.sidecar_environment.ensure,
                 fetch_context=components.fetch_context,
                 marketplace=_read_marketplace(stores.settings),
                 workspace=stores.settings.workspace,

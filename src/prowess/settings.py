@@ -163,6 +163,12 @@ class Settings:
     model_requests_per_minute: int | None = _setting(
         "The limit of requests per minute to each model, for one process.", default=None, shown="no limit"
     )
+    sidecar: str = _setting(
+        "The program of the [DSPy sidecar](dspy.md): a binary made by `make sidecar`, or the `bin/python` of an environment "
+        "that has its packages. `off` uses the fallback of each dspy_module instead.",
+        default="",
+        shown="an environment in `PROWESS_HOME`",
+    )
     requests_per_minute: int | None = _setting(
         "The limit of requests per minute of each caller of a [server](serve.md), for one process.",
         default=None,
@@ -242,6 +248,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         evaluation_model=env.get("PROWESS_EVALUATION_MODEL", "").strip(),
         model_url=env.get("PROWESS_MODEL_URL", "").strip(),
         model_key=env.get("PROWESS_MODEL_KEY", "").strip(),
+        sidecar=_program(env, "PROWESS_SIDECAR"),
         telemetry=_switch(env, "PROWESS_TELEMETRY", default=False),
         approver_token=env.get("PROWESS_APPROVER_TOKEN", "").strip(),
         secret_key=_secret_key(env),
@@ -302,6 +309,12 @@ def _choice(env: Mapping[str, str], name: str, values: Sequence[str]) -> str:
     if given not in values:
         raise Invalid(f"Invalid value {given[:40]!r} for {name}.", hint=f"Use one of: {', '.join(values)}.")
     return given
+
+
+def _program(env: Mapping[str, str], name: str) -> str:
+    """Return the absolute path of a program, `off`, or ''."""
+    text = env.get(name, "").strip()
+    return text if text in ("", "off") else str(_absolute(Path(text).expanduser()))
 
 
 def _switch(env: Mapping[str, str], variable: str, *, default: bool) -> bool:

@@ -125,6 +125,7 @@ def place(tmp_path: Path, home: Path) -> Place:
         "HOME": str(home),
         "PROWESS_HOME": str(home / ".prowess"),
         "PROWESS_BACKGROUND": "off",
+        "PROWESS_SIDECAR": "off",
         "PROWESS_SYSTEM_SKILLS": "off",
         "PROWESS_TRUSTED_FOLDERS": str(tmp_path),
     }

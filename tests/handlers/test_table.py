@@ -20,16 +20,20 @@ class Anything:
 
 PARTS = (
     *("models", "renderer", "registry", "sandboxes", "commands", "outbound"),
-    *("grants_of", "provision", "host", "checkpoints", "read_file", "files"),
+    *("grants_of", "provision", "host", "checkpoints", "read_file", "files", "assertions"),
 )
 
 
-def test_every_kind_has_a_handler_but_the_one_that_a_plugin_serves() -> None:
-    handlers = build_handlers(**{name: Anything() for name in PARTS})
+def test_every_kind_has_a_handler() -> None:
+    handlers = build_handlers(**{name: Anything() for name in PARTS}, sidecar=Anything())
+    assert handlers.keys() == KINDS.keys()
+
+
+def test_without_the_sidecar_a_plugin_may_serve_dspy_modules() -> None:
+    handlers = build_handlers(**{name: Anything() for name in PARTS}, sidecar=None)
     assert KINDS.keys() - handlers.keys() == {"dspy_module"}
-    assert not handlers.keys() - KINDS.keys()
 
 
 def test_each_handler_is_found_by_the_kind_that_it_names() -> None:
-    handlers = build_handlers(**{name: Anything() for name in PARTS})
+    handlers = build_handlers(**{name: Anything() for name in PARTS}, sidecar=Anything())
     assert all(handler.kind == kind for kind, handler in handlers.items())

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from prowess.session.role_prompt import RolePrompts
     from prowess.session.session import Session
     from prowess.session.sessions import Sessions
+    from prowess.sidecar.protocol import Sidecar
     from prowess.sources.fetch import Fetcher
     from prowess.sources.fetch_context import FetchContext
     from prowess.sources.registries.table import RegistrySettings
@@ -124,6 +125,10 @@ class Resources:
     """Fetches the skills of a source."""
     build_sandbox: Callable[[Callable[[str], None]], None]
     """Build the interpreter that scripts run in if it is missing, and report progress."""
+    sidecar: Callable[[], Sidecar]
+    """Return the DSPy sidecar. Its process starts with the first request, which raises `Unavailable` if it cannot."""
+    install_sidecar: Callable[[Callable[[str], None]], object]
+    """Install the DSPy sidecar if it is missing, and report progress; `Unavailable` if that fails, or it is off."""
     fetch_context: Callable[[], FetchContext]
     """Return what fetches from sources work with: the guarded HTTP client, limits and a cache."""
     marketplace: MarketplaceSettings
@@ -146,6 +151,8 @@ class Resources:
     _seen_tools: Inventory | None = field(default=None, init=False, repr=False)
     is_sandbox_built: bool = field(default=False, init=False)
     """True once this process has made sure that the interpreter of the sandbox exists."""
+    is_sidecar_installed: bool = field(default=False, init=False)
+    """True once this process has made sure that the DSPy sidecar is installed."""
     acting: dict[tuple[Actor, str], tuple[float, Actor]] = field(
         default_factory=dict["tuple[Actor, str]", "tuple[float, Actor]"], init=False, repr=False
     )

@@ -50,6 +50,10 @@ class Runs:
         if not request.dry_run and not resources.is_sandbox_built and _needs_interpreter(run):
             with suppress(Unavailable):  # the run itself says so, or a fallback takes over
                 await self.build_sandbox(request.on_setup)
+        if not request.dry_run and not resources.is_sidecar_installed and _needs_sidecar(run):
+            with suppress(Unavailable):
+                await offload(resources.install_sidecar, request.on_setup)
+                resources.is_sidecar_installed = True
         return await resources.runner.run(run)
 
     async def admit(self, request: RunRequest) -> Admitted:
@@ -200,6 +204,15 @@ def _needs_interpreter(run: Run) -> bool:
         isinstance(one, CodeTemplate) or (isinstance(one, Function) and choose_runtime(one, run.needs) == "wasm")
         for one in list_reached_artifacts(run.skill, run.artifacts)
     )
+
+
+def _needs_sidecar(run: Run) -> bool:
+    """Return True if the run has a dspy_module."""
+    from prowess.skill.needs import list_reached_artifacts
+
+    if not any(artifact.kind == "dspy_module" for artifact in run.skill.artifacts):
+        return False
+    return any(artifact.kind == "dspy_module" for artifact in list_reached_artifacts(run.skill, run.artifacts))
 
 
 def _check_declared_tool(call: Call, subject: Subject) -> None:

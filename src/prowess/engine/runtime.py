@@ -11,31 +11,28 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.catalog import Catalog
+from prowess.engine.sandboxes import Sandboxes
 from prowess.engine.stores import Stores
 from prowess.settings import FOLDER, Settings
 from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.feed.event_recorder import EventRecorder
-    from prowess.handlers.function import RuntimeName
     from prowess.handlers.host_functions import RunSkill
     from prowess.llm.model import ModelConfig
     from prowess.llm.models import Models
-    from prowess.net.client import GuardedHttpClient
     from prowess.policy.grants import GrantResolver
     from prowess.prompts.registry import Registry
     from prowess.prompts.renderer import WorkerRenderer
     from prowess.prompts.shelf import EntryKind, Shelf
     from prowess.redaction.redactor import Redactor
+    from prowess.run.assertions.evaluation import AssertionRunner
     from prowess.run.handler import Handler
     from prowess.run.model_client import ModelClient
     from prowess.run.runner import Runner
     from prowess.run.telemetry import Telemetry
-    from prowess.sandbox.commands.sandbox import LockedCommandSandbox
-    from prowess.sandbox.deno.sandbox import DenoSandbox
-    from prowess.sandbox.process.sandbox import ProcessSandbox
-    from prowess.sandbox.protocol import Sandbox
-    from prowess.sandbox.wasm.sandbox import WasmSandbox
+    from prowess.sidecar.environment import SidecarEnvironment
+    from prowess.sidecar.process import ProcessSidecar
     from prowess.skill.kinds import Kind
     from prowess.skill.limits import Limits
     from prowess.skill.model import Skill
@@ -59,6 +56,13 @@ def make_model_config(settings: Settings) -> ModelConfig:
     )
 
 
+def make_sidecar_environment(settings: Settings) -> SidecarEnvironment:
+    """Return where the program of the DSPy sidecar is, by the settings."""
+    from prowess.sidecar.environment import SidecarEnvironment
+
+    return SidecarEnvironment(settings.home, named=settings.sidecar, environment=settings.environment)
+
+
 def make_registry_settings(settings: Settings, limits: Limits) -> RegistrySettings:
     """Return what the settings say about registries of skills."""
     from prowess.sources.registries.table import RegistrySettings
@@ -72,75 +76,6 @@ def make_registry_settings(settings: Settings, limits: Limits) -> RegistrySettin
         environment=settings.environment,
         limits=limits,
     )
-
-
-class Sandboxes:
-    """The sandboxes, the command runner and the HTTP client, made once. No process starts before something runs in it."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    @cached_property
-    def wasm(self) -> WasmSandbox:
-        """CPython in WebAssembly."""
-        from prowess.sandbox.wasm.sandbox import WasmSandbox
-
-        return WasmSandbox(self._settings.home)
-
-    @cached_property
-    def native(self) -> ProcessSandbox:
-        """CPython in a locked process."""
-        from prowess.sandbox.process.sandbox import ProcessSandbox
-
-        return ProcessSandbox()
-
-    @cached_property
-    def deno(self) -> DenoSandbox:
-        """TypeScript and JavaScript."""
-        from prowess.sandbox.deno.sandbox import DenoSandbox
-
-        return DenoSandbox()
-
-    @cached_property
-    def commands(self) -> LockedCommandSandbox:
-        """Runs programs of this machine."""
-        from prowess.sandbox.commands.sandbox import LockedCommandSandbox
-
-        return LockedCommandSandbox()
-
-    @cached_property
-    def outbound(self) -> GuardedHttpClient:
-        """Sends requests to allowed hosts."""
-        from prowess.net.client import GuardedHttpClient
-
-        return GuardedHttpClient()
-
-    @property
-    def by_runtime(self) -> Mapping[RuntimeName, Sandbox]:
-        """The sandboxes that functions run in."""
-        return {"wasm": self.wasm, "native": self.native, "deno": self.deno}
-
-    def build(self, progress: Callable[[str], None]) -> None:
-        """Build the interpreter of the WASM sandbox if it is missing. This takes a minute or two."""
-        from prowess.sandbox.wasm.component import ensure_component
-
-        ensure_component(self._settings.home, progress)
-
-    def provision(self, requirements: tuple[str, ...]) -> Path:
-        """Return the folder of these packages; install them if necessary."""
-        from prowess.sandbox.process.packages import ensure_packages
-
-        return ensure_packages(self._settings.home, requirements, self._settings.environment)
-
-    async def aclose(self) -> None:
-        """End every process."""
-        opened = vars(self)
-        # A cached property is in `vars` once it was used; nothing is opened just to be closed.
-        for name in ("wasm", "native", "deno"):
-            if name in opened:
-                await opened[name].close()
-        if "outbound" in opened:
-            self.outbound.close()
 
 
 _CLEANUP_INTERVAL_SECONDS = 3_600.0
@@ -182,7 +117,7 @@ class RunComponents:
             self.model_client, [one for plugin in working_plugins() for one in plugin.assertions]
         )
         run_artifact = build_pipeline(
-            self._handlers(catalog, registry),
+            self._handlers(catalog, registry, assertions),
             assertions=assertions,
             traces=self.traces,
             # The recorder is opened by the first event, not when the runner is built.
@@ -199,6 +134,18 @@ class RunComponents:
         from prowess.llm.models import Models
 
         return Models(make_model_config(self._settings))
+
+    @cached_property
+    def sidecar_environment(self) -> SidecarEnvironment:
+        """Where the program of the DSPy sidecar is, or is installed."""
+        return make_sidecar_environment(self._settings)
+
+    @cached_property
+    def sidecar(self) -> ProcessSidecar:
+        """The DSPy sidecar. Its process starts with the first request, and is installed before if necessary."""
+        from prowess.sidecar.process import ProcessSidecar
+
+        return ProcessSidecar(partial(self.sidecar_environment.ensure, lambda _: None))
 
     def traces(self) -> TraceRecorder:
         """Return the trace recorder. About every hour, clean up in the background."""
@@ -233,6 +180,8 @@ class RunComponents:
         opened = vars(self)
         if "_renderer" in opened:
             await self._renderer.close()
+        if "sidecar" in opened:
+            await self.sidecar.close()
         if "models" in opened:
             await self.models.close()
         await self.sandboxes.aclose()
@@ -278,7 +227,7 @@ class RunComponents:
 
         return ModelClient(self.models, Spending(self._stores.records), self._telemetry)
 
-    def _handlers(self, catalog: Catalog, registry: Registry) -> dict[Kind, Handler]:
+    def _handlers(self, catalog: Catalog, registry: Registry, assertions: AssertionRunner) -> dict[Kind, Handler]:
         from prowess.handlers.host_functions import HostModule
         from prowess.handlers.requirements import look_up_grants
         from prowess.handlers.table import build_handlers
@@ -300,6 +249,8 @@ class RunComponents:
             checkpoints=Checkpoints(self._stores.records, self._redactor),
             read_file=partial(_read_file, catalog),
             files=partial(_read_files, catalog),
+            assertions=assertions,
+            sidecar=None if self._settings.sidecar == "off" else self.sidecar,
             brought=[handler for plugin in working_plugins() for handler in plugin.handlers],
         )
 

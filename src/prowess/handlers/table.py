@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from prowess.handlers.cli_command import CliCommandHandler
 from prowess.handlers.code_template import CodeTemplateHandler
 from prowess.handlers.command_runner import CommandRunner, ReadFiles
+from prowess.handlers.dspy_module import DspyModuleHandler
 from prowess.handlers.function import FunctionHandler, RuntimeName
 from prowess.handlers.host_functions import HostModule
 from prowess.handlers.http_call import HttpCallHandler
@@ -19,11 +20,13 @@ from prowess.handlers.text import ReadFile, text_handlers
 from prowess.net.request import HttpClient
 from prowess.prompts.registry import Registry
 from prowess.prompts.renderer import Renderer
+from prowess.run.assertions.evaluation import AssertionRunner
 from prowess.run.checkpoints import Checkpoints
 from prowess.run.handler import Handler
 from prowess.run.model_client import ModelClient
 from prowess.sandbox.commands.command import CommandSandbox
 from prowess.sandbox.protocol import Sandbox
+from prowess.sidecar.protocol import Sidecar
 from prowess.skill.kinds import Kind
 
 
@@ -41,9 +44,11 @@ def build_handlers(
     checkpoints: Checkpoints,
     read_file: ReadFile,
     files: ReadFiles,
+    assertions: AssertionRunner,
+    sidecar: Sidecar | None,
     brought: Iterable[Handler] = (),
 ) -> dict[Kind, Handler]:
-    """Return the handlers by kind. A plugin's handler cannot replace one of ours."""
+    """Return the handlers by kind. A plugin's handler cannot replace one of ours; without a sidecar it may run dspy_modules."""
     command_runs = CommandRunner(commands, files, grants_of)
     own: tuple[Handler, ...] = (
         *text_handlers(read_file),
@@ -56,5 +61,8 @@ def build_handlers(
         CliCommandHandler(command_runs),
         ScriptHandler(command_runs, provision),
     )
+    if sidecar is not None:
+        dspy = DspyModuleHandler(sidecar, models=models, host=host, sandbox=sandboxes["wasm"], assertions=assertions)
+        own = (*own, dspy)
     # Of two handlers of a kind the last one wins, so ours come last.
     return {handler.kind: handler for handler in (*brought, *own)}

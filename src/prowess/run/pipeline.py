@@ -78,8 +78,8 @@ def run_handler(handlers: Mapping[Kind, Handler]) -> RunArtifact:
 def _no_handler(artifact: Artifact, known: list[Kind]) -> NoHandler:
     if artifact.kind == "dspy_module":
         return NoHandler(
-            f"{artifact.name!r} runs in the DSPy sidecar, which this version of Prowess does not include yet.",
-            hint="Add a `fallback` that names a prompt_template of the same skill, which then runs instead.",
+            f"{artifact.name!r} runs in the DSPy sidecar, which is switched off.",
+            hint="Unset PROWESS_SIDECAR to use it. A `fallback` that names a prompt_template runs without it.",
         )
     return NoHandler(
         f"No handler runs artifacts of the kind {artifact.kind}.",

@@ -37,10 +37,10 @@ _BOOTSTRAP = (
 )
 
 
-def program_command(program: str, *, package: str = "wasm.inside", **options: Any) -> list[str]:
+def program_command(program: str, *, package: str = "sandbox.wasm.inside", **options: Any) -> list[str]:
     """Return the command line that calls `main(options)` of a module; it can import the standard library and three packages."""
     folders = package_folders(_PROGRAM_PACKAGES)
-    argument = json.dumps({**options, "program": f"prowess.sandbox.{package}.{program}", "folders": folders})
+    argument = json.dumps({**options, "program": f"prowess.{package}.{program}", "folders": folders})
     return python_command("-c", _BOOTSTRAP, argument)
 
 

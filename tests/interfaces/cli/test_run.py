@@ -245,7 +245,7 @@ def test_the_parts_of_a_run_are_shown_in_the_order_in_which_they_ended(prowess, 
     told = [line.split(" · ")[:2] for line in ran.err.splitlines()]
     assert told == [
         ["unavailable", "tuned"],
-        ["  'tuned' runs in the DSPy sidecar, which this version of Prowess does not include yet."],
+        ["  'tuned' runs in the DSPy sidecar, which is switched off."],
         ["── greet"],
         ["greet", "fallback of tuned"],
         ["── answer"],

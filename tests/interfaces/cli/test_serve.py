@@ -53,6 +53,7 @@ def environment_of(folder: Path) -> dict[str, str]:
         "PROWESS_HOME": str(folder / "home"),
         "PROWESS_TRUSTED_FOLDERS": str(folder),
         "PROWESS_BACKGROUND": "off",
+        "PROWESS_SIDECAR": "off",
     }
 
 

@@ -31,7 +31,12 @@ def serve(tmp_path: Path) -> Generator[Callable[..., TestClient]]:
     workspace, home = tmp_path / "work", tmp_path / "home"
     workspace.mkdir()
     home.mkdir()
-    environment = {"HOME": str(home), "PROWESS_HOME": str(home / ".prowess"), "PROWESS_BACKGROUND": "off"}
+    environment = {
+        "HOME": str(home),
+        "PROWESS_HOME": str(home / ".prowess"),
+        "PROWESS_BACKGROUND": "off",
+        "PROWESS_SIDECAR": "off",
+    }
     settings = read_settings(environment, workspace=workspace)
     engine = Prowess.open(settings=settings, channel="http")
 
@@ -175,6 +180,7 @@ class Site:
             "HOME": str(folder),
             "PROWESS_HOME": str(folder / "site-home"),
             "PROWESS_BACKGROUND": "off",
+            "PROWESS_SIDECAR": "off",
             "PROWESS_SYSTEM_SKILLS": "off",
             "PROWESS_TRUSTED_FOLDERS": str(self.folder),
             **settings,

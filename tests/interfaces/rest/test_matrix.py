@@ -43,7 +43,12 @@ METHODS = frozenset({"get", "put", "post", "delete", "patch", "head", "options"}
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World]:
     folder = tmp_path_factory.mktemp("world")
-    environment = {"HOME": str(folder), "PROWESS_HOME": str(folder / ".prowess"), "PROWESS_BACKGROUND": "off"}
+    environment = {
+        "HOME": str(folder),
+        "PROWESS_HOME": str(folder / ".prowess"),
+        "PROWESS_BACKGROUND": "off",
+        "PROWESS_SIDECAR": "off",
+    }
     environment |= {"PROWESS_SYSTEM_SKILLS": "off", "PROWESS_SKILL_FOLDERS": "off"}
     with SkillsShStub().served() as registry:
         registry.add(REGISTRY_SKILL)

@@ -58,6 +58,7 @@ class Deployment:
             "PROWESS_SYSTEM_SKILLS": "off",
             "PROWESS_SKILL_FOLDERS": "off",
             "PROWESS_BACKGROUND": "off",
+            "PROWESS_SIDECAR": "off",
             "OPENBLAS_NUM_THREADS": "1",
         }
 

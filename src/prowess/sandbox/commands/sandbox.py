@@ -270,7 +270,7 @@ async def _end_when_started(starting: asyncio.Future[LaunchedCommand]) -> None:
 def _start_launcher() -> ChildProcess:
     """Start a launcher, which waits for its task."""
     try:
-        return ChildProcess.start(program_command("launcher", package="commands.inside"), channel="argument")
+        return ChildProcess.start(program_command("launcher", package="sandbox.commands.inside"), channel="argument")
     except OSError as error:
         raise Unavailable(f"The command failed to start: {error.strerror}.") from error
 

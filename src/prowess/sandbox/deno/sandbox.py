@@ -134,7 +134,7 @@ def deno_command(
         "file_bytes": FILE_BYTES,
     }
     env = {"DENO_DIR": str(folder), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
-    return program_command("launcher", package="deno.inside", argv=argv, env=env, lock=lock, parent=os.getpid())
+    return program_command("launcher", package="sandbox.deno.inside", argv=argv, env=env, lock=lock, parent=os.getpid())
 
 
 def _import_map(functions: Iterable[str]) -> str:

@@ -67,7 +67,7 @@ def ensure_packages(
     with lock_folder(folder, patience=PATIENCE_SECONDS):
         if not kept.is_dir():
             progress(f"Installing packages: {', '.join(wanted)}.")
-            _fetch([program, "pip", "install", *_FLAGS], wanted, kept, _uv_environment(environment, folder))
+            _fetch([program, "pip", "install", *_FLAGS], wanted, kept, uv_environment(environment, folder))
     return kept
 
 
@@ -104,7 +104,7 @@ def find_uv() -> str:
         raise Unavailable("uv is not installed. Skills with `requirements` need it.", hint=INSTALL) from None
 
 
-def _uv_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+def uv_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return the environment of uv: nothing else of ours, which may hold secrets."""
     passed = {
         name: value
@@ -122,7 +122,7 @@ def _fetch(argv: list[str], wanted: list[str], kept: Path, environment: dict[str
         target = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
         if wanted:
             asked = [*argv, "--python", sys.executable, "--target", str(target), "--", *wanted]
-            _install(asked, [_package_name(one) for one in wanted], environment, folder)
+            run_uv(asked, [_package_name(one) for one in wanted], environment, folder)
         _remove_startup_files(target)
         target.rename(kept)
     except OSError as error:
@@ -137,7 +137,8 @@ def _remove_partial(folder: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _install(argv: list[str], names: list[str], environment: dict[str, str], folder: Path) -> None:
+def run_uv(argv: list[str], names: list[str], environment: dict[str, str], folder: Path) -> None:
+    """Run a command of uv in a folder; raise `Unavailable`, which names what was to be installed, if it fails."""
     try:
         subprocess.run(  # noqa: S603  (no shell, and requirements cannot be options)
             argv,

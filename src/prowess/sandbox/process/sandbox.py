@@ -142,7 +142,7 @@ def readable_paths() -> list[str]:
 
 def _start_zygote(wrapping: list[str], confined: tuple[str, ...]) -> Zygote | None:
     """Start a process and wait until it has said how it can confine; None if it ended before."""
-    command = [*wrapping, *program_command("zygote", package="process.inside", read=readable_paths())]
+    command = [*wrapping, *program_command("zygote", package="sandbox.process.inside", read=readable_paths())]
     try:
         # Packets keep their boundaries: each is one request with its descriptor.
         child = ChildProcess.start(command, kind=socket.SOCK_SEQPACKET)

@@ -1,0 +1,329 @@
+"""One process of the sidecar, and the lines of JSON that are exchanged with it.
+
+A thread starts the process, reads from it, and ends with it, so that any number of event loops can share the process. The
+process is not trusted: a line that is too long or not JSON ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from time import monotonic
+from typing import IO, Any, Final, NoReturn, Protocol, cast
+
+from prowess.child.process import ChildProcess
+from prowess.errors import SidecarFailed, TooLarge, Unavailable
+from prowess.sandbox.folders import new_folder, remove_folder
+from prowess.sandbox.programs import DATA_PATHS, PROGRAM_FOLDERS, existing_paths
+from prowess.sandbox.script_process import program_command
+from prowess.sidecar.environment import SidecarProgram
+from prowess.skill.kinds import JsonObject
+from prowess.skill.limits import MIB
+
+MAX_LINE_BYTES: Final = 32 * MIB
+"""The longest message in either direction."""
+START_SECONDS: Final = 60.0
+"""How long it may take to start. It takes half a second, but much longer on a machine that is busy with other things."""
+ENDING_SECONDS: Final = 2.0
+
+_CHUNK = 1 << 16
+_ERROR_BYTES = 4096
+_MEMORY_BYTES = 2048 * MIB
+_FILE_BYTES = 256 * MIB
+_CPU_SECONDS = 30 * 86_400
+_LOADERS = ("/lib/ld-linux-aarch64.so.1", "/lib64/ld-linux-x86-64.so.2")
+_SYSTEM = ("/sys/devices/system/cpu", "/proc/self", "/proc/cpuinfo", "/proc/meminfo")
+_LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+
+class Listener(Protocol):
+    """Receives the messages about one request, in the thread of the connection."""
+
+    def receive(self, message: JsonObject) -> None:
+        """Take a message."""
+        ...
+
+    def fail(self, error: SidecarFailed) -> None:
+        """Take the error that ended the process."""
+        ...
+
+
+class Ended(Exception):
+    """The process has ended, or is about to; a new one can be started."""
+
+
+class Connection:
+    """A running sidecar. It ends when it is idle for `idle_seconds`, when it is closed, or with this process."""
+
+    def __init__(self, program: SidecarProgram, *, idle_seconds: float) -> None:
+        self._program = program
+        self._idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._listeners: dict[int, Listener] = {}
+        self._next_id = 0
+        self._unsent = bytearray()
+        self._is_ended = False
+        self._child: ChildProcess | None = None
+        self._owner = os.getpid()
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_writer.setblocking(False)
+        self._error_tail = b""
+        self.hello: Future[JsonObject] = Future()
+        """What the sidecar says when it is ready; `Unavailable` if it does not start."""
+        self.confined: tuple[str, ...] = ()
+        self._thread = threading.Thread(target=self._serve, name="prowess-sidecar", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """True if it accepts requests from this process."""
+        return not self._is_ended and os.getpid() == self._owner
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, or None while it starts."""
+        return self._child.pid if self._child else None
+
+    def open(self, message: JsonObject, listener: Listener) -> int:
+        """Send a request and return its id; raise `Ended` if the process takes no more."""
+        with self._lock:
+            if not self.is_alive:
+                raise Ended
+            self._next_id += 1
+            line = _encode({"id": self._next_id, **message})
+            self._listeners[self._next_id] = listener
+            self._send(line)
+            return self._next_id
+
+    def send(self, message: JsonObject) -> None:
+        """Send a message; do nothing if the process has ended."""
+        line = _encode(message)
+        with self._lock:
+            if self.is_alive:
+                self._send(line)
+
+    def cancel(self, number: int) -> None:
+        """Stop a request; nothing more is received about it."""
+        with self._lock:
+            if self._listeners.pop(number, None) is not None and self.is_alive:
+                self._send(_encode({"type": "cancel", "target": number}))
+        self._wake(b"w")  # it may be idle now
+
+    def close(self) -> None:
+        """Ask the process to end, kill it if it does not, and wait. Its requests fail. Blocking."""
+        self.send({"type": "shutdown"})
+        self._wake(b"q")
+        if threading.current_thread() is not self._thread and os.getpid() == self._owner:
+            self._thread.join()
+
+    def kill(self) -> None:
+        """Kill the process at once; its requests fail."""
+        if self._child is not None:
+            self._child.kill()
+
+    def _send(self, line: bytes) -> None:
+        """Send a line. What the process does not accept at once is left to the thread, so that no event loop waits."""
+        if self._child is None or self._unsent:
+            self._unsent += line
+            return
+        sent = 0
+        with suppress(OSError):  # full, or gone, which is seen when it is read from
+            sent = self._child.channel.send(line, socket.MSG_DONTWAIT)
+        if sent < len(line):
+            self._unsent += line[sent:]
+            self._wake(b"w")
+
+    def _wake(self, why: bytes) -> None:
+        with suppress(OSError):
+            self._wake_writer.send(why)
+
+    def _serve(self) -> None:
+        """Start the process and serve it until its end. The thread starts it, because it dies with the thread that did."""
+        folder = new_folder()
+        errors, for_child = os.pipe()
+        reason = "it failed to start"
+        try:
+            with os.fdopen(for_child, "wb", buffering=0) as stderr:
+                child = self._start(str(folder), stderr)
+            with self._lock:
+                self._child = child
+            reason = self._exchange(child, errors)
+        except Unavailable as error:
+            self.hello.set_exception(error)
+        finally:
+            self._end(reason)
+            os.close(errors)
+            remove_folder(folder)
+
+    def _start(self, folder: str, stderr: IO[bytes]) -> ChildProcess:
+        """Start the launcher, and wait until it has executed the sidecar."""
+        report, told = os.pipe()
+        with os.fdopen(report, "rb") as pipe:
+            try:
+                child = ChildProcess.start(
+                    [*_launch_command(self._program, folder), str(told)],
+                    channel="stdio",
+                    stderr=stderr,
+                    pass_fds=(told,),
+                )
+            except OSError as error:
+                raise Unavailable(f"The DSPy sidecar failed to start: {error.strerror}.") from error
+            finally:
+                os.close(told)  # or the end of the report would never be seen
+            lines = pipe.read().splitlines()
+        if len(lines) != 1:
+            code = child.end()
+            said = json.loads(lines[1]) if len(lines) > 1 else f"its launcher exited with {code}"
+            raise Unavailable(f"The DSPy sidecar failed to start: {said}.", hint="Run `prowess doctor`.")
+        self.confined = tuple(json.loads(lines[0]))
+        return child
+
+    def _exchange(self, child: ChildProcess, errors: int) -> str:
+        """Read and write until the process ends, is idle or is closed; return why."""
+        channel, wake = child.channel, self._wake_reader
+        received = bytearray()
+        deadline = monotonic() + START_SECONDS
+        watched = select.poll()
+        for file in (channel.fileno(), wake.fileno(), errors):
+            watched.register(file, select.POLLIN)
+        while True:
+            ready = self._wait(watched, channel, deadline)
+            if not ready and (reason := self._check_idle()):
+                return reason
+            if wake.fileno() in ready and b"q" in wake.recv(_CHUNK):
+                return "it was closed"
+            if errors in ready and not self._read_errors(errors):
+                watched.unregister(errors)
+            events = ready.get(channel.fileno(), 0)
+            if events & select.POLLOUT:
+                self._write(channel)
+            if events & ~select.POLLOUT and (reason := self._read(channel, received)):
+                return reason
+
+    def _wait(self, watched: select.poll, channel: socket.socket, deadline: float) -> dict[int, int]:
+        """Return the files that are ready, with their events; {} if the process is not ready in time, or idle."""
+        with self._lock:
+            events = select.POLLIN | (select.POLLOUT if self._unsent else 0)
+            is_idle = not self._listeners
+        watched.modify(channel, events)
+        seconds = self._idle_seconds if is_idle else None
+        if not self.hello.done():
+            seconds = max(0.0, deadline - monotonic())
+        return dict(watched.poll(None if seconds is None else seconds * 1000))
+
+    def _check_idle(self) -> str:
+        """Return why the process must end after nothing has come for some time, or ''."""
+        if not self.hello.done():
+            return f"it was not ready after {START_SECONDS:g} seconds"
+        with self._lock:
+            # Under the lock: a request that comes now starts another process.
+            self._is_ended = not self._listeners
+        return "it was idle" if self._is_ended else ""
+
+    def _read_errors(self, errors: int) -> bool:
+        """Keep the end of what the process writes to its error output; return False at its end."""
+        data = os.read(errors, _CHUNK)
+        self._error_tail = (self._error_tail + data)[-_ERROR_BYTES:]
+        return bool(data)
+
+    def _write(self, channel: socket.socket) -> None:
+        with self._lock, suppress(OSError):
+            del self._unsent[: channel.send(self._unsent[:_CHUNK], socket.MSG_DONTWAIT)]
+
+    def _read(self, channel: socket.socket, received: bytearray) -> str:
+        """Handle what has arrived; return why the process must end, or ''."""
+        try:
+            data = channel.recv(_CHUNK)
+        except OSError:
+            data = b""  # a process that was killed with unread data resets the connection
+        if not data:
+            return "gone"
+        received += data
+        if b"\n" not in data:
+            return "it sent a message that is too long" if len(received) > MAX_LINE_BYTES else ""
+        *lines, rest = bytes(received).split(b"\n")
+        received[:] = rest
+        for line in lines:
+            try:
+                self._take(_decode(line))
+            except (ValueError, RecursionError, KeyError, TypeError):
+                return "it sent an invalid message"
+        return ""
+
+    def _take(self, message: JsonObject) -> None:
+        if "hello" in message:
+            if not self.hello.done():
+                self.hello.set_result(dict(message["hello"]))
+            return
+        number = message["for"] if "call" in message else message["id"]
+        with self._lock:
+            # Only the answer has `ok`: the request is finished with it.
+            listener = self._listeners.pop(number, None) if "ok" in message else self._listeners.get(number)
+        if listener is not None:
+            listener.receive(message)
+
+    def _end(self, reason: str) -> None:
+        """End the process, and fail what is still open."""
+        with self._lock:
+            self._is_ended = True
+            listeners, self._listeners = list(self._listeners.values()), {}
+        code = self._child.end(grace=ENDING_SECONDS) if self._child else None
+        self._wake_reader.close()
+        self._wake_writer.close()
+        last = self._error_tail.decode("utf-8", "replace").strip().splitlines()[-1:]
+        said = f" {last[0][:300]}" if last and reason == "gone" else ""
+        why = f"it exited with {code}" if reason == "gone" else reason
+        if not self.hello.done():
+            self.hello.set_exception(Unavailable(f"The DSPy sidecar failed to start: {why}.{said}", hint=_HINT))
+        error = SidecarFailed(f"The DSPy sidecar ended while it worked: {why}.{said}", hint="Try again.")
+        for listener in listeners:
+            listener.fail(error)
+
+
+_HINT = "Run `prowess sidecar install` to install it again, or `prowess doctor`."
+
+
+def _launch_command(program: SidecarProgram, folder: str) -> list[str]:
+    """Return the command line that starts the sidecar, confined. `folder` is the only place where it can write."""
+    executable = program.argv[0]
+    # Nothing of our own environment, which holds API keys.
+    env = {name: os.environ[name] for name in _LIBRARY_PATHS if name in os.environ}
+    env |= {"HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", "DSPY_CACHEDIR": folder}
+    lock = {
+        "read": existing_paths((*program.folders, *PROGRAM_FOLDERS, *DATA_PATHS, *_SYSTEM)),
+        "write": [folder],
+        "execute": existing_paths((executable, os.path.realpath(executable), *_LOADERS)),
+        "seconds": _CPU_SECONDS,
+        "memory_bytes": _MEMORY_BYTES,
+        "file_bytes": _FILE_BYTES,
+        "may_start" if program.starts_itself else "may_become": True,
+    }
+    return program_command(
+        "launcher", package="sidecar", argv=list(program.argv), env=env, lock=lock, parent=os.getpid()
+    )
+
+
+def _encode(message: JsonObject) -> bytes:
+    line = (
+        json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+        + b"\n"
+    )
+    if len(line) > MAX_LINE_BYTES:
+        raise TooLarge(f"The inputs have {len(line):,} bytes, more than the limit of {MAX_LINE_BYTES:,}.")
+    return line
+
+
+def _decode(line: bytes) -> JsonObject:
+    message: Any = json.loads(line, parse_constant=_refuse_constant)
+    if not isinstance(message, dict):
+        raise TypeError
+    return cast("JsonObject", message)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)

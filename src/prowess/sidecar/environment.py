@@ -1,0 +1,193 @@
+"""Where the program of the sidecar runs: a binary, an interpreter that has its packages, or an environment that uv makes.
+
+The environment is made once for each locked file, Python and platform, in the home folder. Nothing of a package is executed
+while it is made: only wheels are accepted, and each must have the hash that our file names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from prowess.errors import ProwessError, Unavailable
+from prowess.sandbox.folders import keep_error, private_folder
+from prowess.sandbox.process.packages import find_uv, run_uv, uv_environment
+from prowess.storage.files.folder_lock import lock_folder
+
+OFF = "off"
+INSTALL = "Run `prowess sidecar install`."
+RETRY_SECONDS = 900.0
+"""After an installation failed, for example without a network, runs do not try again for this long."""
+PATIENCE_SECONDS = 600.0
+
+PROGRAM = Path(__file__).parents[2] / "prowess_dspy"
+"""The folder of the sidecar's program, which is installed beside this package."""
+_WHAT, _BUILDING, _FAILED = "The DSPy sidecar", ".building-", ".failed"
+_FLAGS = ("--quiet", "--no-config", "--no-progress", "--color", "never", "--no-python-downloads")
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SidecarProgram:
+    """A command that starts the sidecar, and what it has to read."""
+
+    argv: tuple[str, ...]
+    folders: tuple[str, ...]
+    """Folders that it reads, besides those of the system."""
+    starts_itself: bool = False
+    """True for a single-file binary: it unpacks itself and starts a second process."""
+
+
+class SidecarEnvironment:
+    """Finds the sidecar's program, and makes its environment where there is none. Blocking; for any number of threads.
+
+    `named` is a binary, or the `bin/python` of an environment that has the locked packages; '' for an environment in `home`.
+    `environment` says where packages come from, in the variables of uv.
+    """
+
+    def __init__(
+        self, home: Path, *, named: str = "", environment: Mapping[str, str] | None = None, program: Path = PROGRAM
+    ) -> None:
+        self._named = named
+        self._environment = environment or {}
+        self._program = program
+        self._folder = home.absolute() / "sidecar"
+
+    @property
+    def location(self) -> Path:
+        """The program that was named, or the folder of the environment, whether it exists or not."""
+        return Path(self._named) if self._named else self._folder / self._key()
+
+    def find(self) -> SidecarProgram | None:
+        """Return the program if it can be started now, without installing anything; raise `Unavailable` if it is off."""
+        if self._named == OFF:
+            raise Unavailable(
+                "The DSPy sidecar is switched off.", hint="Unset PROWESS_SIDECAR, or run the skill with its fallback."
+            )
+        if self._named:
+            return _named_program(Path(self._named), self._program)
+        python = self.location / "bin" / "python"
+        # Follows the link to the interpreter, which may have been removed since.
+        return _python_program(python, self._program) if python.exists() else None
+
+    def ensure(self, progress: Progress, *, again: bool = False) -> SidecarProgram:
+        """Return the program; make its environment if that is missing.
+
+        Any number of processes may call this at once: one installs, the others wait. Raise `Unavailable` if that is not
+        possible here, and, unless `again`, if it failed a short while ago.
+        """
+        found = self.find()
+        if found is not None:
+            return found
+        folder = private_folder(self._folder, _WHAT)
+        failed = folder / _FAILED
+        if not again:
+            _check_failed(failed)
+        uv = _find_uv()
+        with lock_folder(folder, patience=PATIENCE_SECONDS):
+            if self.find() is None:
+                progress("Installing the DSPy sidecar. This happens once: about 40 MB to download, 130 MB on disk.")
+                try:
+                    self._make(uv)
+                except ProwessError as error:
+                    with suppress(OSError):
+                        failed.write_text(error.message)
+                    raise
+        failed.unlink(missing_ok=True)
+        made = self.find()
+        if made is None:
+            raise Unavailable("The DSPy sidecar was removed while it was installed.", hint=INSTALL)
+        return made
+
+    def _key(self) -> str:
+        # Wheels contain machine code for one Python and one platform.
+        made_for = f"{sys.implementation.cache_tag} {sysconfig.get_platform()} {sysconfig.get_config_var('SOABI')}"
+        return hashlib.sha256(self._lock_file().read_bytes() + made_for.encode()).hexdigest()[:24]
+
+    def _lock_file(self) -> Path:
+        return self._program / "requirements.txt"
+
+    def _make(self, uv: str) -> None:
+        """Make the environment in a temporary folder, and move it to its place when it is complete."""
+        _remove_partial(self._folder)
+        env = uv_environment(self._environment, self._folder)
+        try:
+            building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=self._folder))
+            python = str(building / "bin" / "python")
+            make = [uv, "venv", *_FLAGS, "--allow-existing", "--relocatable", "--python", sys.executable, str(building)]
+            # --no-deps: the locked file is complete, and leaves out litellm, which DSPy requires and we do not use.
+            # Compiled, because the sidecar may not write there, and would compile everything at each start.
+            install = [
+                uv,
+                "pip",
+                "install",
+                *_FLAGS,
+                "--no-deps",
+                "--require-hashes",
+                "--no-build",
+                "--compile-bytecode",
+            ]
+            for argv in (make, [*install, "--link-mode", "copy", "--python", python, "-r", str(self._lock_file())]):
+                run_uv(argv, ["the DSPy sidecar"], env, self._folder)
+            shutil.rmtree(self.location, ignore_errors=True)  # one whose interpreter is gone
+            building.rename(self.location)
+        except OSError as error:
+            raise keep_error(self._folder, _WHAT, error) from error
+        finally:
+            _remove_partial(self._folder)
+            # The cache is as large as the environment and not needed again.
+            shutil.rmtree(self._folder / ".cache", ignore_errors=True)
+
+
+def _named_program(path: Path, program: Path) -> SidecarProgram:
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise Unavailable(
+            f"PROWESS_SIDECAR names {str(path)!r}, which is not a program.",
+            hint="Name a binary made by `make sidecar` or the `bin/python` of an environment, or unset it.",
+        )
+    path = path.absolute()
+    if path.name.startswith("python"):
+        return _python_program(path, program)
+    return SidecarProgram(argv=(str(path),), folders=(str(path.resolve().parent),), starts_itself=True)
+
+
+def _python_program(python: Path, program: Path) -> SidecarProgram:
+    base = python.resolve()
+    folders = (str(python.parents[1]), str(base), str(base.parents[1] / "lib"), str(program))
+    return SidecarProgram(argv=(str(python), "-I", "-X", "utf8", str(program)), folders=folders)
+
+
+def _check_failed(failed: Path) -> None:
+    """Raise `Unavailable` if an installation failed a short while ago."""
+    with suppress(OSError):
+        if time.time() - failed.stat().st_mtime < RETRY_SECONDS:
+            raise Unavailable(f"The DSPy sidecar is not installed. {failed.read_text()[:300]}", hint=INSTALL)
+
+
+def _find_uv() -> str:
+    try:
+        return find_uv()
+    except Unavailable:
+        on_path = shutil.which("uv")
+        if on_path:
+            return on_path
+        raise Unavailable(
+            "The DSPy sidecar is not installed, and uv, which installs it, is missing.",
+            hint="Run `pip install 'prowess[native]'`, then `prowess sidecar install`.",
+        ) from None
+
+
+def _remove_partial(folder: Path) -> None:
+    """Remove incomplete environments. The lock is held, so none of them is being made."""
+    for left in folder.glob(f"{_BUILDING}*"):
+        shutil.rmtree(left, ignore_errors=True)

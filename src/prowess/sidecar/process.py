@@ -1,0 +1,279 @@
+"""The sidecar as a process of its own: started by the first request, stopped when idle, started again after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final, cast
+
+from prowess.errors import Invalid, ProwessError, SidecarFailed, Unavailable
+from prowess.sidecar.connection import Connection, Ended
+from prowess.sidecar.environment import SidecarProgram
+from prowess.sidecar.protocol import (
+    PROTOCOL_VERSION,
+    Callbacks,
+    Manifest,
+    Optimized,
+    OptimizeRequest,
+    Program,
+)
+from prowess.skill.kinds import JsonObject
+from prowess.threads import offload
+
+IDLE_SECONDS: Final = 300.0
+MAX_STARTS: Final = 4
+"""How often it is started within `START_WINDOW_SECONDS`. One that crashes again and again is not started for ever."""
+START_WINDOW_SECONDS: Final = 60.0
+MAX_CALLS: Final = 32
+"""How many calls of one request are answered at a time."""
+
+OnProgress = Callable[[JsonObject], None]
+
+
+class ProcessSidecar:
+    """The sidecar in a process that all event loops share. Nothing is started before the first request.
+
+    `find_program` returns the command; it may block, and install the program first.
+    """
+
+    def __init__(self, find_program: Callable[[], SidecarProgram], *, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._find_program = find_program
+        self._idle_seconds = idle_seconds
+        self._holder = _Holder()
+        self._offered: tuple[Connection | None, Manifest] | None = None
+        # The holder, not `self.close`: a reference to `self` would keep this object alive.
+        weakref.finalize(self, self._holder.end)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, or None if it is not running."""
+        current = self._holder.current
+        return current.pid if current and current.is_alive else None
+
+    @property
+    def confined(self) -> tuple[str, ...]:
+        """How the process is confined; empty if it is not running."""
+        current = self._holder.current
+        return current.confined if current and current.is_alive else ()
+
+    async def manifest(self) -> Manifest:
+        """Return what it offers."""
+        if self._offered is not None and self.pid is not None and self._offered[0] is self._holder.current:
+            return self._offered[1]
+        result = await self._request({"type": "manifest"})
+        manifest = Manifest(
+            dspy=str(result.get("dspy", "")),
+            python=str(result.get("python", "")),
+            templates=dict(result.get("templates", {})),
+            optimizers=tuple(result.get("optimizers", ())),
+        )
+        self._offered = self._holder.current, manifest
+        return manifest
+
+    async def execute(self, program: Program, params: JsonObject, callbacks: Callbacks) -> JsonObject:
+        """Run a program and return its outputs by field."""
+        message = {"type": "execute", **_program_fields(program), "params": params}
+        result = await self._request(message, callbacks)
+        return dict(result["outputs"])
+
+    async def optimize(self, request: OptimizeRequest, callbacks: Callbacks, on_progress: OnProgress) -> Optimized:
+        """Optimise a program."""
+        message = {
+            "type": "optimize",
+            **_program_fields(request.program),
+            "optimizer": request.optimizer,
+            "training_data": list(request.training),
+            "validation_data": list(request.validation),
+            "optimizer_options": request.options,
+            "seed": request.seed,
+        }
+        result = await self._request(message, callbacks, on_progress)
+        return Optimized(
+            state=result.get("state_blob"),
+            dspy=str(result.get("dspy", "")),
+            score=result.get("score"),
+            complete=bool(result.get("complete", True)),
+        )
+
+    async def close(self) -> None:
+        """Stop the process; a later request starts another one."""
+        await offload(self._holder.end)
+
+    async def _request(
+        self, message: JsonObject, callbacks: Callbacks | None = None, on_progress: OnProgress | None = None
+    ) -> JsonObject:
+        while True:
+            connection = self._holder.current
+            if connection is None or not connection.is_alive:
+                connection = await offload(self._holder.start, self._find_program, self._idle_seconds)
+            # Shielded: other requests wait for the same future.
+            hello = await asyncio.shield(asyncio.wrap_future(connection.hello))
+            _check_protocol(hello)
+            exchange = _Exchange(connection, callbacks, on_progress)
+            try:
+                number = connection.open(message, exchange)
+            except Ended:
+                continue  # it became idle at this moment
+            return await exchange.ended(number)
+
+
+def _program_fields(program: Program) -> JsonObject:
+    return {
+        "template_id": program.template_id,
+        "signature": program.signature or None,
+        "options": program.options,
+        "state_blob": program.state,
+    }
+
+
+def _check_protocol(hello: JsonObject) -> None:
+    spoken = hello.get("protocol", PROTOCOL_VERSION)
+    if spoken != PROTOCOL_VERSION:
+        raise Unavailable(
+            f"The DSPy sidecar speaks version {spoken} of the protocol; this Prowess speaks {PROTOCOL_VERSION}.",
+            hint="Rebuild the binary that PROWESS_SIDECAR names, or unset it.",
+        )
+
+
+class _Holder:
+    """The connection of this process, for any number of threads. In a fork of the process there is none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._starts: list[float] = []
+        self.current: Connection | None = None
+
+    def start(self, find_program: Callable[[], SidecarProgram], idle_seconds: float) -> Connection:
+        """Return a connection that accepts requests; start the process if there is none. Blocking."""
+        if os.getpid() != self._owner:
+            # The lock may have been held by a thread that does not exist in the fork.
+            self._lock, self._owner, self._starts = threading.Lock(), os.getpid(), []
+        with self._lock:
+            if self.current is None or not self.current.is_alive:
+                self._count_start()
+                self.current = Connection(find_program(), idle_seconds=idle_seconds)
+            return self.current
+
+    def end(self) -> None:
+        """End the process."""
+        current, self.current = self.current, None
+        if current is not None and current.is_alive:
+            current.close()
+
+    def _count_start(self) -> None:
+        now = monotonic()
+        self._starts = [start for start in self._starts if now - start < START_WINDOW_SECONDS]
+        if len(self._starts) >= MAX_STARTS:
+            raise Unavailable(
+                f"The DSPy sidecar was started {MAX_STARTS} times within a minute and ended each time.",
+                hint="Try again in a minute. `prowess doctor` checks it.",
+            )
+        self._starts.append(now)
+
+
+def _read_error(error: JsonObject) -> ProwessError:
+    """Return the error that the sidecar reports."""
+    kind, message = str(error.get("type", "Error")), str(error.get("message", ""))[:2000]
+    if kind == "InvalidState":
+        # A fallback runs: the state may have been made with another version of DSPy.
+        return Unavailable(
+            f"The saved state does not load: {message}", hint="Optimise the skill again, or remove the state."
+        )
+    if kind.startswith(("Invalid", "Unknown")):
+        return Invalid(message, hint="Run `prowess sidecar templates` to see the templates and their options.")
+    return SidecarFailed(f"The program failed in the DSPy sidecar: {kind}: {message}")
+
+
+class _Exchange:
+    """One request, in the event loop of its caller. Calls are answered in the context (`contextvars`) of the caller."""
+
+    def __init__(self, connection: Connection, callbacks: Callbacks | None, on_progress: OnProgress | None) -> None:
+        self._connection = connection
+        self._callbacks = callbacks
+        self._on_progress = on_progress
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        self._result: asyncio.Future[JsonObject] = self._loop.create_future()
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def receive(self, message: JsonObject) -> None:
+        """Hand a message to the event loop."""
+        # The loop may have been closed since, together with its caller.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._handle, message)
+
+    def fail(self, error: SidecarFailed) -> None:
+        """Hand the end of the process to the event loop."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._raise, error)
+
+    async def ended(self, number: int) -> JsonObject:
+        """Wait for the result. A cancellation stops the request in the sidecar."""
+        try:
+            return await self._result
+        finally:
+            # Does nothing after an answer. Otherwise the caller was cancelled, or a callback ended the request.
+            self._connection.cancel(number)
+            for task in self._answering:
+                task.cancel()
+
+    def _handle(self, message: JsonObject) -> None:
+        if self._result.done():
+            return
+        if "call" in message:
+            self._begin_answer(message)
+        elif message.get("event") == "progress":
+            if self._on_progress is not None:
+                self._context.run(self._on_progress, message)
+        elif message.get("ok") is True and isinstance(message.get("result"), dict):
+            self._result.set_result(message["result"])
+        else:
+            error: Any = message.get("error")
+            self._raise(_read_error(cast("JsonObject", error) if isinstance(error, dict) else {}))
+
+    def _begin_answer(self, message: JsonObject) -> None:
+        if len(self._answering) >= MAX_CALLS:
+            self._raise(SidecarFailed(f"The program made more than {MAX_CALLS} calls at a time."))
+            return
+        task = self._loop.create_task(self._answer(message), context=self._context.copy())
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, message: JsonObject) -> None:
+        """Answer a call. A `ProwessError` is an answer that the program can handle; anything else ends the request."""
+        try:
+            answer: JsonObject = {"reply": message["call"], "value": await self._get_value(message)}
+        except ProwessError as error:
+            text = f"{error.message} {error.hint}".strip()
+            answer = {"reply": message["call"], "error": {"type": error.code, "message": text}}
+        except Exception as error:  # noqa: BLE001  (raised where the request is awaited)
+            self._raise(error)
+            return
+        self._connection.send(answer)
+
+    async def _get_value(self, message: JsonObject) -> Any:
+        callbacks = self._callbacks
+        payload: Any = message.get("payload")
+        if callbacks is None or not isinstance(payload, dict):
+            raise Invalid("The sidecar made an unexpected call.")
+        answers: dict[str, Callable[[JsonObject], Any]] = {
+            "llm": callbacks.llm,
+            "tool": callbacks.tool,
+            "metric": callbacks.metric,
+            "code": callbacks.code,
+        }
+        answer = answers.get(str(message.get("kind")))
+        if answer is None:
+            raise Invalid(f"The sidecar made an unknown call {str(message.get('kind'))[:40]!r}.")
+        return await answer(cast("JsonObject", payload))
+
+    def _raise(self, error: BaseException) -> None:
+        if not self._result.done():
+            self._result.set_exception(error)
