@@ -26,6 +26,7 @@ from prowess.settings import Settings, read_settings, real_folders
 from prowess.storage.database_url import sqlite_path
 
 if TYPE_CHECKING:
+    from prowess.authoring.evals.evals import Evals
     from prowess.feed.event_feed import EventFeed
     from prowess.feed.event_recorder import EventRecorder
     from prowess.feed.metrics import Metrics
@@ -145,6 +146,13 @@ class Prowess(Engine):
         from prowess.jobs.jobs import Jobs
 
         return Jobs(self, self._context, self._workers.find())
+
+    @cached_property
+    def evals(self) -> Evals:
+        """Run, list and compare evaluations of skills, and read their scores."""
+        from prowess.authoring.evals.evals import Evals
+
+        return Evals(self._context)
 
     def as_actor(
         self,

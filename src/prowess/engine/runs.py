@@ -185,7 +185,7 @@ class Runs:
             actor=inside.actor,
             policy=policy,
             trust=admission.subject.trust if admission.subject else "found",
-            session=inside.session,
+            session=request.evaluation or inside.session,
             session_model=inside.model,
             resumes=checkpoint.trace if checkpoint else "",
             uses=uses,

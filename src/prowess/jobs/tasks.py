@@ -16,7 +16,17 @@ from prowess.skill.kinds import JsonObject
 
 Task = Callable[[Engine, JsonObject, ProgressListener], Awaitable[JsonObject]]
 
-TASKS: dict[str, Task] = {}
+
+async def _evaluate(engine: Engine, parameters: JsonObject, progress: ProgressListener) -> JsonObject:
+    """Run an evaluation by its plan."""
+    from prowess.authoring.evals.evals import Evals
+    from prowess.authoring.evals.plan import EvalPlan
+
+    run = await Evals(engine.context).run(EvalPlan.model_validate(parameters), on_progress=progress)
+    return {"run": run.id, "ok": run.ok, "summary": run.summary}
+
+
+TASKS: dict[str, Task] = {"eval": _evaluate}
 """Each imports its part when it is called: a worker starts without them."""
 
 

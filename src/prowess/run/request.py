@@ -92,5 +92,7 @@ class RunRequest:
     """Stores the result of each artifact; None for a run that is not durable."""
     purse: Purse | None = None
     """A spending limit besides those of the organization and the skill."""
+    evaluation: str = ""
+    """The evaluation that the run is part of, such as `eval:ID`. Its trace has it in place of a session."""
     started_by: Call | None = None
     """The call whose code started this run; None if a person or an agent did. Both runs share spending and limits."""

@@ -114,7 +114,7 @@ def note_unusable(call: Call, error: AnswerUnusable, cost: float | None) -> None
 def _account_names(call: Call) -> dict[str, str]:
     # Times are stored in ISO format in UTC, so the first ten characters are the day.
     purses = {DAY: f"{DAY}:{now()[:10]}"}
-    if call.run.session:
+    if call.run.session and not call.request.evaluation:
         purses[SESSION] = f"{SESSION}:{call.run.session}"
     if call.request.purse is not None:
         purses[PURSE] = call.request.purse.name

@@ -1,0 +1,310 @@
+"""Evaluate skills for an actor: run cases, keep the results, compare runs, and score skills."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+
+from prowess.authoring.evals.cache import find_cached
+from prowess.authoring.evals.case import EvalCase
+from prowess.authoring.evals.plan import EvalPlan
+from prowess.authoring.evals.results import Arm, CaseResult, EvalRun, to_run
+from prowess.authoring.evals.runner import ActiveArm, CaseRunner, read_limits, read_system_prompt
+from prowess.authoring.evals.scores import SkillScore, measure_triggers, read_scores, score_run
+from prowess.authoring.evals.splits import assign_splits
+from prowess.authoring.evals.summary import compare_results, summarize
+from prowess.authoring.evals.variant import Subject, Variant, find_subject, find_version
+from prowess.authoring.evals.workload import Workload, make_items
+from prowess.authoring.task import ProgressListener, ignore_progress
+from prowess.engine.context import Context
+from prowess.errors import Invalid, NoModel, NotFound
+from prowess.llm.model import Model
+from prowess.run.call import make_call, start_run
+from prowess.run.request import Purse, RunRequest
+from prowess.skill.kinds import JsonObject
+from prowess.storage import evals as storage
+from prowess.storage.clock import now
+from prowess.storage.evals import EvalRunRow, RunState
+from prowess.threads import offload, offload_to_completion
+
+_SHORTEST_ID = 4
+EVALS_HELP = """Create evals/cases.yaml next to SKILL.md:
+  cases:
+    - prompt: a message that needs this skill
+      checks: [{type: contains, value: what a good answer has}]"""
+
+
+class Evals:
+    """The evaluations of the actor; an administrator sees those of the whole organization."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def run(
+        self,
+        plan: EvalPlan,
+        *,
+        models: Sequence[Model] = (),
+        evaluation_model: Model | None = None,
+        on_progress: ProgressListener = ignore_progress,
+    ) -> EvalRun:
+        """Run all cases of a plan and return the results, also of cases that failed or had an error.
+
+        `models` and `evaluation_model` take the place of those that the plan names. Raise `Invalid` if the eval files cannot be
+        run, and errors that every case would have, such as `ApprovalRequired` or `SpendExceeded`. Results that were there by
+        then are kept, and the next run does not ask for them again.
+        """
+        self._context.actor.require("skills.run")
+        subject = await offload(find_subject, self._context, plan)
+        cases = _chosen_cases(subject, plan)
+        judge: Model | str = evaluation_model or plan.evaluation_model
+        arms = await self._arms(subject, plan, cases, models or plan.models or ("",))
+        run_id = str(uuid.uuid4())
+        seconds = plan.timeout or subject.suite.timeout_seconds
+        items = make_items(plan, subject, arms, cases, _name(judge), seconds)
+        row = EvalRunRow(
+            id=run_id,
+            organization_id=self._context.actor.organization,
+            user_id=self._context.actor.user,
+            skill_slug=subject.variant.skill.slug,
+            skill_digest=subject.variant.skill.digest,
+            total=len(items),
+            plan=plan.model_dump(mode="json"),
+            arms=[asdict(one.arm) for one in arms],
+        )
+        await offload(self._write_run, row)
+        hint = "Go on with a higher limit: `--max-spend N`. Results so far are not asked for again."
+        purse = None if plan.max_spend is None else Purse(name=f"eval:{run_id}", limit=plan.max_spend, hint=hint)
+        runner = CaseRunner(subject.suite, run_id=run_id, evaluation_model=judge, seconds=seconds, purse=purse)
+        work = Workload(self._context, runner, arms, items, on_progress)
+        state: RunState = "stopped"
+        try:
+            found = await find_cached(self._context, [one.key for one in items]) if plan.cache else {}
+            await work.do(run_id, found, plan.concurrency or subject.suite.concurrency)
+            state = "done"
+        finally:
+            ended = await offload_to_completion(self._end, row, arms, work, state)
+        await self._score(plan, subject, ended)
+        return ended
+
+    async def list(self, *, skill: str = "", limit: int = 50, before: tuple[str, str] | None = None) -> list[EvalRun]:
+        """Return runs without their results, newest first; with `before`, those older than that time and id."""
+
+        def read() -> list[EvalRun]:
+            organization, user = self._scope()
+            if not self._context.resources.has_records():
+                return []
+            with self._context.resources.records().read() as connection:
+                rows = storage.list_runs(connection, organization, user, skill=skill, before=before, limit=limit)
+            return [to_run(row) for row in rows]
+
+        return await offload(read)
+
+    async def count(self, *, skill: str = "") -> int:
+        """Return how many runs there are."""
+
+        def read() -> int:
+            organization, user = self._scope()
+            if not self._context.resources.has_records():
+                return 0
+            with self._context.resources.records().read() as connection:
+                return storage.count_runs(connection, organization, user, skill=skill)
+
+        return await offload(read)
+
+    async def get(self, run: str) -> EvalRun:
+        """Return a run with its results, by its id or at least four of its first characters."""
+        return await offload(self._get, run)
+
+    async def find(self, given: str) -> EvalRun:
+        """Return a run by its id, or the newest of a skill (`SKILL`) or of one of its versions (`SKILL@VERSION`)."""
+        with suppress(NotFound):
+            return await self.get(given)
+        slug, _, version = given.partition("@")
+
+        def latest() -> EvalRun:
+            organization, user = self._scope()
+            digest = find_version(self._context, slug, version).skill.digest if version else ""
+            if self._context.resources.has_records():
+                with self._context.resources.records().read() as connection:
+                    rows = storage.list_runs(connection, organization, user, skill=slug, digest=digest, limit=1)
+                if rows:
+                    return self._get(rows[0].id)
+            raise NotFound(
+                f"No evaluation {given[:80]!r}.",
+                hint=f"`prowess eval list` shows all; `prowess eval run {slug[:80]}` makes one.",
+            )
+
+        return await offload(latest)
+
+    async def compare(self, before: str, after: str) -> JsonObject:
+        """Return the differences between two runs, on the cases that both have, for each pair of arms with the skill.
+
+        Both are named as in `find`. Arms with the same model are compared; if there is none, the first of each.
+        """
+        first, second = await self.find(before), await self.find(after)
+        pairs = _pairs(first, second)
+        compared = [
+            {
+                "before": first.arms[one].label,
+                "after": second.arms[other].label,
+                **compare_results(
+                    [result for result in first.results if result.arm == one],
+                    [result for result in second.results if result.arm == other],
+                ),
+            }
+            for one, other in pairs
+        ]
+        if not any(one["cases"] for one in compared):
+            raise Invalid("The two runs have no case in common.", hint="Compare runs of the same eval files.")
+        runs = [{"id": run.id, "skill": run.skill, "digest": run.digest} for run in (first, second)]
+        return {"before": runs[0], "after": runs[1], "comparisons": compared}
+
+    async def scores(self, digests: Collection[str] | None = None) -> dict[tuple[str, str], SkillScore]:
+        """Return the scores of skills by slug and digest. A score is valid for exactly these bytes."""
+        self._context.actor.require("skills.read")
+        return await offload(read_scores, self._context, digests)
+
+    async def _arms(
+        self, subject: Subject, plan: EvalPlan, cases: Sequence[EvalCase], models: Sequence[Model | str]
+    ) -> list[ActiveArm]:
+        variants: list[tuple[str, Variant]] = []
+        if plan.against:
+            slug = subject.variant.skill.slug
+            variants.append(("version", await offload(find_version, self._context, slug, plan.against)))
+        if plan.without:
+            variants.append(("without", subject.variant))
+        variants.append(("skill", subject.variant))
+        messages = any(case.inputs is None for case in cases)
+        if plan.without and not messages:
+            raise Invalid(
+                "No case has a message, so nothing can be asked without the skill.",
+                hint="Compare with an older version: `--against VERSION`.",
+            )
+        seconds = plan.timeout or subject.suite.timeout_seconds
+
+        def prepare(kind: str, variant: Variant, model: Model | str, name: str) -> ActiveArm:
+            with_skill = kind != "without"
+            skill = variant.skill
+            arm = Arm(
+                kind="version" if kind == "version" else "without" if kind == "without" else "skill",
+                model=name,
+                digest=skill.digest if with_skill else "",
+                version=variant.version,
+            )
+            return ActiveArm(
+                arm=arm,
+                variant=variant,
+                model=model,
+                policy=self._context.read_policy(),
+                limits=read_limits(variant, seconds),
+                system=read_system_prompt(variant) if with_skill and messages else "",
+            )
+
+        arms: list[ActiveArm] = []
+        for model in dict.fromkeys(models):
+            name = await self._model_name(subject.variant, model, required=messages)
+            arms += [await offload(prepare, kind, variant, model, name) for kind, variant in variants]
+        return arms
+
+    async def _model_name(self, variant: Variant, model: Model | str, *, required: bool) -> str:
+        """Return the full name of a model, which the default one has too. '' if there is none and none is needed."""
+        context = variant.context
+        request = RunRequest(slug=variant.skill.slug, model=model)
+        limits, needs = read_limits(variant, None), context.resources.runner.facts(variant.skill).needs
+        run = start_run(
+            request, variant.skill, artifacts=(), inputs={}, limits=limits, needs=needs, actor=context.actor
+        )
+        try:
+            found = await context.resources.model_client().model_for(make_call(run, variant.skill.artifacts[0], {}))
+        except NoModel:
+            if required or model:
+                raise
+            return ""
+        return found.name
+
+    async def _score(self, plan: EvalPlan, subject: Subject, run: EvalRun) -> None:
+        """Store the score of a complete run of the skill's own cases."""
+        if not subject.own or plan.cases or plan.split not in (None, "held_out") or run.errors:
+            return
+
+        def write() -> None:
+            scored = score_run(run, measure_triggers(self._context, subject.variant))
+            if scored is not None:
+                row = replace(scored, organization_id=self._context.actor.organization)
+                with self._context.resources.records().write() as connection:
+                    storage.put_score(connection, row)
+
+        await offload(write)
+
+    def _write_run(self, row: EvalRunRow) -> None:
+        with self._context.resources.records().write() as connection:
+            storage.add_run(connection, row)
+
+    def _end(self, row: EvalRunRow, arms: Sequence[ActiveArm], work: Workload, state: RunState) -> EvalRun:
+        results = work.in_order()
+        progress = work.progress()
+        values: JsonObject = {
+            "state": state,
+            "finished_at": now(),
+            "done": progress.done + progress.failed,
+            "failed": sum(one.passed is False for one in results),
+            "errors": sum(one.passed is None for one in results),
+            "cost": progress.cost,
+            "summary": summarize([one.arm for one in arms], results),
+        }
+        with self._context.resources.records().write() as connection:
+            storage.change_run(connection, row.id, values)
+        return to_run(replace(row, **values), results)
+
+    def _get(self, given: str) -> EvalRun:
+        organization, user = self._scope()
+        found: list[EvalRunRow] = []
+        told: list[JsonObject] = []
+        if given.isprintable() and len(given) >= _SHORTEST_ID and self._context.resources.has_records():
+            with self._context.resources.records().read() as connection:
+                found = storage.find_runs(connection, organization, user, given)
+                told = storage.read_results(connection, found[0].id) if len(found) == 1 else []
+        if len(found) > 1:
+            raise Invalid(f"{given!r} is the beginning of several ids.", hint="Give more of its characters.")
+        if not found:
+            raise NotFound(f"No evaluation {given[:80]!r}.", hint="`prowess eval list` shows all.")
+        return to_run(found[0], tuple(CaseResult.of(one) for one in told))
+
+    def _scope(self) -> tuple[str, str | None]:
+        actor = self._context.actor
+        actor.require("skills.read")
+        return actor.organization, None if actor.admin else actor.user
+
+
+def _chosen_cases(subject: Subject, plan: EvalPlan) -> list[EvalCase]:
+    """Return the cases that the plan chooses; raise `Invalid` if there are none, or the files cannot be run."""
+    suite, slug = subject.suite, subject.variant.skill.slug
+    if not suite.is_usable:
+        if suite.cases or any(one.code != "eval-shape" for one in suite.problems):
+            raise Invalid(f"The evals of {slug!r} are not valid.", hint=EVALS_HELP, problems=suite.problems)
+        raise NotFound(f"The skill {slug!r} has no eval cases.", hint=EVALS_HELP)
+    cases = list(suite.cases)
+    if unknown := [name for name in plan.cases if name not in {case.id for case in cases}]:
+        raise NotFound(f"No case {unknown[0][:80]!r}.", hint=f"Cases: {', '.join(case.id for case in cases[:20])}.")
+    if plan.split is not None:
+        splits = assign_splits(cases)
+        cases = [case for case, split in zip(cases, splits, strict=True) if split == plan.split]
+    cases = [case for case in cases if not plan.cases or case.id in plan.cases]
+    if not cases:
+        raise NotFound(f"No case of {slug!r} is in the set {plan.split!r}.", hint="Omit `--split`, or add cases.")
+    return cases
+
+
+def _pairs(first: EvalRun, second: EvalRun) -> list[tuple[int, int]]:
+    """Return the positions of arms to compare: those with the skill and the same model, or the first of each run."""
+    ours = [place for place, arm in enumerate(first.arms) if arm.kind == "skill"]
+    theirs = [place for place, arm in enumerate(second.arms) if arm.kind == "skill"]
+    same = [(one, two) for one in ours for two in theirs if first.arms[one].model == second.arms[two].model]
+    return same or [(ours[0], theirs[0])]
+
+
+def _name(model: Model | str) -> str:
+    return model if isinstance(model, str) else model.name

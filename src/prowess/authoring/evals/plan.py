@@ -1,0 +1,41 @@
+"""What to evaluate: a skill or a file, the models, the versions to compare, and limits. Plain JSON, so that it can be a job."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from prowess.authoring.evals.case import Split
+
+MAX_REPEATS = 100
+MAX_MODELS = 20
+MAX_CONCURRENCY = 64
+
+
+class EvalPlan(BaseModel):
+    """One evaluation of one skill."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: str = Field(min_length=1, max_length=4_096)
+    """A skill by its slug, or the path of a skill or an eval file."""
+    skill: str = ""
+    """The skill that an eval file is about, by its slug; '' for the one around it, or the one that it names."""
+    models: tuple[str, ...] = Field(default=(), max_length=MAX_MODELS)
+    """Names of models; empty for the default model."""
+    evaluation_model: str = ""
+    repeats: int | None = Field(default=None, ge=1, le=MAX_REPEATS)
+    """How often each case is asked; None for what the eval file says."""
+    without: bool = False
+    """Compare with the same model without the skill."""
+    against: str = ""
+    """Compare with an older version of the skill, by its number or its digest."""
+    split: Split | None = None
+    """Only the cases of this set."""
+    cases: tuple[str, ...] = ()
+    """Only the cases with these ids."""
+    timeout: float | None = Field(default=None, gt=0, le=3_600)
+    concurrency: int | None = Field(default=None, ge=1, le=MAX_CONCURRENCY)
+    max_spend: float | None = Field(default=None, gt=0)
+    """US dollars for the whole run, judges included."""
+    cache: bool = True
+    """Use results of earlier runs again."""

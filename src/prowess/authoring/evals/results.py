@@ -1,0 +1,138 @@
+"""The results of an evaluation: what was compared, the result of each case, and the run as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from prowess.skill.kinds import JsonObject
+from prowess.storage.evals import EvalRunRow, RunState
+
+ArmKind = Literal["skill", "without", "version"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One side of an evaluation: the skill as it is, an older version of it, or no skill, with one model."""
+
+    kind: ArmKind
+    model: str
+    """'' if no model is configured, and the cases need none."""
+    digest: str = ""
+    """The digest of the skill; '' without it."""
+    version: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What is measured, without the model."""
+        names = {"skill": "with skill", "without": "without skill", "version": f"version {self.version}"}
+        return names[self.kind]
+
+    @property
+    def label(self) -> str:
+        """The name together with the model."""
+        return f"{self.name} · {self.model}" if self.model else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """The result of one case in one arm.
+
+    `passed` is None if the case could not be run or graded: an error is neither a pass nor a failure.
+    """
+
+    case: str
+    title: str
+    digest: str
+    """Of the case."""
+    arm: int
+    """The position of the arm."""
+    repeat: int
+    """Counted from 1."""
+    passed: bool | None
+    score: float | None
+    output: str = ""
+    verdicts: tuple[JsonObject, ...] = ()
+    error: str = ""
+    error_code: str = ""
+    cost: float | None = None
+    """What the answer cost, in US dollars."""
+    judge_cost: float | None = None
+    seconds: float = 0.0
+    tokens: int | None = None
+    traces: tuple[str, ...] = ()
+    cached: bool = False
+    """True if an earlier run gave this result."""
+
+    def as_json(self) -> JsonObject:
+        """Return everything as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, told: JsonObject) -> CaseResult:
+        """Return a stored result. Fields of a newer version are ignored."""
+        known = {one.name for one in fields(cls)}
+        kept: dict[str, Any] = {name: value for name, value in told.items() if name in known}
+        kept["verdicts"], kept["traces"] = tuple(kept.get("verdicts", ())), tuple(kept.get("traces", ()))
+        return cls(**kept)
+
+    @property
+    def whole_cost(self) -> float | None:
+        """What the answer and its grading cost together; None if no price is known."""
+        known = [one for one in (self.cost, self.judge_cost) if one is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalRun:
+    """One run of an evaluation. `summary` is as `summary.summarize` returns it; None until it has ended."""
+
+    id: str
+    skill: str
+    digest: str
+    state: RunState
+    user: str
+    created_at: str
+    finished_at: str | None
+    total: int
+    done: int
+    failed: int
+    errors: int
+    cost_usd: float | None
+    arms: tuple[Arm, ...]
+    summary: JsonObject | None = None
+    results: tuple[CaseResult, ...] = field(default=(), repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """True if every case passed with the skill as it is."""
+        own = [one for one in self.results if self.arms[one.arm].kind == "skill"]
+        return self.state == "done" and bool(own) and all(one.passed for one in own)
+
+    def as_json(self) -> JsonObject:
+        """Return everything as plain JSON."""
+        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        told["arms"] = [{**asdict(arm), "name": arm.name, "label": arm.label} for arm in self.arms]
+        told["results"] = [one.as_json() for one in self.results]
+        return {**told, "ok": self.ok}
+
+
+def to_run(row: EvalRunRow, results: tuple[CaseResult, ...] = ()) -> EvalRun:
+    """Return a stored run."""
+    return EvalRun(
+        id=row.id,
+        skill=row.skill_slug,
+        digest=row.skill_digest,
+        state=row.state,
+        user=row.user_id,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+        total=row.total,
+        done=row.done,
+        failed=row.failed,
+        errors=row.errors,
+        cost_usd=row.cost,
+        arms=tuple(Arm(**told) for told in row.arms),
+        summary=row.summary,
+        results=results,
+    )
