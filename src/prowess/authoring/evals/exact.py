@@ -285,8 +285,10 @@ def _number_value(value: Any) -> str:
 
 def _values(value: Any) -> str:
     items = _listed(value)
-    if not items or len(items) > MAX_VALUES:
-        return f"`values` must have 1 to {MAX_VALUES:,} items"
+    if not items or "" in items:
+        return "there is no text to look for"
+    if len(items) > MAX_VALUES:
+        return f"`values` has {len(items):,} items; the limit is {MAX_VALUES:,}"
     return "`values` must be texts or numbers" if any(isinstance(item, dict | list) for item in items) else ""
 
 

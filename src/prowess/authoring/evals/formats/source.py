@@ -106,14 +106,20 @@ class EvalSource:
 
     def report(self, code: str, message: str, *at: str | int, hint: str = "", severity: Severity = "warning") -> None:
         """Note a problem at a place of the file."""
-        if len(self.problems) < MAX_PROBLEMS:
-            where = f"{place}: " if (place := format_place(at)) else ""
-            line = self.line_of(at)
-            self.problems.append(
-                Problem(
-                    code=code, severity=severity, message=f"{where}{message}", hint=hint, field=self.path, line=line
-                )
-            )
+        if len(self.problems) >= MAX_PROBLEMS:
+            return
+        place = format_place(at)
+        problem = Problem(
+            code=code,
+            severity=severity,
+            message=f"{place}: {message}" if place else message,
+            hint=hint,
+            field=self.path,
+            line=self.line_of(at),
+        )
+        # What all cases share is read once for each of them.
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def report_check(self, message: str, *at: str | int, hint: str = "") -> None:
         """Note that a check is left out."""
@@ -285,3 +291,13 @@ def as_number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def read_schema(source: EvalSource, written: Any, at: At, folders: tuple[str, ...]) -> Any:
+    """Return the JSON Schema in a file; None, with a problem, if it cannot be read."""
+    file = source.read_file(written, *at, folders=folders)
+    opened = open_source(file.path, file.text.encode(), source.files) if file else None
+    if isinstance(opened, Problem):
+        source.problems.append(opened)
+        return None
+    return opened.value if opened else None

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from prowess.authoring.evals.case import EvalCase, EvalSuite
-from prowess.authoring.evals.formats import native, skill_creator
+from prowess.authoring.evals.formats import native, promptfoo, skill_creator, upskill, waza
 from prowess.authoring.evals.formats.source import EvalSource, FolderFiles, as_list, as_object, open_source
 from prowess.errors import Problem
 from prowess.skill.filenames import has_marker
@@ -29,7 +29,7 @@ MAX_CASES = 2_000
 _MAX_ID_CHARS = 100
 
 _SUFFIXES = (".json", ".yaml", ".yml", ".jsonl")
-_NAMES = frozenset({"evals", "eval", "cases", "promptfooconfig", "skill_meta"})
+_NAMES = frozenset({"evals", "eval", "promptfooconfig", "skill_meta"})
 """Names of eval files outside `evals/`, and in its folders."""
 _HINT = 'Run `prowess help evals`, or see the section "Run evals" of the docs, for the formats.'
 
@@ -57,15 +57,23 @@ def read_suite(place: Path | Mapping[str, bytes], skill: str = "", *, file: str 
         return _read(place, skill, file)
     if place.is_dir():
         return _read(FolderFiles(place), skill, file)
-    root = _root_of(place)
-    return _read(FolderFiles(root), skill, place.resolve().relative_to(root.resolve()).as_posix())
+    # A person may name a file through a link.
+    file_path = place.resolve()
+    root = _root_of(file_path)
+    return _read(FolderFiles(root), skill, file_path.relative_to(root).as_posix())
 
 
 def _root_of(file: Path) -> Path:
     """Return the folder of the skill around an eval file, or else the file's own folder."""
-    folder = file.absolute().parent
-    around = [folder, *folder.parents][:3]
-    return next((one for one in around if one.is_dir() and has_marker(child.name for child in one.iterdir())), folder)
+    around = [file.parent, *file.parent.parents][:3]
+    return next((folder for folder in around if _is_skill(folder)), file.parent)
+
+
+def _is_skill(folder: Path) -> bool:
+    try:
+        return has_marker(child.name for child in folder.iterdir())
+    except OSError:
+        return False
 
 
 def _read(files: Mapping[str, bytes], skill: str, file: str) -> EvalSuite:
@@ -111,8 +119,14 @@ def recognise(path: str, value: Any) -> Format | None:
     top = as_object(value)
     if top is None:
         return _recognise_list(stem, as_list(value))
-    if stem == "cases" or _have(top.get("cases"), ("inputs", "checks", "expected")):
+    if ("tasks" in top or "tasks_from" in top) and any(name in top for name in ("graders", "metrics", "config")):
+        return waza.read
+    if stem.startswith("promptfoo") or ("tests" in top and any(name in top for name in ("prompts", "providers"))):
+        return promptfoo.read
+    if stem == "cases" or _have(top.get("cases"), ("inputs", "checks")):
         return native.read
+    if any(_are_upskill(top.get(key)) for key in upskill.LISTS):
+        return upskill.read
     if any(_have(top.get(key), ("prompt", "input")) for key in skill_creator.LISTS):
         return skill_creator.read
     return None
@@ -121,7 +135,12 @@ def recognise(path: str, value: Any) -> Format | None:
 def _recognise_list(stem: str, entries: Sequence[Any]) -> Format | None:
     if stem == "cases" or _have(entries, ("inputs", "checks")):
         return native.read
-    return None
+    return upskill.read if _are_upskill(entries) else None
+
+
+def _are_upskill(entries: Any) -> bool:
+    objects = [fields for entry in as_list(entries) if (fields := as_object(entry)) is not None]
+    return any("input" in fields and "expected" in fields for fields in objects)
 
 
 def _have(entries: Any, names: tuple[str, ...]) -> bool:

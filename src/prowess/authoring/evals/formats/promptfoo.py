@@ -1,0 +1,249 @@
+"""A subset of promptfoo's `promptfooconfig.yaml`: prompts, tests, variables and assertions.
+
+    prompts: ["Summarise: {{text}}"]
+    defaultTest: {assert: [{type: latency, threshold: 5000}]}
+    tests:
+      - vars: {text: file://article.txt}
+        assert: [{type: icontains, value: budget}, {type: llm-rubric, value: "Is neutral."}]
+
+Each prompt with each test is a case. Variables are filled in as text: there are no filters, conditions or loops, and nothing
+runs code. Providers are ignored, because the command chooses the model.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prowess.authoring.evals.case import EvalCase, EvalSuite
+from prowess.authoring.evals.formats.entries import MAX_NAME_CHARS, finish_case, read_share, run_settings
+from prowess.authoring.evals.formats.promptfoo_assertions import read_assertions
+from prowess.authoring.evals.formats.source import At, EvalSource, as_list, as_object, as_text, open_source, resolve
+from prowess.errors import Problem
+from prowess.skill.kinds import JsonObject
+
+MAX_TESTS = 2_000
+MAX_COMBINATIONS = 100
+NAMES = {"trials": "repeat", "concurrency": "maxConcurrency"}
+
+_VARIABLE = re.compile(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_.]{0,80})\s*-?\}\}")
+_LOGIC = re.compile(r"\{%|\{\{")
+_CODE = (".js", ".cjs", ".mjs", ".ts", ".py", ".rb", ".sh")
+_FILE = "file://"
+
+
+def read(source: EvalSource) -> EvalSuite:
+    """Return the cases of a configuration, and its settings."""
+    top = as_object(source.value) or {}
+    if top.get("scenarios"):
+        source.report(
+            "eval-setting", "`scenarios` are not supported; they are ignored.", "scenarios", hint="Use `tests`."
+        )
+    prompts = list(_prompts(source, top))
+    cases: list[EvalCase] = []
+    sources: dict[str, EvalSource] = {}
+    for number, (opened, at, test) in enumerate(itertools.islice(_tests(source, top), MAX_TESTS), 1):
+        sources[opened.path] = opened
+        usual = _Usual(source=source, test=as_object(top.get("defaultTest")) or {})
+        cases += _read_test(opened, at, test, usual, prompts, str(number))
+    source.problems += [problem for one in sources.values() if one is not source for problem in one.problems]
+    options = {**(as_object(top.get("commandLineOptions")) or {}), **(as_object(top.get("evaluateOptions")) or {})}
+    return EvalSuite(skill="", cases=tuple(cases), **run_settings(source, options, NAMES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Usual:
+    """The parts that all tests share, and the file that they come from."""
+
+    source: EvalSource
+    test: JsonObject
+
+
+def _prompts(source: EvalSource, top: JsonObject) -> Iterator[str]:
+    for place, written in enumerate(as_list(top.get("prompts"))):
+        fields = as_object(written)
+        text = as_text(fields.get("raw") or fields.get("id")) if fields else as_text(written)
+        at: At = ("prompts", place)
+        if _is_code(text):
+            source.report(
+                "eval-code",
+                f"{text[:200]!r} is code, which eval files never run.",
+                *at,
+                hint="Write the prompt as text.",
+            )
+        elif text.startswith(_FILE) or (" " not in text and text.endswith((".txt", ".md", ".json", ".yaml"))):
+            file = source.read_file(text.removeprefix(_FILE), *at, folders=(source.folder, ""))
+            if file is not None:
+                yield from (_message(source, at, part) for part in file.text.split("\n---\n") if part.strip())
+        elif text:
+            yield _message(source, at, text)
+
+
+def _message(source: EvalSource, at: At, text: str) -> str:
+    """Return the user's message of a prompt, which may be a list of chat messages as JSON."""
+    if not text.lstrip().startswith("["):
+        return text.strip()
+    try:
+        messages: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return text.strip()
+    turns = [fields for one in as_list(messages) if (fields := as_object(one)) and "content" in fields]
+    said = [as_text(one["content"]) for one in turns if one.get("role", "user") == "user"]
+    if not said:
+        return text.strip()
+    if len(said) < len(turns):
+        message = "Only the user's messages are used: the skill takes the place of the system message."
+        source.report("eval-setting", message, *at)
+    return "\n\n".join(said)
+
+
+def _tests(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At, Any]]:
+    """Yield each test with its source and place; tests may be in files of their own."""
+    for place, written in enumerate(as_list(top.get("tests"))):
+        at: At = ("tests", place)
+        if not isinstance(written, str):
+            yield source, at, written
+            continue
+        for opened in _open_tests(source, at, written):
+            entries = as_list(opened.value)
+            is_list = isinstance(opened.value, list)
+            yield from ((opened, (number,) if is_list else (), entry) for number, entry in enumerate(entries))
+
+
+def _open_tests(source: EvalSource, at: At, written: str) -> Iterator[EvalSource]:
+    inside = resolve(source.folder, written.removeprefix(_FILE))
+    if inside is None:
+        source.report("eval-file", f"{written[:200]!r} is outside the folder of the skill.", *at)
+    elif _is_code(written):
+        source.report(
+            "eval-code", f"{written[:200]!r} is code, which eval files never run.", *at, hint="Write the tests as YAML."
+        )
+    elif not inside.endswith((".yaml", ".yml", ".json", ".jsonl")):
+        source.report(
+            "eval-file", f"Tests in {written[:200]!r} are not supported.", *at, hint="Write the tests as YAML or JSON."
+        )
+    else:
+        names = [path for path in source.files if fnmatch.fnmatchcase(path, inside)]
+        if not names:
+            source.report("eval-file", f"The file {written[:200]!r} does not exist.", *at)
+        for path in sorted(names):
+            opened = open_source(path, source.files[path], source.files)
+            if isinstance(opened, Problem):
+                source.problems.append(opened)
+            else:
+                yield opened
+
+
+def _read_test(
+    source: EvalSource, at: At, written: Any, usual: _Usual, prompts: Sequence[str], number: str
+) -> Iterator[EvalCase]:
+    test = as_object(written)
+    if test is None:
+        source.report("eval-case", "A test must be an object with `vars` and `assert`.", *at, severity="error")
+        return
+    if (as_object(test.get("metadata")) or {}).get("conversationId"):
+        source.report("eval-case", "The test is a turn of a conversation, which is not supported; it is skipped.", *at)
+        return
+    variables = {**_variables(usual.source, ("defaultTest",), usual.test), **_variables(source, at, test)}
+    title = as_text(test.get("description"))
+    share = read_share(source, (*at, "threshold"), test.get("threshold", usual.test.get("threshold")))
+    combinations = list(itertools.islice(_combinations(variables), MAX_COMBINATIONS))
+    pairs = list(itertools.product(prompts or [_default_prompt(variables)], combinations))
+    for place, (prompt, values) in enumerate(pairs, 1):
+        fill = _Filling(source, at, values)
+        checks = [
+            *read_assertions(source, (*at, "assert"), test.get("assert"), fill),
+            *read_assertions(usual.source, ("defaultTest", "assert"), usual.test.get("assert"), fill),
+        ]
+        case = EvalCase(
+            id=f"{number}.{place}" if len(pairs) > 1 else number,
+            name=title[:MAX_NAME_CHARS],
+            prompt=fill(prompt),
+            checks=tuple(checks),
+            threshold=share,
+            source=source.path,
+        )
+        if not fill.failed:
+            yield from finish_case(source, at, case)
+
+
+def _default_prompt(variables: Mapping[str, Any]) -> str:
+    """Return a template for tests without prompts: agents of promptfoo get their only variable."""
+    names = [name for name in ("prompt", "message", "query", "input", "question") if name in variables]
+    return f"{{{{{(names or list(variables) or ['prompt'])[0]}}}}}"
+
+
+def _variables(source: EvalSource, at: At, test: JsonObject) -> JsonObject:
+    given = test.get("vars")
+    if given is not None and not isinstance(given, dict):
+        source.report(
+            "eval-case",
+            "`vars` must be an object; it is ignored.",
+            *at,
+            "vars",
+            hint="Write the variables in the test.",
+        )
+    return as_object(given) or {}
+
+
+def _combinations(variables: JsonObject) -> Iterator[JsonObject]:
+    """Yield one object for each combination of values: a list stands for several tests."""
+    lists = [as_list(value) or [value] for value in variables.values()]
+    for values in itertools.product(*lists):
+        yield dict(zip(variables, values, strict=True))
+
+
+@dataclass
+class _Filling:
+    """Fills variables into texts. `failed` is True if a text needed more than that."""
+
+    source: EvalSource
+    at: At
+    values: JsonObject
+    failed: bool = False
+
+    def __call__(self, text: str) -> str:
+        """Return the text with its variables; report what cannot be filled in."""
+        filled = _VARIABLE.sub(self._value, text)
+        if _LOGIC.search(_VARIABLE.sub("", text)):
+            message = (
+                "Only plain variables such as `{{text}}` are supported, no filters or conditions. The test is skipped."
+            )
+            self._fail("eval-case", message)
+        return filled
+
+    def _value(self, found: re.Match[str]) -> str:
+        value: Any = self.values
+        for step in found[1].split("."):
+            value = (as_object(value) or {}).get(step)
+        if value is None:
+            self._fail("eval-case", f"The variable {found[1]!r} has no value. The test is skipped.")
+            return ""
+        if isinstance(value, str) and value.startswith(_FILE):
+            return self._file(value)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    def _file(self, written: str) -> str:
+        if _is_code(written):
+            self._fail("eval-code", f"{written[:200]!r} is code, which eval files never run. The test is skipped.")
+            return ""
+        file = self.source.read_file(written.removeprefix(_FILE), *self.at, "vars", folders=(self.source.folder, ""))
+        self.failed = self.failed or file is None
+        return file.text if file else ""
+
+    def _fail(self, code: str, message: str) -> None:
+        if not self.failed:
+            self.source.report(code, message, *self.at)
+        self.failed = True
+
+
+def _is_code(text: str) -> bool:
+    path = text.rpartition(":")[0] if text.count(":") > 1 else text
+    return text.startswith(("python:", "exec:", "javascript:")) or (
+        text.startswith(_FILE) and (text.endswith(_CODE) or path.endswith(_CODE))
+    )
