@@ -15,12 +15,19 @@ from prowess.errors import Problem, Severity
 from prowess.skill.limits import MIB, Limits
 
 EVAL_CODES = {
-    "eval-unreadable": "An eval file cannot be read; its queries are skipped.",
-    "eval-shape": "An eval file has no queries in a supported format.",
-    "eval-case": "A query in an eval file is skipped, because it is not a string or has no expected result.",
+    "eval-unreadable": "An eval file cannot be read; its queries or cases are skipped.",
+    "eval-shape": "An eval file has no queries or cases in a supported format.",
+    "eval-case": "An entry of an eval file is skipped: a query without an expected result, or a case that cannot be run.",
     "eval-contradiction": "The same query is expected both to trigger the skill and not to; it is skipped.",
-    "eval-too-many": "There are more queries than the limit; the rest are skipped.",
+    "eval-too-many": "There are more queries or cases than the limit; the rest are skipped.",
+    "eval-check": "A check of an eval case is left out, because it is not valid or not supported.",
+    "eval-code": "A check of an eval case is code, which eval files never run; it is left out.",
+    "eval-file": "An eval case is skipped: a file that it names is missing, not text, too large, or outside the skill.",
+    "eval-unchecked": "An eval case has nothing to check; it is skipped.",
+    "eval-setting": "A setting of an eval file is not valid or not supported; it is ignored.",
+    "eval-id": "Two cases of an eval file have the same id; the second gets another one.",
 }
+"""The problems of eval files, with queries or with cases."""
 
 MAX_CASES = 2000
 MAX_EVAL_BYTES = MIB

@@ -32,19 +32,6 @@ MAX_FOLDER_FILES = 5_000
 _LIMITS = Limits(frontmatter_bytes=MAX_EVAL_BYTES, yaml_depth=MAX_DEPTH)
 _SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 
-RUN_EVAL_CODES = {
-    "eval-unreadable": "An eval file cannot be read; its queries or cases are skipped.",
-    "eval-case": "An entry of an eval file is skipped, because it has no query or message, or no expected result.",
-    "eval-check": "A check of an eval case is left out, because it is not valid or not supported.",
-    "eval-code": "A check of an eval file is code. Eval files never run code, so it is left out.",
-    "eval-file": "A file that an eval case names is missing, is not text, is too large, or is outside the skill's folder.",
-    "eval-unchecked": "An eval case has nothing to check; it is skipped.",
-    "eval-setting": "A setting of an eval file is ignored.",
-    "eval-id": "Two eval cases have the same id; the second gets another.",
-    "eval-too-many": "There are more queries or cases than the limit; the rest are skipped.",
-}
-"""The problems of eval files with cases. Some codes are shared with trigger queries."""
-
 At = tuple[str | int, ...]
 """The place of a value in a file: keys, and positions in lists."""
 

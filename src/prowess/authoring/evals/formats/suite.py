@@ -31,7 +31,12 @@ _MAX_ID_CHARS = 100
 _SUFFIXES = (".json", ".yaml", ".yml", ".jsonl")
 _NAMES = frozenset({"evals", "eval", "promptfooconfig", "skill_meta"})
 """Names of eval files outside `evals/`, and in its folders."""
-_HINT = 'Run `prowess help evals`, or see the section "Run evals" of the docs, for the formats.'
+_HINT = """Create evals/cases.yaml next to SKILL.md:
+  cases:
+    - id: greeting
+      prompt: a message that needs this skill
+      checks: [The answer greets the user by name.]"""
+
 
 Format = Callable[[EvalSource], EvalSuite]
 
