@@ -6,12 +6,14 @@ The databases are SQLite files, and clones of one migrated template on a real Po
 from __future__ import annotations
 
 import fcntl
+import gc
+import itertools
 import os
 import shutil
 import signal
 import tempfile
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +63,17 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("full" if "hypothesis" in config.option.markexpr else "quick")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave what collecting makes, millions of objects that stay, to no garbage collection: each one would visit them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give every test a time limit, and leave out those that take long unless `-m` asks for them."""
     if config.pluginmanager.hasplugin("timeout"):
@@ -97,10 +110,15 @@ def shared() -> Callable[[str], Path]:
     return find
 
 
+_homes = itertools.count()
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home without any skill for every test, so that nothing of the person who runs them is read or written."""
-    folder = tmp_path_factory.mktemp("home")
+    # Not `mktemp`, which reads the names of all folders there, thousands of them at the end.
+    folder = tmp_path_factory.getbasetemp() / "homes" / str(next(_homes))
+    folder.mkdir(mode=0o700, parents=True)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("PROWESS_HOME", str(folder / ".prowess"))
     monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "off")

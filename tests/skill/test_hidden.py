@@ -131,7 +131,7 @@ def test_a_few_old_forms_of_ideographs_are_accepted_and_a_text_of_them_is_not() 
     assert sum(found.count for found in find_hidden(secret + "葛\U000e0101")) == 17
 
 
-IGNORABLE = [chr(code) for code in range(0x110000) if re.match(f"[{DEFAULT_IGNORABLE}]", chr(code))]
+IGNORABLE = re.findall(f"[{DEFAULT_IGNORABLE}]", "".join(map(chr, range(0x110000))))
 """All of Default_Ignorable_Code_Point, in the version of Unicode that the tables state."""
 
 PLACES = [

@@ -7,6 +7,7 @@ wrong is `Invalid` or `Refused`.
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ class Transport:
             follow_redirects=False,
             # Proxies are honoured, but no .netrc may replace the token.
             trust_env=not is_loopback(self._url.host),
+            # Loading the certificates is slow, and http:// needs none: it gets a context that trusts nobody.
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if self._url.scheme == "http" else True,
             transport=transport,
         )
 

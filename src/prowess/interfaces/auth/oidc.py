@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -23,6 +24,8 @@ from prowess.interfaces.auth.browser import is_loopback
 from prowess.policy.sign_in import Account
 
 if TYPE_CHECKING:
+    import ssl
+
     from prowess.settings import Settings
 
 CALLBACK_PATH = "/api/v1/sign-in/oidc/callback"
@@ -161,6 +164,7 @@ class Provider:
             code_challenge_method="S256",
             timeout=_SECONDS,
             follow_redirects=False,
+            verify=_default_tls(),
         )
 
     async def _exchange(self, metadata: Mapping[str, Any], code: str, attempt: Attempt) -> dict[str, Any]:
@@ -250,7 +254,7 @@ class Provider:
         import httpx2
 
         try:
-            async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
+            async with httpx2.AsyncClient(timeout=_SECONDS, follow_redirects=False, verify=_default_tls()) as client:
                 response = await client.get(url, headers=headers)
             response.raise_for_status()
             found = response.json()
@@ -293,6 +297,14 @@ def _check_url(url: str, name: str) -> None:
     if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return
     raise Invalid(f"Invalid URL {url[:80]!r} in {name}.", hint="Use an address that begins with https://.")
+
+
+@cache
+def _default_tls() -> ssl.SSLContext:
+    """Return the default TLS context, shared because loading the certificates is slow."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 def _refused(reason: str) -> Refused:
