@@ -12,6 +12,7 @@ from prowess.catalog.importer import CheckResult, ImportResult, OnConflict, Prog
 from prowess.catalog.scans import FindingRow
 from prowess.catalog.store import Fault, SearchDocument
 from prowess.engine.callables import CallableSkill, Inventory
+from prowess.engine.context import Context
 from prowess.engine.device_bundle import DeviceSync
 from prowess.engine.install_plan import InstallPlan
 from prowess.engine.installs import InstallResult, RemovedSkill
@@ -455,6 +456,8 @@ class Prowess:
     ) -> Self: ...
     @property
     def actor(self) -> Actor: ...
+    @property
+    def context(self) -> Context: ...
     @property
     def catalog(self) -> Catalog: ...
     def as_actor(
