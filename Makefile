@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := requirements/uv.txt pyproject.toml scripts/setup
 
-.PHONY: setup run tour test test-all test-local coverage check docs bench wheel clean
+.PHONY: setup run tour test test-all test-local coverage check docs bench wheel sidecar clean
 
 setup: $(VENV)/.ready
 
@@ -44,6 +44,9 @@ bench: setup
 wheel: setup
 	@$(BIN)/python scripts/component.py
 	@$(BIN)/python -m build --wheel --no-isolation
+
+sidecar: $(VENV)/.run
+	@scripts/sidecar
 
 clean:
 	rm -rf $(VENV) site .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -142,12 +142,13 @@ class Metric:
         self, inputs: Mapping[str, Any], expected: Mapping[str, Any], outputs: Mapping[str, Any]
     ) -> tuple[float, str | None]:
         """Return a score between 0 and 1, and what was good or bad about the outputs if the metric says it."""
-        payload = {"inputs": dict(inputs), "expected": dict(expected), "outputs": dict(outputs)}
+        answer = {name: outputs.get(name) for name in self._outputs}  # without reasoning and the like
+        payload = {"inputs": dict(inputs), "expected": dict(expected), "outputs": answer}
         key = orjson.dumps(payload, default=str, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS)
         with self._lock:
             if key in self._known:
                 return self._known[key]
-        result = self._ask(payload) if self._remote else self._compare(expected, outputs)
+        result = self._ask(payload) if self._remote else self._compare(expected, answer)
         with self._lock:
             self._known[key] = result
         return result
@@ -163,9 +164,9 @@ class Metric:
     def _compare(self, expected: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[float, str | None]:
         self._session.count("metric")
         wrong = [
-            f"{name} should be {expected[name]!r}, not {outputs.get(name)!r}."
-            for name in self._outputs
-            if name in expected and _plain(outputs.get(name)) != _plain(expected[name])
+            f"{name} should be {expected[name]!r}, not {value!r}."
+            for name, value in outputs.items()
+            if name in expected and _plain(value) != _plain(expected[name])
         ]
         return (0.0, " ".join(wrong)) if wrong else (1.0, "All outputs are as expected.")
 

@@ -36,14 +36,14 @@ REFUSED_EVENTS = frozenset(
 def claim_pipes() -> tuple[int, int]:
     """Return descriptors of the protocol's input and output, and point standard input and output elsewhere.
 
-    DSPy prints prompts and progress bars to standard output. Those go to standard error instead.
+    DSPy prints prompts and progress bars: those are dropped. What C code prints goes to standard error.
     """
     reader, writer = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
-    sys.stdout = sys.stderr
+    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the life of the process
     return reader, writer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +22,9 @@ def sidecar_python() -> Path:
 
 @pytest.fixture(scope="session")
 def process(sidecar_python: Path) -> Iterator[Driver]:
-    """One process for all tests: each request leaves nothing behind."""
-    driver = Driver(sidecar_python)
+    """One process for all tests: each request leaves nothing behind. PROWESS_TEST_SIDECAR names a binary to test instead."""
+    binary = os.environ.get("PROWESS_TEST_SIDECAR")
+    driver = Driver(sidecar_python, command=[binary] if binary else None)
     yield driver
     driver.close()
 

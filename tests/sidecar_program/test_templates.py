@@ -124,8 +124,9 @@ def test_types_and_enums_are_shown_to_the_model_and_parsed(sidecar: Driver):
     assert "a review of a film" in sidecar.calls[0][1]["messages"][0]["text"]
 
 
-def test_an_answer_that_cannot_be_parsed_is_asked_for_once_more_and_then_an_error(sidecar: Driver):
-    answers = {"llm": lambda _payload: {"text": "I would rather not."}}
+@pytest.mark.parametrize("text", ["I would rather not.", "", "{}", "\u0000"])
+def test_an_answer_that_cannot_be_parsed_is_asked_for_once_more_and_then_an_error(sidecar: Driver, text):
+    answers = {"llm": lambda _payload: {"text": text}}
 
     assert sidecar.error("execute", answers, template_id="predict", params=CAPITAL) == "InvalidOutput"
     assert len(sidecar.calls) == 2

@@ -92,6 +92,7 @@ class ProcessSidecar:
             "validation_data": list(request.validation),
             "optimizer_options": request.options,
             "seed": request.seed,
+            "metric": "parent",
         }
         result = await self._request(message, callbacks, on_progress)
         return Optimized(
