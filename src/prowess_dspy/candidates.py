@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dspy
-import orjson
 from dspy.utils.callback import BaseCallback
+from dspy.utils.exceptions import AdapterParseError
 
-from prowess_dspy.channel import JsonObject, Session
+from prowess_dspy.channel import JsonObject, Session, encode
 from prowess_dspy.state import dump_state
 
 PROGRESS_EVERY = 5
@@ -40,16 +40,24 @@ class Candidates(BaseCallback):
         self._session = session
         self._original = program
         self._rows = {id(row) for row in rows}
+        self._rows_by_inputs = {encode(dict(row.inputs()), sort=True): row for row in rows}
         self._enough = enough
         self._candidates: dict[bytes, Candidate] = {}
         self._lock = threading.Lock()
         self._current = threading.local()
         self._recorded = 0
 
-    def on_module_start(self, *, instance: Any, **_call: Any) -> None:
+    def on_module_start(self, *, call_id: str, instance: Any, inputs: JsonObject) -> None:
         """Remember the program that starts in this thread."""
         if type(instance) is type(self._original) and not dspy.settings.caller_modules:
-            self._current.program = instance
+            self._current.program, self._current.call, self._current.inputs = instance, call_id, inputs
+
+    def on_module_end(self, *, call_id: str, exception: BaseException | None, **_outputs: Any) -> None:
+        """Score 0 for a program whose model gave an answer that cannot be parsed: it reaches no metric."""
+        if isinstance(exception, AdapterParseError) and call_id == getattr(self._current, "call", None):
+            row = self._rows_by_inputs.get(encode(self._current.inputs.get("kwargs"), sort=True))
+            if row is not None:
+                self.record(row, 0.0)
 
     def record(self, row: dspy.Example, score: float) -> None:
         """Add the score of the program that ran last in this thread, and report progress."""
@@ -87,11 +95,5 @@ class Candidates(BaseCallback):
 
 
 def _key(state: JsonObject) -> bytes:
-    return orjson.dumps(
-        {name: _text(part) for name, part in state.items() if isinstance(part, dict)} | {"self": _text(state)},
-        option=orjson.OPT_SORT_KEYS,
-    )
-
-
-def _text(part: JsonObject) -> list[Any]:
-    return [part.get("signature"), part.get("demos")]
+    parts = {name: part for name, part in state.items() if isinstance(part, dict) and "signature" in part}
+    return encode([[part["signature"], part["demos"]] for part in (parts or {"self": state}).values()], sort=True)

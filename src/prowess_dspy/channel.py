@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Literal
@@ -17,6 +19,15 @@ from prowess_dspy.errors import CallFailed, InvalidMessage, Stopped
 MAX_LINE = 32 << 20
 CallKind = Literal["llm", "tool", "metric", "code"]
 JsonObject = dict[str, Any]
+
+
+def encode(value: Any, *, sort: bool = False) -> bytes:
+    """Return a value as JSON. Objects that JSON does not have become text."""
+    options = orjson.OPT_NON_STR_KEYS | (orjson.OPT_SORT_KEYS if sort else 0)
+    try:
+        return orjson.dumps(value, default=str, option=options)
+    except TypeError:  # for example an integer of more than 64 bits
+        return json.dumps(value, default=str, sort_keys=sort, separators=(",", ":")).encode()
 
 
 class Channel:
@@ -53,7 +64,7 @@ class Channel:
 
     def send(self, message: JsonObject) -> None:
         """Write a message. Does nothing if the parent no longer reads: the end of our input follows."""
-        line = memoryview(orjson.dumps(message, default=str, option=orjson.OPT_NON_STR_KEYS) + b"\n")
+        line = memoryview(encode(message) + b"\n")
         with self._lock:
             try:
                 while line:
@@ -100,36 +111,45 @@ class Session:
         self._lock = threading.Lock()
         self._pending: set[Future[Any]] = set()
         self._stopped: str | None = None
-        self._failures = 0
+        self._failures: Counter[CallKind] = Counter()
 
     def call(self, kind: CallKind, payload: JsonObject) -> Any:
         """Ask the parent and return its answer.
 
         Raises `CallFailed` if the answer is an error, and `Stopped` if the request was stopped or is over its limit.
         """
+        # Sent under the lock, so that no call of another thread follows the result of a request that was stopped.
         with self._lock:
             self._check(kind)
             number, future = self._channel.expect()
             self._pending.add(future)
-        try:
             self._channel.send({"call": number, "for": self.id, "kind": kind, "payload": payload})
+        try:
             answer = future.result()
         except CallFailed as error:
-            self._count_failure(error)
+            self._count_failure(kind, error)
             raise
         finally:
             self._channel.forget(number)
             with self._lock:
                 self._pending.discard(future)
-        self._failures = 0
+        self._failures[kind] = 0
         return answer
 
-    def _count_failure(self, error: CallFailed) -> None:
+    def _count_failure(self, kind: CallKind, error: CallFailed) -> None:
         with self._lock:
             self.last_error = error
-            self._failures += 1
-            if self._failures >= self.limits.get("failures", self._failures + 1):
+            self._failures[kind] += 1
+            if self._failures[kind] >= self.limits.get("failures", self._failures[kind] + 1):
                 self._stopped = self._stopped or "failed"
+
+    def reject_answer(self, error: CallFailed) -> None:
+        """Raise an error about an answer. A request with a limit of failures makes no more calls: it could not go on."""
+        with self._lock:
+            self.last_error = error
+            if "failures" in self.limits:
+                self._stopped = self._stopped or "failed"
+        raise error
 
     def _check(self, kind: CallKind) -> None:
         if self._stopped:
@@ -156,9 +176,10 @@ class Session:
                     self.usage[name] += amount
 
     def progress(self, **fields: Any) -> None:
-        """Report progress."""
-        if not self._stopped:
-            self._channel.send({"id": self.id, "event": "progress", **fields})
+        """Report progress, unless the request was stopped."""
+        with self._lock:
+            if not self._stopped:
+                self._channel.send({"id": self.id, "event": "progress", **fields})
 
     def stop(self, reason: str) -> None:
         """Make every call, those that wait now and those to come, raise `Stopped`."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import dspy
-import orjson
 from dspy import lm15
+from dspy.adapters import utils as adapter_utils
+from pydantic import TypeAdapter
 
-from prowess_dspy.channel import JsonObject, Session
+from prowess_dspy.channel import JsonObject, Session, encode
 from prowess_dspy.errors import CallFailed
+
+# DSPy makes a TypeAdapter for every value that it shows to a model, which is 40 % of an execution.
+adapter_utils.TypeAdapter = functools.lru_cache(maxsize=512)(TypeAdapter)
 
 MODEL = "prowess/parent"
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "frequency_penalty", "presence_penalty")
@@ -144,7 +149,7 @@ class Metric:
         """Return a score between 0 and 1, and what was good or bad about the outputs if the metric says it."""
         answer = {name: outputs.get(name) for name in self._outputs}  # without reasoning and the like
         payload = {"inputs": dict(inputs), "expected": dict(expected), "outputs": answer}
-        key = orjson.dumps(payload, default=str, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS)
+        key = encode(payload, sort=True)
         with self._lock:
             if key in self._known:
                 return self._known[key]
@@ -155,11 +160,11 @@ class Metric:
 
     def _ask(self, payload: JsonObject) -> tuple[float, str | None]:
         answer = self._session.call("metric", payload)
-        score = answer.get("score") if isinstance(answer, dict) else answer
-        if isinstance(score, bool | int | float):
-            feedback = answer.get("feedback") if isinstance(answer, dict) else None
-            return min(max(float(score), 0.0), 1.0), str(feedback) if feedback else None
-        raise CallFailed("InvalidScore", "The answer to a metric call has no number as its score.")
+        score = answer.get("score") if isinstance(answer, dict) else None
+        if not isinstance(score, int | float):
+            self._session.reject_answer(CallFailed("InvalidScore", "The answer to a metric call has no score."))
+        feedback = answer.get("feedback")
+        return min(max(float(score), 0.0), 1.0), str(feedback) if feedback else None
 
     def _compare(self, expected: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[float, str | None]:
         self._session.count("metric")

@@ -90,7 +90,7 @@ def bootstrap_few_shot(run: Optimization) -> dspy.Module:
     try:
         return optimizer.compile(run.program, trainset=training)
     except Stopped:
-        # The demos that were found until now are worth keeping; the next step up decides by the stopped session.
+        # Keep the demos that were found until now. The session remains stopped, so that the result is not complete.
         traces: dict[str, list[Any]] = getattr(optimizer, "name2traces", {})
         if not any(traces.values()):
             raise
@@ -221,7 +221,9 @@ def optimize(run: Optimization, optimizer: Optimizer) -> JsonObject:
     state: JsonObject | None = None
     score: float | None = None
     stopped: str | None = None
-    with dspy.context(lm=run.model, trace=[], disable_history=True, callbacks=[run.candidates]):
+    settings = {"lm": run.model, "trace": [], "disable_history": True, "callbacks": [run.candidates]}
+    # A row that fails has the score 0, however many do: small models often give answers that cannot be parsed.
+    with dspy.context(**settings, max_errors=1_000_000):
         try:
             program = optimizer.compile(run)
             state = dump_state(program, run.program)
@@ -260,7 +262,6 @@ def _validate(run: Optimization, program: dspy.Module) -> float | None:
         metric=run.score,
         num_threads=run.options["threads"],
         display_progress=False,
-        max_errors=len(run.validation) + 1,
     )(program)
     return sum(float(score) for _, _, score in result.results) / len(run.validation)
 

@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from prowess_dspy.channel import Channel, JsonObject, Session
-from prowess_dspy.errors import InvalidMessage, SidecarError, Stopped
+from prowess_dspy.errors import InvalidMessage, InvalidOutput, SidecarError, Stopped
 from prowess_dspy.requests import PROTOCOL_VERSION, run_execute, run_manifest, run_optimize
 
 EXECUTE_THREADS = 16
@@ -100,7 +100,10 @@ class Server:
         with self._lock:
             del self._sessions[session.id]
         session.stop("ended")  # threads that an optimizer left behind make no more calls
-        self._channel.send({"id": session.id, **answer})
+        try:
+            self._channel.send({"id": session.id, **answer})
+        except (TypeError, ValueError, RecursionError):
+            self._fail(session.id, InvalidOutput("The result cannot be written as JSON."))
 
     def _fail(self, request_id: int | str | None, error: SidecarError) -> None:
         self._channel.send({"id": request_id, **_error(error.type, str(error))})

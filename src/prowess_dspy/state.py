@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import copy
+import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ import dspy
 import orjson
 from dspy.utils.saving import get_dependency_versions
 
-from prowess_dspy.channel import JsonObject
+from prowess_dspy.channel import JsonObject, encode
 from prowess_dspy.engine import SAMPLING
 from prowess_dspy.errors import InvalidState
 
@@ -225,4 +226,4 @@ def _dump_predictor(predictor: dspy.Predict, model: dspy.LM | None) -> JsonObjec
     state["demos"] = [_known_fields(dict(demo), names) for demo in state["demos"]]
     state["lm"] = (read_sampling(model.kwargs) if model else None) or None
     # Outputs in demos may be objects of pydantic; the state is plain JSON.
-    return orjson.loads(orjson.dumps(state, default=str, option=orjson.OPT_NON_STR_KEYS))
+    return json.loads(encode(state))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .driver import Driver, Reply, last_input, model
+from .driver import Driver, Reply, last_input, model, output_fields
 
 ROWS = [{"question": " ".join(["word"] * (n % 5 + 1)) + f" {n}", "answer": str(n % 5 + 2)} for n in range(16)]
 HINT = "Count the words."
@@ -170,6 +170,31 @@ def test_calls_that_begin_to_fail_end_an_optimization_with_the_best_so_far(sidec
     assert result["stopped"] == "failed"
     assert result["error"]["type"] == "SpendLimitReached"
     assert result["state_blob"] == best_states(sidecar)[-1]
+
+
+@pytest.mark.parametrize("optimizer", ["mipro_v2", "gepa"])
+def test_answers_that_cannot_be_parsed_score_nothing_and_do_not_end_an_optimization(sidecar: Driver, optimizer):
+    def unsure(payload):
+        if "answer" in dict(output_fields(payload)) and len(last_input(payload, "question").split()) > 4:
+            return {"text": "I cannot count that far."}
+        return LLM(payload)
+
+    result = optimize(sidecar, optimizer, {"llm": unsure})
+
+    assert result["complete"]
+    assert 0 < result["score"] < 1
+    assert best_states(sidecar)
+
+
+def test_a_metric_that_fails_ends_an_optimization(sidecar: Driver):
+    def fail(_payload):
+        raise Reply("RubricMissing", "There is no rubric.")
+
+    message = {**PROGRAM, **DATA, "metric": "parent"}
+    assert sidecar.error("optimize", {"llm": LLM, "metric": fail}, **message) == "RubricMissing"
+    no_score = {"llm": LLM, "metric": lambda _payload: {"score": None}}
+    assert sidecar.error("optimize", no_score, **message) == "InvalidScore"
+    assert sum(kind == "metric" for kind, _ in sidecar.calls) == 1
 
 
 def test_sampling_settings_of_the_state_survive_an_optimization(sidecar: Driver):

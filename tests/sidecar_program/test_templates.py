@@ -132,6 +132,15 @@ def test_an_answer_that_cannot_be_parsed_is_asked_for_once_more_and_then_an_erro
     assert len(sidecar.calls) == 2
 
 
+def test_outputs_that_are_hard_to_write_are_written_or_a_typed_error(sidecar: Driver):
+    for type_name, value in (("int", "9" * 40), ("float", "1e999"), ("dict", '{"a":' * 300 + "1" + "}" * 300)):
+        answers = {"llm": model(answer=value), "metric": lambda _payload: {"score": 1}}
+        for template_id in ("predict", "best_of_n"):
+            signature = f"question -> answer: {type_name}"
+            answer = sidecar.request("execute", answers, template_id=template_id, signature=signature, params=CAPITAL)
+            assert answer["ok"] or answer["error"]["type"] in {"InvalidOutput", "TemplateFailed"}
+
+
 def test_react_calls_tools_and_reads_their_errors(sidecar: Driver):
     def look_up(payload):
         if payload["arguments"]["key"] == "x":
