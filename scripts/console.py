@@ -28,7 +28,7 @@ from prowess.sandbox.wasm.component import ensure_component
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = 88
-ASKS_A_PERSON = re.compile(r"prowess (trust|approvals (approve|deny))\b")
+ASKS_A_PERSON = re.compile(r"prowess (trust|approvals (approve|deny)|compose approve)\b")
 PARTS = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 ID = re.compile(r"(?<![\w-])([0-9a-f]{8})((?:-[0-9a-f]{4}){3}-[0-9a-f]{12})?(?![\w-])")
 SPINNER = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h\r\x1b\[1A\x1b\[2K", re.DOTALL)

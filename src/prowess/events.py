@@ -16,6 +16,7 @@ EVENT_NAMES = (
     "decision_made",
     "source_synced",
     "job_changed",
+    "composition_changed",
 )
 
 

@@ -26,6 +26,7 @@ from prowess.settings import Settings, read_settings, real_folders
 from prowess.storage.database_url import sqlite_path
 
 if TYPE_CHECKING:
+    from prowess.authoring.compose.composer import Composer
     from prowess.authoring.evals.evals import Evals
     from prowess.feed.event_feed import EventFeed
     from prowess.feed.event_recorder import EventRecorder
@@ -154,6 +155,13 @@ class Prowess(Engine):
 
         return Evals(self._context)
 
+    @cached_property
+    def compose(self) -> Composer:
+        """Draft skills with a model, refine them in words, and save what a person approves."""
+        from prowess.authoring.compose.composer import Composer
+
+        return Composer(self._context)
+
     def as_actor(
         self,
         actor: Actor | None = None,
@@ -252,6 +260,7 @@ class Prowess(Engine):
                 open_registry=components.open_registry,
                 render=components.render,
                 fetch_source=fetcher or _fetch,
+                sandbox=lambda: components.sandboxes.wasm,
                 build_sandbox=components.sandboxes.build,
                 sidecar=lambda: components.sidecar,
                 install_sidecar=components.sidecar_environment.ensure,

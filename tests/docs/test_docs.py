@@ -122,6 +122,8 @@ async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
         await prowess.turns.decide(package, await prowess.turns.suggest(package))
         job = await prowess.jobs.start_run(RunRequest(slug="commit-messages", artifacts=("instructions",)))
         await prowess.jobs.wait(job.id)
+        draft = f"scripted:{ROOT}/examples/compose/first-draft.json"
+        await prowess.compose.start("check timeline consistency", model=draft)
     async with Prowess.open(settings=settings) as prowess:
         return {event.name: event.data for event in await prowess.events.list()}
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prowess.prompts.registry import Registry
     from prowess.run.model_client import ModelClient
     from prowess.run.runner import Runner
+    from prowess.sandbox.protocol import Sandbox
     from prowess.session.activate import Activation
     from prowess.session.admission import Gate
     from prowess.session.load import Loader
@@ -123,6 +124,8 @@ class Resources:
     """Render a Jinja template with values, in a process that can be killed."""
     fetch_source: Fetcher
     """Fetches the skills of a source."""
+    sandbox: Callable[[], Sandbox]
+    """Return the sandbox for code that reaches nothing outside."""
     build_sandbox: Callable[[Callable[[str], None]], None]
     """Build the interpreter that scripts run in if it is missing, and report progress."""
     sidecar: Callable[[], Sidecar]

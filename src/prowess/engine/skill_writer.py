@@ -111,10 +111,33 @@ class SkillWriter:
             diff=format_diff(package, changed),
         )
 
+    def save_package(self, package: Package, scope: Scope | None, note: str, *, expected: str = "") -> Skill:
+        """Keep the files of a draft: a new skill, or with `expected` a change of the one that has this digest.
+
+        A person accepts exactly these files by saving them. An agent has to ask a person, who sees all of them.
+        """
+        actor, resources = self._context.actor, self._context.resources
+        skill, _ = accepted_skill(accept(package, resources.limits))
+        if expected:
+            store, kept, before = self._find_expected(f"{scope}:{skill.slug}" if scope else skill.slug, expected)
+        else:
+            scope = scope or self._default_scope()
+            store, before = resources.writable(scope), Package(name=package.name, files=())
+            if store.get_digest(skill.slug) is not None:
+                raise self._taken(skill.slug, scope)
+            kept = skill.kept_as(id="", scope=scope, location=store.location)
+        subject = _read_subject(self._context.catalog, store, kept, package, replaces=expected)
+        return self._keep(
+            "update" if expected else "install",
+            replace(subject, drafted=True),
+            lambda: store.save(package, expected=expected or None, actor=actor.label, note=note),
+            diff=format_diff(before, package),
+        )
+
     def _find_expected(self, slug: str, expected: str) -> tuple[Store, Skill, Package]:
         """Return a skill that may be changed, with its files; raise `Conflict` if its digest is not the expected one."""
         store, kept = self._context.catalog.find(slug)
-        _check_not_frozen(store, kept.slug)
+        check_not_frozen(store, kept.slug)
         package = store.get_package(kept.id)
         if package is None or package.digest != kept.digest or (expected and kept.digest != expected):
             raise _changed(kept.slug)
@@ -146,7 +169,7 @@ class SkillWriter:
         package = store.get_package(kept.id)
         if package is None or kept.digest != skill.digest:
             raise _changed(skill.slug)
-        _check_not_frozen(store, skill.slug)
+        check_not_frozen(store, skill.slug)
         rewritten = rewrite_package(skill, package, self._context.resources.limits)
         return self._keep(
             "update",
@@ -180,7 +203,7 @@ class SkillWriter:
     def delete(self, slug: str, note: str, *, expected: str = "") -> Version:
         """Delete a skill and return its last version."""
         store, skill = self._context.catalog.find(slug)
-        _check_not_frozen(store, slug)
+        check_not_frozen(store, slug)
         if expected and skill.digest != expected:
             raise _changed(skill.slug)
 
@@ -307,8 +330,8 @@ def _read_subject(
 def _accept_written(actor: Actor, admission: Admission, digest: str) -> tuple[Acceptance, ...]:
     """Return the acceptance of what was written: by the person who wrote it, or who approved an agent's change.
 
-    The approver of a change saw the difference to the bytes before, so these must have been accepted. A skill that only
-    its user sees is accepted for that user alone.
+    The approver of a change saw the difference to the bytes before, so these must have been accepted; the approver of a
+    draft saw all of it. A skill that only its user sees is accepted for that user alone.
     """
     subject, approval = admission.subject, admission.approval
     if subject is None or (not actor.is_person and subject.digest != digest):
@@ -316,7 +339,7 @@ def _accept_written(actor: Actor, admission: Admission, digest: str) -> tuple[Ac
     everyone = subject.scope != "user"
     if actor.is_person:
         return (make_acceptance(actor, replace(subject, digest=digest), "written", everyone=everyone),)
-    if approval is None or subject.trust != "local":
+    if approval is None or (subject.trust != "local" and not subject.drafted):
         return ()
     approver = approval.resolver or ""
     return (make_acceptance(actor, subject, "approved", everyone=everyone, approver=approver),)
@@ -344,7 +367,7 @@ def _changed(slug: str) -> Conflict:
     return Conflict(f"The skill {slug!r} changed in the meantime.", hint="Read the skill again and repeat the change.")
 
 
-def _check_not_frozen(store: Store, slug: str) -> None:
+def check_not_frozen(store: Store, slug: str) -> None:
     """Raise `Refused` for a skill that cannot be changed, before a person is asked about it."""
     if store.frozen:
         raise Refused(

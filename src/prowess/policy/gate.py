@@ -279,7 +279,7 @@ def _request_approval(
         )
         return attempt.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
     # The card would cut the diff, and a person must not approve a change that they cannot see.
-    if attempt.action == "update" and len(diff) > DIFF_LIMIT:
+    if (attempt.action == "update" or subject.drafted) and len(diff) > DIFF_LIMIT:
         said = f"The change to {subject.slug!r} is too large to review: its diff has {len(diff):,} characters."
         large = Ruling(answer="deny", rule="too-large-to-review", reason=said, hint="Split it into smaller changes.")
         return attempt.admission(large, "denied", error=Refused(said, hint=large.hint)).after(logs)

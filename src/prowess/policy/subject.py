@@ -86,6 +86,8 @@ class Subject:
     requests: tuple[str, ...] = ()
     reach: Reach = ""
     asks_first: bool = False
+    drafted: bool = False
+    """True for files that a model wrote and nobody has accepted: an agent may keep them only if a person agrees."""
     folder: str = ""
     """The folder or file of a skill that is kept in a folder; '' for one in a database."""
     frozen: bool = False

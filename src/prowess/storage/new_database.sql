@@ -1,4 +1,4 @@
--- Revision 0016. Written by scripts/schema.py from the migrations. Do not edit.
+-- Revision 0017. Written by scripts/schema.py from the migrations. Do not edit.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -552,4 +552,38 @@ CREATE TABLE eval_scores (
 	score FLOAT NOT NULL, 
 	detail JSON NOT NULL, 
 	CONSTRAINT pk_eval_scores PRIMARY KEY (organization_id, skill_slug, skill_digest)
+);
+CREATE TABLE compositions (
+	id TEXT NOT NULL, 
+	organization_id TEXT NOT NULL, 
+	user_id TEXT NOT NULL, 
+	created_by TEXT NOT NULL, 
+	state TEXT NOT NULL, 
+	request TEXT NOT NULL, 
+	skill TEXT NOT NULL, 
+	base_digest TEXT NOT NULL, 
+	round INTEGER NOT NULL, 
+	saved_as TEXT NOT NULL, 
+	saved_digest TEXT NOT NULL, 
+	created_at TEXT NOT NULL, 
+	updated_at TEXT NOT NULL, 
+	CONSTRAINT pk_compositions PRIMARY KEY (id)
+);
+CREATE INDEX ix_compositions_updated ON compositions (organization_id, updated_at);
+CREATE TABLE composition_rounds (
+	composition_id TEXT NOT NULL, 
+	number INTEGER NOT NULL, 
+	organization_id TEXT NOT NULL, 
+	previous INTEGER NOT NULL, 
+	feedback TEXT NOT NULL, 
+	actor TEXT NOT NULL, 
+	model TEXT NOT NULL, 
+	cost FLOAT, 
+	slug TEXT NOT NULL, 
+	digest TEXT NOT NULL, 
+	manifest JSON NOT NULL, 
+	draft JSON NOT NULL, 
+	checks JSON NOT NULL, 
+	created_at TEXT NOT NULL, 
+	CONSTRAINT pk_composition_rounds PRIMARY KEY (composition_id, number)
 );

@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Keep skills": {
         "init": ("init", "Set up a workspace and find the skills your agents already have."),
         "new": ("new", "Create a skill that works, with tests."),
+        "compose": ("compose", "Write a skill with a model: draft, feedback, and your approval."),
         "add": ("add", "Install skills from a repository, a URL or a folder for your agents."),
         "update": ("add", "Update installed skills from their sources."),
         "outdated": ("installed", "List installed skills that have an update."),

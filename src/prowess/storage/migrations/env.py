@@ -5,6 +5,7 @@ from __future__ import annotations
 from alembic import context
 
 from prowess.storage import (
+    composition_tables,
     eval_tables,
     job_tables,
     people_tables,
@@ -20,6 +21,7 @@ from prowess.storage import (
 modules = (
     tables,
     sessions,
+    composition_tables,
     eval_tables,
     job_tables,
     people_tables,

@@ -1,0 +1,126 @@
+"""Store compositions and their rounds. A round never changes; the bytes of its files are in the table of blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from prowess.skill.package import Package
+from prowess.storage.blobs import dump_manifest, get_package, load_manifest, put_blobs
+from prowess.storage.clock import now
+from prowess.storage.composition_tables import composition_rounds, compositions
+from prowess.storage.owner import Owner
+
+CompositionState = Literal["open", "saved", "discarded"]
+_C, _R = compositions.c, composition_rounds.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompositionRow:
+    """One composition: whose it is, what was asked for, and its current round."""
+
+    id: str
+    organization_id: str = ""
+    user_id: str = ""
+    created_by: str
+    state: CompositionState = "open"
+    request: str
+    skill: str = ""
+    base_digest: str = ""
+    round: int = 0
+    saved_as: str = ""
+    saved_digest: str = ""
+    created_at: str = field(default_factory=now)
+    updated_at: str = field(default_factory=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRow:
+    """One draft of a composition, with what was found about it. `previous` is the round that it refines."""
+
+    composition_id: str
+    number: int
+    organization_id: str = ""
+    previous: int = 0
+    feedback: str = ""
+    actor: str
+    model: str
+    cost: float | None = None
+    slug: str
+    digest: str
+    manifest: list[list[str | int]]
+    draft: dict[str, Any]
+    checks: dict[str, Any]
+    created_at: str = field(default_factory=now)
+
+
+def add(connection: sa.Connection, row: CompositionRow) -> None:
+    """Store a new composition."""
+    connection.execute(sa.insert(compositions), {column.name: getattr(row, column.name) for column in _C})
+
+
+def find(connection: sa.Connection, owner: Owner, prefix: str) -> list[CompositionRow]:
+    """Return the owner's compositions whose id begins with a prefix; at most two, which make it ambiguous."""
+    query = sa.select(compositions).where(*_own(owner), _C.id.startswith(prefix, autoescape=True)).limit(2)
+    return [CompositionRow(**row) for row in connection.execute(query).mappings()]
+
+
+def list_compositions(
+    connection: sa.Connection, owner: Owner, *, created_by: str = "", state: str = "", limit: int
+) -> list[CompositionRow]:
+    """Return the owner's compositions, the last changed first; with `created_by`, only those that this actor began."""
+    query = sa.select(compositions).where(*_own(owner))
+    query = query.where(_C.created_by == created_by) if created_by else query
+    query = query.where(_C.state == state) if state else query
+    query = query.order_by(_C.updated_at.desc(), _C.id).limit(limit)
+    return [CompositionRow(**row) for row in connection.execute(query).mappings()]
+
+
+def change(connection: sa.Connection, row: CompositionRow, values: Mapping[str, Any]) -> bool:
+    """Change an open composition that is still at the round of `row`; return False if it is not. One caller of many succeeds."""
+    still = [_C.id == row.id, _C.state == "open", _C.round == row.round]
+    changed = sa.update(compositions).where(*still).values(**values, updated_at=now())
+    return connection.execute(changed).rowcount == 1
+
+
+def add_round(connection: sa.Connection, row: RoundRow, package: Package) -> None:
+    """Store a round with its files."""
+    put_blobs(connection, [package])
+    connection.execute(sa.insert(composition_rounds), {column.name: getattr(row, column.name) for column in _R})
+
+
+def list_rounds(connection: sa.Connection, composition_id: str) -> list[RoundRow]:
+    """Return the rounds of a composition, oldest first."""
+    query = sa.select(composition_rounds).where(_R.composition_id == composition_id).order_by(_R.number)
+    return [RoundRow(**row) for row in connection.execute(query).mappings()]
+
+
+def get_round(connection: sa.Connection, composition_id: str, number: int) -> RoundRow | None:
+    """Return one round, or None."""
+    query = sa.select(composition_rounds).where(_R.composition_id == composition_id, _R.number == number)
+    row = connection.execute(query).mappings().first()
+    return RoundRow(**row) if row else None
+
+
+def next_number(connection: sa.Connection, composition_id: str) -> int:
+    """Return the number of the next round."""
+    query = sa.select(sa.func.max(_R.number)).where(_R.composition_id == composition_id)
+    return (connection.execute(query).scalar() or 0) + 1
+
+
+def read_files(connection: sa.Connection, row: RoundRow) -> Package:
+    """Return the files of a round; raise `Invalid` if they are not exactly those that were stored."""
+    name = row.slug.rpartition(".")[2]
+    return get_package(connection, name, load_manifest(row.manifest), digest=row.digest, slug=row.slug)
+
+
+def stored_manifest(package: Package) -> list[list[str | int]]:
+    """Return the manifest of a package as a round stores it."""
+    return dump_manifest(package.manifest)
+
+
+def _own(owner: Owner) -> tuple[sa.ColumnElement[bool], ...]:
+    return _C.organization_id == owner.organization_id, _C.user_id == owner.user_id
