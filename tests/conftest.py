@@ -8,12 +8,15 @@ from __future__ import annotations
 import fcntl
 import gc
 import itertools
+import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,6 +163,43 @@ def new_call() -> Callable[..., Call]:
         return make_call(run, artifact, inputs or {}, handed_on=handed_on)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def command_server() -> Iterator[Callable[[dict[str, object]], int]]:
+    """Run a command in a fork of a process that has imported Prowess; its exit code."""
+    program = [sys.executable, str(Path(__file__).with_name("command_server.py"))]
+    with subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        write, read = server.stdin.write, server.stdout.readline
+
+        def run(request: dict[str, object]) -> int:
+            write(json.dumps(request) + "\n")
+            return int(read())
+
+        yield run
+        server.stdin.close()
+
+
+@pytest.fixture
+def new_process(
+    command_server: Callable[[dict[str, object]], int], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command of Prowess in a process of its own, which has imported nothing but Prowess."""
+
+    def run(
+        *arguments: str, environment: Mapping[str, str], folder: Path = Path("/")
+    ) -> subprocess.CompletedProcess[str]:
+        with tempfile.TemporaryDirectory(dir=tmp_path_factory.getbasetemp()) as outputs:
+            out, err = Path(outputs, "out"), Path(outputs, "err")
+            request = {"arguments": arguments, "environment": dict(environment), "folder": str(folder)}
+            code = command_server({**request, "out": str(out), "err": str(err)})
+            return subprocess.CompletedProcess(arguments, code, out.read_text("utf-8"), err.read_text("utf-8"))
+
+    return run
 
 
 @pytest.fixture(scope="session")

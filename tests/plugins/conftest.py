@@ -76,18 +76,11 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def prowess(tmp_path: Path, home: Path) -> Callable[..., Ran]:
+def prowess(tmp_path: Path, new_process: Callable[..., Any]) -> Callable[..., Ran]:
     """Run a command in a process of its own, with the packages of a folder installed."""
 
     def call(installed: Path, *args: str) -> Ran:
-        ran = subprocess.run(
-            [sys.executable, "-m", "prowess", *args],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(installed)},
-            check=False,
-        )
+        ran = new_process(*args, environment={**os.environ, "PYTHONPATH": str(installed)}, folder=tmp_path)
         return Ran(code=ran.returncode, out=ran.stdout, err=ran.stderr)
 
     return call

@@ -65,23 +65,21 @@ def tamper(place: Any, statement: str, **values: object) -> None:
     database.close()
 
 
-def command(place: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def command(new_process: Callable[..., Any]) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run a command of Prowess in a process of its own."""
-    environment = {**os.environ, **place.environment, "TOKEN": "secret-value"}
-    return subprocess.run(
-        [sys.executable, "-m", "prowess", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-        cwd=place.workspace,
-    )
+
+    def run(place: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **place.environment, "TOKEN": "secret-value"}
+        return new_process(*arguments, environment=environment, folder=place.workspace)
+
+    return run
 
 
 # What runs
 
 
-async def test_code_in_the_row_of_an_artifact_does_not_run(kept: Any) -> None:
+async def test_code_in_the_row_of_an_artifact_does_not_run(kept: Any, command: Any) -> None:
     tamper(kept, "UPDATE skill_artifacts SET content = :evil WHERE kind = 'function'", evil=EVIL)
 
     ran = command(kept, "run", "teller", "--json")
@@ -121,7 +119,7 @@ async def test_code_in_the_row_of_an_artifact_does_not_run_over_mcp(kept: Any) -
         "UPDATE skills SET digest = 'abc'",
     ],
 )
-async def test_a_skill_with_changed_bytes_is_not_served_and_says_so(kept: Any, statement: str) -> None:
+async def test_a_skill_with_changed_bytes_is_not_served_and_says_so(kept: Any, statement: str, command: Any) -> None:
     values = {"evil": EVIL.encode()} if ":evil" in statement else {}
     tamper(kept, statement, **values)
 
@@ -137,7 +135,7 @@ async def test_a_skill_with_changed_bytes_is_not_served_and_says_so(kept: Any, s
     assert all("changed-bytes" in check["detail"] for check in found)
 
 
-async def test_importing_a_skill_again_repairs_its_bytes(kept: Any, tmp_path: Path) -> None:
+async def test_importing_a_skill_again_repairs_its_bytes(kept: Any, tmp_path: Path, command: Any) -> None:
     tamper(kept, "UPDATE skill_blobs SET content = :evil", evil=b"evil")
 
     for slug in ("teller", "guide"):
@@ -168,7 +166,7 @@ async def test_a_version_with_changed_bytes_is_not_brought_back(kept: Any) -> No
 @pytest.mark.parametrize(
     "column", ["name", "description", "tags", "details", "trigger_phrases", "intent_patterns", "content", "package"]
 )
-async def test_text_in_the_row_of_a_skill_reaches_nobody(kept: Any, column: str) -> None:
+async def test_text_in_the_row_of_a_skill_reaches_nobody(kept: Any, column: str, command: Any) -> None:
     text = json.dumps([EVIL_TEXT]) if column in ("tags", "trigger_phrases", "intent_patterns") else EVIL_TEXT
     text = json.dumps({"when_to_use": EVIL_TEXT, "keywords": [EVIL_TEXT]}) if column == "details" else text
     tamper(kept, f"UPDATE skills SET {column} = :evil", evil=text)
@@ -250,7 +248,7 @@ def cloned(place: Any, home: Path, tmp_path: Path) -> Any:
     return place
 
 
-async def test_a_database_that_came_with_a_workspace_is_not_used(cloned: Any) -> None:
+async def test_a_database_that_came_with_a_workspace_is_not_used(cloned: Any, command: Any) -> None:
     async with cloned.open() as prowess:
         cards, faults = await prowess.skills.look()
         assert [card.slug for card in cards] == ["local"]
@@ -267,7 +265,7 @@ async def test_a_database_that_came_with_a_workspace_is_not_used(cloned: Any) ->
     assert found["status"] == "warning"
 
 
-async def test_only_a_person_adopts_a_database(cloned: Any) -> None:
+async def test_only_a_person_adopts_a_database(cloned: Any, command: Any) -> None:
     refused = command(cloned, "doctor", "--adopt-database")
     assert refused.returncode != 0
     assert "Only a person can adopt a database" in refused.stderr
@@ -303,7 +301,7 @@ REWRITING = "CREATE TRIGGER t AFTER INSERT ON skill_blobs BEGIN UPDATE skill_blo
 
 
 @pytest.mark.parametrize("sql", [ENDLESS, REWRITING], ids=["endless view", "trigger"])
-async def test_a_workspace_database_with_other_objects_is_not_used(place: Any, sql: str) -> None:
+async def test_a_workspace_database_with_other_objects_is_not_used(place: Any, sql: str, command: Any) -> None:
     place.skill("local")
     async with place.open() as prowess:
         await prowess.skills.import_path(place.workspace / ".agents/skills/local", scope="workspace")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -296,13 +294,12 @@ async def test_applications_name_the_folders_that_they_ship(untrusted: Any) -> N
         assert (await prowess.load("one"))["error"] is None
 
 
-def test_the_command_line_marks_what_was_found(untrusted: Any) -> None:
+def test_the_command_line_marks_what_was_found(untrusted: Any, new_process: Any) -> None:
     write(untrusted.workspace / ".agents" / "skills", "deploy")
     environment = {**untrusted.environment, "PATH": "/usr/bin:/bin"}
 
     def run(*words: str) -> Any:
-        command = [sys.executable, "-m", "prowess", *words, "--json"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = new_process(*words, "--json", environment=environment)
         return json.loads(done.stdout or done.stderr)
 
     assert [card["trust"] for card in run("list")] == ["found"]

@@ -1,0 +1,74 @@
+"""Run commands of Prowess in forks of one process that has imported it: as fresh as new processes, without their start.
+
+Each line of the input is a request in JSON, and each line of the output the exit code of its command.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import runpy
+import sys
+import tempfile
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from prowess.interfaces.cli.main import COMMANDS, load_command
+
+TYPICAL = ("list", "doctor")
+
+
+def serve() -> None:
+    """Fork for each request. Only the children leave this function by an exception, the exit of their command."""
+    for name in COMMANDS:
+        load_command(name)
+    for name in used_modules():
+        with suppress(ImportError):
+            import_module(name)
+    gc.freeze()
+    while line := sys.stdin.readline():
+        child = os.fork()
+        if child == 0:
+            run(json.loads(line))
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+def used_modules() -> list[str]:
+    """Return the modules that typical commands import when they run. They run in children, so nothing else stays."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "HOME": folder, "PROWESS_HOME": folder, "PROWESS_BACKGROUND": "off"}
+        request = {"environment": environment, "folder": folder, "out": os.devnull, "err": os.devnull}
+        for command in TYPICAL:
+            if (child := os.fork()) == 0:
+                with suppress(SystemExit):
+                    run({**request, "arguments": [command]})
+                Path(folder, command).write_text("\n".join(sys.modules))
+                os._exit(0)
+            os.waitpid(child, 0)
+        return [name for command in TYPICAL for name in Path(folder, command).read_text().split()]
+
+
+def run(request: dict[str, Any]) -> None:
+    """Become the process of a command, with its environment, its folder and its files for output."""
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    for number, path in enumerate((os.devnull, request["out"], request["err"])):
+        opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin = open(0)  # noqa: SIM115 - the old one has read ahead
+    sys.argv = ["prowess", *request["arguments"]]
+    # As in a new process: the folder of `python -m`, then PYTHONPATH, before all others.
+    sys.path[0] = request["folder"]
+    sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    runpy.run_module("prowess", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    serve()
