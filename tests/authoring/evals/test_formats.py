@@ -465,3 +465,16 @@ class TestSuite:
         suite = read({"evals/cases.json": json.dumps([{"inputs": {"n": n}} for n in range(2_001)])})
         assert len(suite.cases) == 2_000
         assert [one.code for one in suite.problems] == ["eval-too-many"]
+
+
+def test_the_example_of_the_docs_is_read() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "evals.md").read_text()
+    example = page.partition('```yaml title="evals/cases.yaml"\n')[2].partition("```")[0]
+    suite = read({"evals/cases.yaml": example, "evals/files/team.md": "The team."})
+    assert suite.problems == ()
+    assert [(case.id, len(case.checks)) for case in suite.cases] == [("money-back", 2), ("greeting", 4)]
+
+
+def test_a_case_has_a_message_or_inputs() -> None:
+    suite = read({"evals/cases.json": '[{"inputs": {}, "prompt": "Hi", "checks": ["Greets."]}]'})
+    assert told(suite)[0] == ("error", "eval-case", 1)

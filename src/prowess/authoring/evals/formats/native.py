@@ -52,6 +52,10 @@ def _read_case(source: EvalSource, at: At, entry: Any, usual: JsonObject) -> lis
     if inputs is not None and not isinstance(inputs, dict):
         source.report("eval-case", "`inputs` must be an object.", *at, "inputs", severity="error")
         return []
+    if inputs is not None and (fields.get("prompt") or files):
+        message = "A case has either a message, with its files, or inputs."
+        source.report("eval-case", message, *at, hint="Make two cases of it.", severity="error")
+        return []
     if None in files:
         return []
     expected = fields.get("expected")
