@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prowess.jobs.jobs import Jobs
     from prowess.jobs.worker import JobWorker
     from prowess.run.call import Call
+    from prowess.sidecar.protocol import Sidecar
     from prowess.sources.fetch import Fetcher
     from prowess.sources.fetch_context import FetchContext
     from prowess.sources.fetched import Fetched, SourceState
@@ -186,18 +187,20 @@ class Prowess(Engine):
         channel: str = "library",
         trusted_folders: Sequence[str | Path] = (),
         fetcher: Fetcher | None = None,
+        sidecar: Sidecar | None = None,
     ) -> Self:
         """Open Prowess with the settings of the environment. Opening writes nothing.
 
         `actor` defaults to the person at this machine. `channel` is recorded with everything that this person does.
         Skills in `trusted_folders` count as accepted. Pass only folders that ship with the application, never one that
-        others can write to. `fetcher` takes the place of fetching sources over the network.
+        others can write to. `fetcher` takes the place of fetching sources over the network, and `sidecar` that of the
+        DSPy sidecar's process; it is closed with this engine.
         """
         chosen = settings or read_settings(workspace=workspace)
         stores = Stores(replace(chosen, trusted_folders=(*chosen.trusted_folders, *real_folders(trusted_folders))))
         who = actor or local_person(_local_name(), channel=channel)
         feeds = Feeds(stores, who.organization)
-        components = RunComponents(stores, feeds.recorder)
+        components = RunComponents(stores, feeds.recorder, sidecar)
         scans = Scans(stores.scan_folder)
         answers = RecentAnswers(sqlite_path(stores.settings.account_database))
         matchers, listings = Matchers(stores, answers), Listings(stores, scans, answers)
@@ -263,7 +266,7 @@ class Prowess(Engine):
                 sandbox=lambda: components.sandboxes.wasm,
                 build_sandbox=components.sandboxes.build,
                 sidecar=lambda: components.sidecar,
-                install_sidecar=components.sidecar_environment.ensure,
+                install_sidecar=components.prepare_sidecar,
                 fetch_context=components.fetch_context,
                 marketplace=_read_marketplace(stores.settings),
                 workspace=stores.settings.workspace,

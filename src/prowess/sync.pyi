@@ -50,6 +50,7 @@ from prowess.session.role_prompt import RolePrompt
 from prowess.session.session import Session
 from prowess.session.turn import ContextPackage, Turn, TurnDecision
 from prowess.settings import Settings
+from prowess.sidecar.protocol import Sidecar
 from prowess.skill.draft import ParsedDocument, SkillDraft
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
@@ -453,6 +454,7 @@ class Prowess:
         channel: str = ...,
         trusted_folders: Sequence[str | Path] = ...,
         fetcher: Fetcher | None = ...,
+        sidecar: Sidecar | None = ...,
     ) -> Self: ...
     @property
     def actor(self) -> Actor: ...

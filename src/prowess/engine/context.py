@@ -130,7 +130,7 @@ class Resources:
     """Build the interpreter that scripts run in if it is missing, and report progress."""
     sidecar: Callable[[], Sidecar]
     """Return the DSPy sidecar. Its process starts with the first request, which raises `Unavailable` if it cannot."""
-    install_sidecar: Callable[[Callable[[str], None]], object]
+    install_sidecar: Callable[[Callable[[str], None]], None]
     """Install the DSPy sidecar if it is missing, and report progress; `Unavailable` if that fails, or it is off."""
     fetch_context: Callable[[], FetchContext]
     """Return what fetches from sources work with: the guarded HTTP client, limits and a cache."""

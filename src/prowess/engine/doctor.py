@@ -21,6 +21,7 @@ from prowess.storage.database import open_database
 
 if TYPE_CHECKING:
     from prowess.match.index import Index
+    from prowess.sidecar.process import ProcessSidecar
 
 _NOOP_SOURCE: dict[Language, str] = {
     "python": "def execute(args, ctx):\n    return 1\n",
@@ -111,6 +112,36 @@ async def _check_typescript() -> Finding:
         return _warn(name, error)
 
 
+def check_sidecar(settings: Settings) -> Finding:
+    """Check that the DSPy sidecar starts, if it is installed, and stop it again."""
+    from prowess.engine.runtime import make_sidecar_environment
+    from prowess.sidecar.process import ProcessSidecar
+
+    name, environment = "DSPy sidecar", make_sidecar_environment(settings)
+    if environment.is_off:
+        return Finding(name=name, status="ok", detail="switched off, so fallbacks run instead of dspy_modules")
+    try:
+        program = environment.find()
+        if program is not None:
+            return asyncio.run(_check_started(ProcessSidecar(lambda: program), name, program.argv[0]))
+    except ProwessError as error:
+        return _warn(name, error)
+    if environment.failure:
+        hint = "Run `prowess sidecar install`."
+        return Finding(name=name, status="warning", detail=f"not installed: {environment.failure}", hint=hint)
+    return Finding(
+        name=name, status="ok", detail=f"DSPy {environment.dspy}: installed by the first run of a dspy_module"
+    )
+
+
+async def _check_started(sidecar: ProcessSidecar, name: str, where: str) -> Finding:
+    try:
+        manifest = await sidecar.manifest()
+        return _ok(name, f"DSPy {manifest.dspy} at {where}", sidecar.confined)
+    finally:
+        await sidecar.close()
+
+
 def _describe_process() -> str:
     return f"local processes, {'with' if shutil.which('bwrap') else 'without'} bubblewrap"
 
@@ -144,6 +175,7 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
             *_check_models(stores),
             *_check_index(stores),
             *check_sandboxes(stores.settings.home),
+            check_sidecar(stores.settings),
         ]
     finally:
         stores.close()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prowess.run.runner import Runner
     from prowess.run.telemetry import Telemetry
     from prowess.sidecar.environment import SidecarEnvironment
-    from prowess.sidecar.process import ProcessSidecar
+    from prowess.sidecar.protocol import Sidecar
     from prowess.skill.kinds import Kind
     from prowess.skill.limits import Limits
     from prowess.skill.model import Skill
@@ -88,10 +88,11 @@ class RunComponents:
     Organizations share models, sandboxes and recorders. Each user has a runner and a registry over their own catalog.
     """
 
-    def __init__(self, stores: Stores, recorder: Callable[[], EventRecorder]) -> None:
+    def __init__(self, stores: Stores, recorder: Callable[[], EventRecorder], sidecar: Sidecar | None = None) -> None:
         self._stores = stores
         self._settings = stores.settings
         self._recorder = recorder
+        self._given_sidecar = sidecar
         self._lock = threading.Lock()
         self.sandboxes = Sandboxes(stores.settings)
         self.run_skill: RunSkill | None = None
@@ -136,16 +137,17 @@ class RunComponents:
         return Models(make_model_config(self._settings))
 
     @cached_property
-    def sidecar_environment(self) -> SidecarEnvironment:
-        """Where the program of the DSPy sidecar is, or is installed."""
-        return make_sidecar_environment(self._settings)
-
-    @cached_property
-    def sidecar(self) -> ProcessSidecar:
+    def sidecar(self) -> Sidecar:
         """The DSPy sidecar. Its process starts with the first request, and is installed before if necessary."""
         from prowess.sidecar.process import ProcessSidecar
 
-        return ProcessSidecar(partial(self.sidecar_environment.ensure, lambda _: None))
+        environment = make_sidecar_environment(self._settings)
+        return self._given_sidecar or ProcessSidecar(lambda: environment.ensure(lambda _: None))
+
+    def prepare_sidecar(self, progress: Callable[[str], None]) -> None:
+        """Install the DSPy sidecar if it is missing; raise `Unavailable` if that fails, or it is switched off."""
+        if self._given_sidecar is None:
+            make_sidecar_environment(self._settings).ensure(progress)
 
     def traces(self) -> TraceRecorder:
         """Return the trace recorder. About every hour, clean up in the background."""
@@ -250,7 +252,7 @@ class RunComponents:
             read_file=partial(_read_file, catalog),
             files=partial(_read_files, catalog),
             assertions=assertions,
-            sidecar=None if self._settings.sidecar == "off" else self.sidecar,
+            sidecar=None if self._settings.sidecar == "off" and not self._given_sidecar else self.sidecar,
             brought=[handler for plugin in working_plugins() for handler in plugin.handlers],
         )
 

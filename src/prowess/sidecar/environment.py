@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -28,6 +29,7 @@ INSTALL = "Run `prowess sidecar install`."
 RETRY_SECONDS = 900.0
 """After an installation failed, for example without a network, runs do not try again for this long."""
 PATIENCE_SECONDS = 600.0
+UNUSED_SECONDS = 30 * 86_400
 
 PROGRAM = Path(__file__).parents[2] / "prowess_dspy"
 """The folder of the sidecar's program, which is installed beside this package."""
@@ -68,9 +70,27 @@ class SidecarEnvironment:
         """The program that was named, or the folder of the environment, whether it exists or not."""
         return Path(self._named) if self._named else self._folder / self._key()
 
+    @property
+    def dspy(self) -> str:
+        """The version of DSPy in the locked file."""
+        found = re.search(r"^dspy==(\S+)", self._lock_file().read_text(), re.MULTILINE)
+        return found[1] if found else ""
+
+    @property
+    def is_off(self) -> bool:
+        """True if the settings switch the sidecar off."""
+        return self._named == OFF
+
+    @property
+    def failure(self) -> str:
+        """Why the last installation failed; '' if it did not, or was tried again since."""
+        with suppress(OSError):
+            return (self._folder / _FAILED).read_text()
+        return ""
+
     def find(self) -> SidecarProgram | None:
         """Return the program if it can be started now, without installing anything; raise `Unavailable` if it is off."""
-        if self._named == OFF:
+        if self.is_off:
             raise Unavailable(
                 "The DSPy sidecar is switched off.", hint="Unset PROWESS_SIDECAR, or run the skill with its fallback."
             )
@@ -88,6 +108,8 @@ class SidecarEnvironment:
         """
         found = self.find()
         if found is not None:
+            if not self._named:
+                self._mark_used()
             return found
         folder = private_folder(self._folder, _WHAT)
         failed = folder / _FAILED
@@ -96,7 +118,7 @@ class SidecarEnvironment:
         uv = _find_uv()
         with lock_folder(folder, patience=PATIENCE_SECONDS):
             if self.find() is None:
-                progress("Installing the DSPy sidecar. This happens once: about 40 MB to download, 130 MB on disk.")
+                progress("Installing the DSPy sidecar. This happens once: about 40 MB to download, 180 MB on disk.")
                 try:
                     self._make(uv)
                 except ProwessError as error:
@@ -117,9 +139,20 @@ class SidecarEnvironment:
     def _lock_file(self) -> Path:
         return self._program / "requirements.txt"
 
+    def _mark_used(self) -> None:
+        with suppress(OSError):
+            os.utime(self.location)
+
+    def _remove_unused(self) -> None:
+        """Remove environments of other versions that nothing has used for long."""
+        for path in self._folder.iterdir():
+            if path.is_dir() and path != self.location and path.stat().st_mtime < time.time() - UNUSED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+
     def _make(self, uv: str) -> None:
         """Make the environment in a temporary folder, and move it to its place when it is complete."""
         _remove_partial(self._folder)
+        self._remove_unused()
         env = uv_environment(self._environment, self._folder)
         try:
             building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=self._folder))

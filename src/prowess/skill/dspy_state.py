@@ -29,7 +29,7 @@ _SAMPLING = (
 """The settings of a model that are kept."""
 _METADATA = "metadata"
 # The path of a predictor in its module: `predict`, `extract.predict`, `steps[0]`.
-_PREDICTOR = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d{1,3}\])*", re.ASCII)
+_PREDICTOR = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z]\w*|\[\d{1,3}\])*", re.ASCII)
 
 
 class _Strict(BaseModel):

@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "jobs": ("jobs", "List, show, cancel and retry durable runs and batches."),
         "worker": ("jobs", "Do durable jobs in the background."),
         "model": ("model", "List models, or download one to this machine."),
+        "sidecar": ("sidecar", "Install the DSPy sidecar, and list its templates."),
     },
     "Keep skills": {
         "init": ("init", "Set up a workspace and find the skills your agents already have."),

@@ -146,6 +146,19 @@ def _check_dspy(artifact: DspyModule, not_templates: set[str], problems: list[Pr
         message = f"The content of {artifact.name!r} must be a JSON object with a template_id."
         hint = 'For example: {"template_id": "chain_of_thought", "signature": "question -> answer"}.'
         problems.append(warning("dspy-content-invalid", message, hint, field=artifact.name))
+    if artifact.state is not None:
+        _check_state(artifact.name, artifact.state, problems)
+
+
+def _check_state(name: str, state: str, problems: list[Problem]) -> None:
+    from prowess.skill.dspy_state import read_state  # few skills have one, and its models take time to build
+
+    try:
+        read_state(state)
+    except ValueError as fault:
+        message = f"The saved state of {name!r} cannot be used: {fault}. Its fallback runs instead."
+        hint = "Use the JSON that module.save(path, save_program=False) writes, or remove it."
+        problems.append(warning("dspy-state-invalid", message, hint, field=name))
 
 
 def json_object(text: str) -> JsonObject | None:

@@ -96,6 +96,7 @@ CODES: dict[str, str] = {
     "dspy-fallback-kind": "The fallback of a dspy_module is not a prompt_template.",
     "dspy-without-fallback": "A dspy_module has no fallback for systems without DSPy.",
     "dspy-content-invalid": "A dspy_module's content is not a JSON object with a template_id.",
+    "dspy-state-invalid": "The saved state of a dspy_module is not one that DSPy saves; it is kept, and the fallback runs instead.",
     "too-many-artifacts": "The skill has too many artifacts; the rest were not read.",
     "unknown-kind": "An artifact has a kind that the form does not support.",
     "kind-not-installed": "An artifact has the kind of a plugin that is not installed; it is kept, but cannot run.",

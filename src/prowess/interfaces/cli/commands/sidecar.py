@@ -1,0 +1,100 @@
+"""`prowess sidecar`: the DSPy sidecar, where it is installed, and its templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
+from prowess.interfaces.cli.options import delegate_to_subcommand, group
+
+if TYPE_CHECKING:
+    from prowess.sidecar.environment import SidecarEnvironment
+    from prowess.sidecar.protocol import Manifest
+
+
+@group("sidecar", "prowess sidecar", "prowess sidecar install", invoke_without_command=True)
+@common_options
+@click.pass_context
+def sidecar_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+    """Show, install or try the DSPy sidecar, which runs artifacts of the kind dspy_module."""
+    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
+        _print_status(_read_environment(workspace), as_json=as_json)
+
+
+@sidecar_command.command("status", examples=("prowess sidecar status", "prowess sidecar status --json"))
+@common_options
+def show_status(workspace: str | None, as_json: bool) -> None:
+    """Show whether the sidecar is installed, where, and its version of DSPy."""
+    _print_status(_read_environment(workspace), as_json=as_json)
+
+
+@sidecar_command.command("install", examples=("prowess sidecar install",))
+@common_options
+def install_sidecar(workspace: str | None, as_json: bool) -> None:
+    """Install the sidecar now instead of at the first run: about 40 MB to download, 180 MB on disk."""
+    environment = _read_environment(workspace)
+    with spinner("Installing …"):
+        environment.ensure(lambda _: None, again=True)
+    _print_status(environment, as_json=as_json)
+
+
+@sidecar_command.command("templates", examples=("prowess sidecar templates", "prowess sidecar templates --json"))
+@common_options
+def list_templates(workspace: str | None, as_json: bool) -> None:
+    """List the templates that a dspy_module can name, with their options and default signatures."""
+    import asyncio
+
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
+
+    manifest = asyncio.run(_read_manifest(_read_environment(workspace)))
+    if as_json:
+        print_json({"dspy": manifest.dspy, "templates": manifest.templates, "optimizers": list(manifest.optimizers)})
+        return
+    rows = [
+        (one_line(name), one_line(_options(template)), one_line(str(template.get("description", ""))))
+        for name, template in manifest.templates.items()
+    ]
+    print_table(("template", "options", "what it does"), rows)
+
+
+async def _read_manifest(environment: SidecarEnvironment) -> Manifest:
+    from prowess.sidecar.process import ProcessSidecar
+
+    def note(message: str) -> None:
+        click.echo(message, err=True)
+
+    sidecar = ProcessSidecar(lambda: environment.ensure(note))
+    try:
+        return await sidecar.manifest()
+    finally:
+        await sidecar.close()
+
+
+def _options(template: dict[str, Any]) -> str:
+    return ", ".join(template.get("options", {})) or "-"
+
+
+def _read_environment(workspace: str | None) -> SidecarEnvironment:
+    from prowess.engine.runtime import make_sidecar_environment
+    from prowess.settings import read_settings
+
+    return make_sidecar_environment(read_settings(workspace=choose_workspace(workspace)))
+
+
+def _print_status(environment: SidecarEnvironment, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import escape_path, one_line, print_json
+
+    state = "off" if environment.is_off else "installed" if environment.find() else "not installed"
+    failure = environment.failure if state == "not installed" else ""
+    if as_json:
+        where = None if environment.is_off else str(environment.location)
+        print_json({"state": state, "program": where, "dspy": environment.dspy, "failure": failure})
+    elif state == "off":
+        click.echo("Switched off. Fallbacks run instead of dspy_modules. Unset PROWESS_SIDECAR to use the sidecar.")
+    elif state == "installed":
+        click.echo(f"Installed at {escape_path(environment.location)}. It starts with the first run of a dspy_module.")
+    else:
+        click.echo(f"Not installed. {one_line(failure, 300)}".strip())
+        click.echo("The first run of a dspy_module installs it, or run `prowess sidecar install` now.")
