@@ -64,7 +64,9 @@ def test_the_placeholder_that_the_page_prints_for_the_state_is_reported_and_kept
 
 
 def test_a_real_state_is_decoded_and_encoded_again(document):
-    state = json.dumps({"demos": [{"claims": "ü", "contradictions": "none"}], "lm": None}, ensure_ascii=False)
+    signature = {"instructions": "Find contradictions.", "fields": []}
+    saved = {"demos": [{"claims": "ü", "contradictions": "none"}], "signature": signature, "lm": None}
+    state = json.dumps({"predict": saved}, ensure_ascii=False)
     blob = base64.b64encode(state.encode()).decode()
     document["artifacts"][3]["state_blob"] = blob
     package = Package.of_texts("x.json", {"x.json": json.dumps(document)})

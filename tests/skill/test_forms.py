@@ -387,6 +387,9 @@ def native(sidecar, **files):
     )
 
 
+STATE = '{"demos": [], "signature": {"instructions": "Check.", "fields": []}}'
+
+
 def test_files_of_a_native_folder_are_artifacts_by_where_they_lie():
     files = {
         "SKILL.md": PLAIN,
@@ -396,7 +399,7 @@ def test_files_of_a_native_folder_are_artifacts_by_where_they_lie():
         "prompts/list.mustache": "{{a}}",
         "code/cross.py": "print(1)",
         "dspy/checker.json": '{"template_id": "predict"}',
-        "dspy/checker.state.json": '{"demos": []}',
+        "dspy/checker.state.json": STATE,
         "execute.py": "def execute(args, ctx): ...",
         "rubrics/style.json": json.dumps({"rubric_id": "house", "scoring_mode": "binary", "criteria": []}),
         "approach.md": "Slowly.",
@@ -421,7 +424,7 @@ def test_files_of_a_native_folder_are_artifacts_by_where_they_lie():
         ("example", "one.md", None),
         ("reference", "r.md", None),
     }
-    assert reading.skill.artifact("checker").state == '{"demos": []}'
+    assert reading.skill.artifact("checker").state == STATE
     assert reading.skill.artifact("list").syntax == "mustache"
     assert reading.skill.artifact("style").rubric_id == "house"
 
@@ -579,3 +582,11 @@ def test_the_old_spelling_skills_md_is_read_but_marks_no_folder():
 
 def test_every_code_is_explained():
     assert all(meaning.endswith(".") for meaning in CODES.values())
+
+
+def test_a_state_that_dspy_does_not_save_is_kept_and_reported():
+    artifacts = [{"path": "dspy/checker.json", "fallback": "check"}]
+    files = {"prompts__check.j2": "x", "dspy__checker.json": '{"template_id": "predict"}'}
+    reading = read_package(native({"artifacts": artifacts}, **files, **{"dspy__checker.state.json": '{"lm": 1}'}))
+    assert codes(reading) == ["dspy-state-invalid"]
+    assert reading.skill.artifact("checker").state == '{"lm": 1}'
