@@ -212,3 +212,18 @@ def test_prints_of_libraries_do_not_reach_the_protocol(sidecar: Driver):
 
     assert sidecar.error("execute", answers, template_id="best_of_n", params={"question": "x"}) == "InvalidOutput"
     assert sidecar.result("ping") == "pong"
+
+
+def test_the_page_lists_every_template_optimizer_option_and_type(sidecar: Driver):
+    manifest = sidecar.result("manifest")
+    page = (FOLDER.parents[1] / "docs" / "dspy-templates.md").read_text()
+
+    for kind in ("templates", "optimizers"):
+        for name, entry in manifest[kind].items():
+            assert f"| `{name}` |" in page
+            assert f"`{entry.get('signature', name)}`" in page
+            for option, described in entry["options"].items():
+                assert f"`{option}`" in page
+                assert str(described["default"]) in page or option == "criteria"
+    for name in manifest["types"]:
+        assert f"`{name}`" in page or name.startswith("list")
