@@ -17,6 +17,7 @@ EVENT_NAMES = (
     "source_synced",
     "job_changed",
     "composition_changed",
+    "optimization_changed",
 )
 
 

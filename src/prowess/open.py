@@ -28,6 +28,7 @@ from prowess.storage.database_url import sqlite_path
 if TYPE_CHECKING:
     from prowess.authoring.compose.composer import Composer
     from prowess.authoring.evals.evals import Evals
+    from prowess.authoring.optimize.optimizations import Optimizations
     from prowess.feed.event_feed import EventFeed
     from prowess.feed.event_recorder import EventRecorder
     from prowess.feed.metrics import Metrics
@@ -162,6 +163,13 @@ class Prowess(Engine):
         from prowess.authoring.compose.composer import Composer
 
         return Composer(self._context)
+
+    @cached_property
+    def optimize(self) -> Optimizations:
+        """Optimise skills, test candidates on held-out cases, and decide about proposals."""
+        from prowess.authoring.optimize.optimizations import Optimizations
+
+        return Optimizations(self)
 
     def as_actor(
         self,

@@ -66,12 +66,13 @@ class DspyModuleHandler:
         module = _variant(call, model.family)
         call.notes.artifact = module
         inputs = check_inputs(call.inputs, call.skill.parameters)
-        program, tools = _read_program(module)
+        program, tools = read_program(module)
         params = _take_inputs(program, inputs, call)
         call.plan(json.dumps({"template_id": program.template_id, "params": params}, ensure_ascii=False, indent=2))
         facts: JsonObject = {"template_id": program.template_id}
         call.notes.detail["dspy"] = facts
         answers = _Answers(call, self._models, self._host.calls_of(call), self._sandbox, self._assertions, tools)
+        answers.returns = returned_field(module)
         facts["version"] = (await self._sidecar.manifest()).dspy
         if program.state is not None:
             facts["state_made_with"] = dspy_version(program.state)
@@ -82,7 +83,7 @@ class DspyModuleHandler:
             if answers.failure is not None:
                 raise answers.failure from None
             raise
-        return _output(outputs)
+        return make_output(outputs, returned_field(module))
 
 
 def _variant(call: Call, family: str) -> DspyModule:
@@ -94,10 +95,11 @@ def _variant(call: Call, family: str) -> DspyModule:
     return chosen
 
 
-def _read_program(module: DspyModule) -> tuple[Program, dict[str, JsonObject]]:
+def read_program(module: DspyModule) -> tuple[Program, dict[str, JsonObject]]:
     """Return the program of a module, and its tools by name."""
     options = dict(module.settings)
     template, signature = options.pop("template_id", None), options.pop("signature", "")
+    options.pop("returns", None)
     if not isinstance(template, str) or not isinstance(signature, (str, dict)):
         raise Invalid(
             f"The content of {module.name!r} must be a JSON object with a template_id and a signature.",
@@ -172,8 +174,18 @@ def _take_inputs(program: Program, inputs: JsonObject, call: Call) -> JsonObject
     return {name: inputs[name] for name in names}
 
 
-def _output(outputs: JsonObject) -> Output:
-    return Output(kind="dspy_module", text=json.dumps(outputs, ensure_ascii=False, indent=2), data=outputs)
+def returned_field(module: DspyModule) -> str:
+    """Return the output field that alone is the output of a module, as for one made around a prompt; '' for all fields."""
+    returns = module.settings.get("returns")
+    return returns if isinstance(returns, str) else ""
+
+
+def make_output(outputs: JsonObject, returns: str = "") -> Output:
+    """Return the outputs of a template as the output of its artifact: all fields as data, or one of them."""
+    value: Any = outputs.get(returns, outputs) if returns else outputs
+    if isinstance(value, str):
+        return Output(kind="dspy_module", text=value)
+    return Output(kind="dspy_module", text=json.dumps(value, ensure_ascii=False, indent=2), data=value)
 
 
 class _Answers:
@@ -196,10 +208,11 @@ class _Answers:
         self._tools = tools
         self.failure: ProwessError | None = None
         """The last model request that failed, if it was the last one."""
+        self.returns = ""
 
     async def llm(self, payload: JsonObject) -> JsonObject:
         """Ask the model of the call."""
-        request = _read_request(payload)
+        request = read_model_request(payload)
         self.failure = None
         try:
             # A nested run counts each request when it is sent.
@@ -227,7 +240,7 @@ class _Answers:
     async def metric(self, payload: JsonObject) -> JsonObject:
         """Score outputs by the assertions of the artifact: the share that passes."""
         outputs: Any = payload.get("outputs")
-        verdicts = await self._assertions.check(self._call, _output(dict(outputs)))
+        verdicts = await self._assertions.check(self._call, make_output(dict(outputs), self.returns))
         failed = [f"{one.description.rstrip('.')}: {one.explanation}" for one in verdicts if not one.passed]
         score = 1.0 if not verdicts else (len(verdicts) - len(failed)) / len(verdicts)
         return {"score": score, "feedback": "\n".join(failed)}
@@ -242,7 +255,7 @@ class _Answers:
         return {"final": ran.result} if ran.submitted else {"output": ran.stdout}
 
 
-def _read_request(payload: JsonObject) -> Request:
+def read_model_request(payload: JsonObject) -> Request:
     """Return the request of a template to its model."""
     messages = [cast("JsonObject", one) for one in cast("list[Any]", payload.get("messages") or [])]
     temperature, tokens = payload.get("temperature"), payload.get("max_tokens")

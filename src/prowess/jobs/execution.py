@@ -30,8 +30,9 @@ from prowess.errors import (
     Refused,
     RunFailed,
 )
-from prowess.jobs.job import event_data, stored_actor, stored_request
+from prowess.jobs.job import event_data, stored_request
 from prowess.jobs.tasks import find_task
+from prowess.policy.actor import stored_actor
 from prowess.run.request import RunRequest, StepJournal
 from prowess.run.result import RunResult
 from prowess.skill.kinds import JsonObject

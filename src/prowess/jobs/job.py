@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from prowess.policy.actor import Actor
 from prowess.run.request import Purse, RunRequest
 from prowess.skill.kinds import JsonObject
 from prowess.storage.jobs import OPEN, JobKind, JobRow, JobState
@@ -102,26 +101,6 @@ def event_data(row: JobRow) -> JsonObject:
         "approval_id": row.approval_id,
         "error": row.error_code,
     }
-
-
-def actor_record(actor: Actor) -> JsonObject:
-    """Return who started a job, as it is stored."""
-    return {
-        "name": actor.name,
-        "kind": actor.kind,
-        "organization": actor.organization,
-        "user": actor.user,
-        "role": actor.role,
-        "permissions": sorted(actor.permissions),
-        "channel": actor.channel,
-    }
-
-
-def stored_actor(record: JsonObject) -> Actor:
-    """Return who started a job."""
-    told = {**record}
-    permissions = frozenset(told.pop("permissions"))
-    return Actor(**told, permissions=permissions)
 
 
 def request_record(request: RunRequest, **more: Any) -> JsonObject:

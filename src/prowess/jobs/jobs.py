@@ -19,12 +19,12 @@ from prowess.jobs.job import (
     MAX_CONCURRENCY,
     MAX_NAME_CHARS,
     Job,
-    actor_record,
     request_record,
     to_job,
 )
 from prowess.jobs.tasks import find_task
 from prowess.jobs.worker import DEAD_SECONDS, JobWorker
+from prowess.policy.actor import actor_record
 from prowess.run.request import RunRequest
 from prowess.run.selection import normalize_inputs
 from prowess.skill.kinds import JsonObject

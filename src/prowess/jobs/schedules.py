@@ -47,6 +47,20 @@ async def _sync_marketplace(worker: JobWorker) -> None:
     await worker.engine().marketplace.sync()
 
 
+async def _watch_optimizations(worker: JobWorker) -> None:
+    """Compare the live runs of approved optimisations with those before, and roll back what regressed."""
+    from prowess.authoring.optimize.watch import watch_approved
+
+    await watch_approved(worker.engine())
+
+
+async def _reoptimize(worker: JobWorker) -> None:
+    """Optimise the modules again whose state another version of DSPy made."""
+    from prowess.authoring.optimize.optimizations import Optimizations
+
+    await Optimizations(worker.engine()).refresh()
+
+
 async def prune(worker: JobWorker) -> None:
     """Delete old records of all organizations, jobs that ended long ago, and the workflows of both and of schedules."""
     await worker.engine().clean_up()
@@ -75,12 +89,16 @@ _TASKS: Mapping[str, Callable[[JobWorker], Awaitable[None]]] = {
     "retention": prune,
     "sources": _sync_sources,
     "marketplace": _sync_marketplace,
+    "optimizations": _watch_optimizations,
+    "reoptimize": _reoptimize,
 }
 
 SCHEDULES: tuple[tuple[str, str], ...] = (
     ("retention", "23 * * * *"),
     ("sources", "*/5 * * * *"),
     ("marketplace", "41 * * * *"),
+    ("optimizations", "*/5 * * * *"),
+    ("reoptimize", "53 * * * *"),
 )
 """Each task, with the times at which it is due, in UTC."""
 

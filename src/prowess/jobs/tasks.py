@@ -26,7 +26,21 @@ async def _evaluate(engine: Engine, parameters: JsonObject, progress: ProgressLi
     return {"run": run.id, "ok": run.ok, "summary": run.summary}
 
 
-TASKS: dict[str, Task] = {"eval": _evaluate}
+async def _optimize(engine: Engine, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
+    """Do an optimisation that was prepared."""
+    from prowess.authoring.optimize.tasks import optimize
+
+    return await optimize(engine, parameters, on_progress)
+
+
+async def _reoptimize(engine: Engine, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
+    """Optimise modules again that another version of DSPy made."""
+    from prowess.authoring.optimize.tasks import reoptimize
+
+    return await reoptimize(engine, parameters, on_progress)
+
+
+TASKS: dict[str, Task] = {"eval": _evaluate, "optimize": _optimize, "reoptimize": _reoptimize}
 """Each imports its part when it is called: a worker starts without them."""
 
 

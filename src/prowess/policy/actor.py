@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from prowess.errors import Invalid, Refused
 from prowess.policy.text import has_control_chars
@@ -102,6 +102,26 @@ def agent_of(person: Actor, *, name: str = "agent", role: str = "") -> Actor:
         permissions=person.permissions & AGENT_PERMISSIONS,
         channel=person.channel,
     )
+
+
+def actor_record(actor: Actor) -> dict[str, Any]:
+    """Return an actor as JSON, for work that goes on later."""
+    return {
+        "name": actor.name,
+        "kind": actor.kind,
+        "organization": actor.organization,
+        "user": actor.user,
+        "role": actor.role,
+        "permissions": sorted(actor.permissions),
+        "channel": actor.channel,
+    }
+
+
+def stored_actor(record: dict[str, Any]) -> Actor:
+    """Return the actor of a record."""
+    told = {**record}
+    permissions = frozenset(told.pop("permissions"))
+    return Actor(**told, permissions=permissions)
 
 
 def _check_name(name: str, *, person: bool) -> None:

@@ -94,6 +94,18 @@ def list_rows(
     return [ProposalRow(**row) for row in connection.execute(query).mappings()]
 
 
+def count_rows(
+    connection: sa.Connection, organization_id: str, user_id: str | None, *, skill: str = "", states: Sequence[str] = ()
+) -> int:
+    """Return how many optimisations there are."""
+    query = sa.select(sa.func.count()).select_from(proposals).where(*_owned(organization_id, user_id))
+    if skill:
+        query = query.where(_P.skill_slug == skill)
+    if states:
+        query = query.where(_P.state.in_(states))
+    return connection.execute(query).scalar_one()
+
+
 def list_watched(connection: sa.Connection, organization_id: str | None = None) -> list[ProposalRow]:
     """Return the approved optimisations whose live runs are watched; of one organization, or of all."""
     query = sa.select(proposals).where(_P.state == "watching")
@@ -128,7 +140,7 @@ def read_live(
     since: str = "",
     limit: int,
 ) -> list[bool]:
-    """Return whether each live run of a version passed all its assertions, newest first.
+    """Return whether each live run of a version passed all its assertions: the first after a time, or else the newest.
 
     Runs that checked nothing, were refused or could not start say nothing, and neither do measurements.
     """
@@ -144,8 +156,10 @@ def read_live(
         ran.session_id.not_like(f"{EVAL_SESSION}%"),
     )
     if since:
-        query = query.where(ran.started_at >= since)
-    return [bool(one) for one in connection.execute(query.order_by(ran.started_at.desc()).limit(limit)).scalars()]
+        query = query.where(ran.started_at >= since).order_by(ran.started_at)
+    else:
+        query = query.order_by(ran.started_at.desc())
+    return [bool(one) for one in connection.execute(query.limit(limit)).scalars()]
 
 
 def _owned(organization_id: str, user_id: str | None) -> list[sa.ColumnElement[bool]]:

@@ -11,6 +11,11 @@ from hypothesis import strategies as st
 from prowess.authoring.optimize.decision import LOOKS, MIN_HELD_OUT, decide, judge_live
 
 
+@pytest.fixture(autouse=True)
+def few() -> None:
+    """Decide as in earnest."""
+
+
 def names(count: int, repeats: int = 1) -> list[str]:
     return [f"case-{number}" for number in range(count) for _ in range(repeats)]
 

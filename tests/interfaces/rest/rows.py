@@ -109,6 +109,15 @@ def make_ended_job(world: World) -> dict[str, str]:
     return {"id": job["id"]}
 
 
+def make_ended_optimization(world: World) -> dict[str, str]:
+    """Start an optimisation and wait for its end: there are too few queries."""
+    made = world.do("POST", "/api/v1/optimizations", json=_OPTIMIZATION)
+    while world.do("GET", f"/api/v1/optimizations/{made['id']}")["state"] == "running":
+        time.sleep(0.02)
+    return {"id": made["id"]}
+
+
+_OPTIMIZATION = {"skill_slug": ENABLED, "method": "phrases"}
 _JOB = {"skill_slug": ENABLED, "artifacts": ["instructions"], "items": [{}]}
 
 
@@ -305,6 +314,31 @@ ROUTES: dict[str, Row] = {
     "GET /api/v1/jobs/{id}/results": Row(**_READ, make=make_ended_job, owner="user"),
     "POST /api/v1/jobs/{id}/cancel": Row(needs="skills.run", make=make_ended_job, owner="user", status=409),
     "POST /api/v1/jobs/{id}/retry": Row(needs="skills.run", make=make_ended_job, owner="user", status=409),
+    "GET /api/v1/optimizations": Row(**_READ),
+    "POST /api/v1/optimizations": Row(needs="skills.run", request={"json": _OPTIMIZATION}, status=201),
+    "GET /api/v1/optimizations/{id}": Row(**_READ, make=make_ended_optimization, owner="user"),
+    "GET /api/v1/optimizations/{id}/diff": Row(
+        **_READ, make=make_ended_optimization, owner="user", status=409, exceptions={AGENT: 403}
+    ),
+    "POST /api/v1/optimizations/{id}/approve": Row(
+        needs="skills.write",
+        make=make_ended_optimization,
+        owner="user",
+        request={"json": {"digest": "0" * 64}},
+        status=409,
+        exceptions={AGENT: 403},
+    ),
+    "POST /api/v1/optimizations/{id}/reject": Row(
+        needs="skills.write",
+        make=make_ended_optimization,
+        owner="user",
+        request={"json": {}},
+        status=409,
+        exceptions={AGENT: 403},
+    ),
+    "POST /api/v1/optimizations/{id}/cancel": Row(
+        needs="skills.run", make=make_ended_optimization, owner="user", status=409
+    ),
     "GET /api/v1/traces": Row(**_READ),
     "GET /api/v1/traces/export": Row(**_READ),
     "GET /api/v1/traces/{id}": Row(**_READ, make=make_trace, owner="user"),

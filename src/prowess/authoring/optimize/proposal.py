@@ -1,0 +1,176 @@
+"""What to optimise and how, and an optimisation as interfaces show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, cast, get_args
+
+from prowess.authoring.optimize.budget import Budget
+from prowess.errors import Invalid
+from prowess.llm.model import Model
+from prowess.sidecar.protocol import OPTIMIZERS
+from prowess.skill.kinds import JsonObject
+from prowess.storage.proposals import ProposalRow, ProposalState
+
+Method = Literal["bootstrap_few_shot", "mipro_v2", "simba", "gepa", "rewrite", "phrases", "description"]
+METHODS: tuple[Method, ...] = get_args(Method)
+TRIGGER_METHODS = ("phrases", "description")
+"""Methods that change what a skill says it is for, and are measured by trigger queries."""
+STATES: tuple[ProposalState, ...] = get_args(ProposalState)
+
+DEFAULT_DAYS = 90.0
+MAX_REPEATS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizationRequest:
+    """What to optimise, what to measure it by, and what it may cost."""
+
+    skill: str
+    artifact: str = ""
+    """A prompt_template or dspy_module; '' if the skill has only one."""
+    method: Method = "bootstrap_few_shot"
+    metric: str = "assertions"
+    """`assertions` for the checks of the cases and the artifact, `exact` for the expected output, or `rubric:ID`."""
+    budget: Budget = field(default_factory=Budget)
+    repeats: int = 1
+    """How often each held-out case is run."""
+    model: Model | str = ""
+    evaluation_model: Model | str = ""
+    template: str = "predict"
+    """The template of a new module."""
+    cases: str = ""
+    """The path of an eval file; '' for those of the skill."""
+    traces: bool = True
+    """Use the inputs of live runs as cases for training."""
+    days: float = DEFAULT_DAYS
+    """The age of the oldest traces that are used."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise Invalid(f"Unknown method {self.method[:40]!r}.", hint=f"Use one of: {', '.join(METHODS)}.")
+        if self.metric not in ("assertions", "exact") and not self.metric.startswith("rubric:"):
+            raise Invalid(f"Unknown metric {self.metric[:40]!r}.", hint="Use assertions, exact or rubric:ID.")
+        if not 1 <= self.repeats <= MAX_REPEATS:
+            raise Invalid(f"`repeats` must be 1 to {MAX_REPEATS}.", hint="Use more cases rather than more repeats.")
+        if self.budget.calls < 1 or self.budget.minutes <= 0 or (self.budget.usd is not None and self.budget.usd <= 0):
+            raise Invalid("The limits of a budget must be positive.", hint="For example `--max-calls 500`.")
+
+    @property
+    def needs_sidecar(self) -> bool:
+        """True if the method is one of DSPy's."""
+        return self.method in OPTIMIZERS
+
+    def as_json(self) -> JsonObject:
+        """Return the request as it is stored. Models must be names."""
+        told = asdict(replace(self, model="", evaluation_model=""))
+        return {**told, "model": _model_name(self.model), "evaluation_model": _model_name(self.evaluation_model)}
+
+
+def stored_request(record: JsonObject) -> OptimizationRequest:
+    """Return the request of a stored optimisation."""
+    told = {**record}
+    budget = Budget(**cast("JsonObject", told.pop("budget")))
+    return OptimizationRequest(**told, budget=budget)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """One optimisation: what it tried, what it measured, and what became of it."""
+
+    id: str
+    state: ProposalState
+    skill: str
+    scope: str
+    artifact: str
+    method: str
+    user: str
+    created_at: str
+    updated_at: str
+    finished_at: str | None
+    base_digest: str
+    candidate_digest: str
+    calls: int
+    cost_usd: float | None
+    score: float | None
+    """The best score so far on the validation cases."""
+    reason: str
+    test: JsonObject | None
+    """The figures on the held-out cases."""
+    live: JsonObject | None
+    """The figures of live runs after the approval."""
+    approver: str
+    approved_at: str | None
+    version: int | None
+
+    def as_json(self) -> JsonObject:
+        """Return everything as plain JSON."""
+        return asdict(self)
+
+
+def to_proposal(row: ProposalRow) -> Proposal:
+    """Return a stored optimisation as interfaces show it."""
+    return Proposal(
+        id=row.id,
+        state=row.state,
+        skill=row.skill_slug,
+        scope=row.scope,
+        artifact=row.artifact,
+        method=row.method,
+        user=row.user_id,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        finished_at=row.finished_at,
+        base_digest=row.base_digest,
+        candidate_digest=row.candidate_digest,
+        calls=row.calls,
+        cost_usd=row.cost,
+        score=row.score,
+        reason=row.reason,
+        test=row.test,
+        live=row.live,
+        approver=row.approver,
+        approved_at=row.approved_at,
+        version=row.version,
+    )
+
+
+def event_data(row: ProposalRow) -> JsonObject:
+    """Return the fields of the event `optimization_changed`."""
+    return {
+        "proposal_id": row.id,
+        "skill": row.skill_slug,
+        "artifact": row.artifact,
+        "method": row.method,
+        "state": row.state,
+        "reason": row.reason,
+        "version": row.version,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an optimisation is."""
+
+    phase: Literal["base", "search", "test"]
+    calls: int
+    limit: int
+    """The calls that it may make."""
+    cost: float | None = None
+    base: float | None = None
+    """The score of the base on the validation cases."""
+    best: float | None = None
+    """The best score so far on the validation cases."""
+
+
+ProgressListener = Callable[[Progress], None]
+
+
+def ignore_progress(progress: Progress) -> None:
+    """Ignore progress."""
+
+
+def _model_name(model: Any) -> str:
+    return model if isinstance(model, str) else str(model.name)

@@ -1,0 +1,134 @@
+"""Read and change the rows of optimisations, and publish each change of state as an event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from prowess.authoring.optimize.proposal import event_data
+from prowess.engine.context import Context
+from prowess.errors import Conflict, NotFound
+from prowess.storage import ledger, proposals
+from prowess.storage.ledger import EventEntry
+from prowess.storage.proposals import ProposalRow, ProposalState
+from prowess.threads import offload
+
+_SHORTEST_ID = 4
+
+
+class Records:
+    """The optimisations of the actor's organization; without `admin`, those of the actor's own user."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def add(self, row: ProposalRow) -> ProposalRow:
+        """Store a new optimisation and publish it."""
+
+        def write() -> None:
+            with self._context.resources.records().write() as connection:
+                proposals.add(connection, row)
+                _append_event(connection, row)
+
+        await offload(write)
+        self._context.resources.wake(row.organization_id)
+        return row
+
+    async def find(self, given: str) -> ProposalRow:
+        """Return an optimisation by its id or at least four leading characters of it, or raise `NotFound`."""
+        hint = "`prowess optimize list` shows them."
+
+        def read() -> list[ProposalRow]:
+            if len(given) < _SHORTEST_ID or not self._context.resources.has_records():
+                return []
+            with self._context.resources.records().read() as connection:
+                return proposals.find(connection, self._organization, self._user, given)
+
+        found = await offload(read)
+        if len(found) > 1:
+            raise NotFound(f"Several optimisations begin with {given[:40]!r}.", hint="Give more characters.")
+        if not found:
+            raise NotFound(f"No optimisation {given[:40]!r}.", hint=hint)
+        return found[0]
+
+    async def list(
+        self, *, skill: str, states: Sequence[str], before: tuple[str, str] | None, limit: int
+    ) -> list[ProposalRow]:
+        """Return optimisations, newest first."""
+
+        def read() -> list[ProposalRow]:
+            if not self._context.resources.has_records():
+                return []
+            with self._context.resources.records().read() as connection:
+                return proposals.list_rows(
+                    connection, self._organization, self._user, skill=skill, states=states, before=before, limit=limit
+                )
+
+        return await offload(read)
+
+    async def count(self, *, skill: str, states: Sequence[str]) -> int:
+        """Return how many optimisations there are."""
+
+        def read() -> int:
+            if not self._context.resources.has_records():
+                return 0
+            with self._context.resources.records().read() as connection:
+                return proposals.count_rows(connection, self._organization, self._user, skill=skill, states=states)
+
+        return await offload(read)
+
+    async def change(
+        self, proposal_id: str, values: Mapping[str, Any], *, states: Sequence[ProposalState]
+    ) -> ProposalRow:
+        """Change an optimisation and publish that; raise `Conflict` if it is in another state by now."""
+
+        def write() -> ProposalRow:
+            with self._context.resources.records().write() as connection:
+                changed = proposals.change(connection, proposal_id, values, states=states)
+                if changed is None:
+                    now = proposals.get(connection, proposal_id)
+                    state = now.state if now else "deleted"
+                    raise Conflict(
+                        f"The optimisation {proposal_id[:8]} is {state}, not {' or '.join(states)}.",
+                        hint=f"`prowess optimize show {proposal_id[:8]}` shows it.",
+                    )
+                _append_event(connection, changed)
+                return changed
+
+        changed = await offload(write)
+        self._context.resources.wake(changed.organization_id)
+        return changed
+
+    async def store_progress(self, proposal_id: str, values: Mapping[str, Any]) -> ProposalRow | None:
+        """Store how far an optimisation is, without an event, and return it; None if it has ended."""
+
+        def write() -> ProposalRow | None:
+            with self._context.resources.records().write() as connection:
+                return proposals.change(connection, proposal_id, values, states=("running",))
+
+        return await offload(write)
+
+    async def use_held_out(self, row: ProposalRow, digest: str) -> int:
+        """Note that the held-out cases are used for a candidate; return how often they have been, this time included."""
+
+        def write() -> int:
+            with self._context.resources.records().write() as connection:
+                proposals.change(connection, row.id, {"held_out": digest}, states=("running",))
+                return proposals.count_uses(connection, row.organization_id, row.skill_slug, digest)
+
+        return await offload(write)
+
+    @property
+    def _organization(self) -> str:
+        return self._context.actor.organization
+
+    @property
+    def _user(self) -> str | None:
+        return None if self._context.actor.admin else self._context.actor.user
+
+
+def _append_event(connection: sa.Connection, row: ProposalRow) -> None:
+    entry = EventEntry(name="optimization_changed", data=event_data(row), user_id=row.user_id, subject=row.skill_slug)
+    ledger.append(connection, row.organization_id, events=[entry])

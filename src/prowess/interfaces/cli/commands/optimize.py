@@ -1,0 +1,397 @@
+"""`prowess optimize`: search for a better version of a skill, see what was measured, and decide about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.person import TYPED, require_person, token_option
+
+if TYPE_CHECKING:
+    from prowess.authoring.optimize.optimizations import ProposalDiff
+    from prowess.authoring.optimize.proposal import OptimizationRequest, Progress, Proposal
+    from prowess.open import Prowess
+
+METHODS = ("bootstrap_few_shot", "mipro_v2", "simba", "gepa", "rewrite", "phrases", "description")
+STATES = ("running", "refused", "proposed", "approved", "rejected", "watching", "kept", "rolled_back")
+
+
+@group(
+    "optimize",
+    "prowess optimize run my-skill --method rewrite",
+    "prowess optimize",
+    "prowess optimize diff 3f2a",
+    "prowess optimize approve 3f2a",
+    invoke_without_command=True,
+)
+@common_options
+@click.pass_context
+def optimize_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+    """Search for a better version of a skill that proves its gain, or list and decide about results."""
+    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
+        _list("", (), 50, workspace, as_json=as_json)
+
+
+@optimize_command.command(
+    "run",
+    examples=(
+        "prowess optimize run my-skill --method rewrite --max-calls 500",
+        "prowess optimize run my-skill --artifact classify --method mipro_v2 --budget-usd 2",
+        "prowess optimize run my-skill --method phrases",
+    ),
+)
+@click.argument("skill")
+@click.option("--artifact", default="", help="Prompt template or DSPy module, if the skill has several.")
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    default="bootstrap_few_shot",
+    show_default=True,
+    help="The first four use DSPy; rewrite, phrases and description do not.",
+)
+@click.option(
+    "--metric", default="assertions", show_default=True, help="assertions, exact (expected outputs) or rubric:ID."
+)
+@click.option("--budget-usd", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="Most that it may cost.")
+@click.option("--max-calls", type=click.IntRange(1), default=500, show_default=True, help="Most model requests.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Longest time of the search. The test follows.",
+)
+@click.option("--repeats", type=click.IntRange(1, 20), default=1, show_default=True, help="Runs of each held-out case.")
+@click.option("--model", default="", help="Model to optimise for (default: PROWESS_MODEL).")
+@click.option("--evaluation-model", default="", help="Model that judges in rubrics and semantic assertions.")
+@click.option("--template", default="predict", show_default=True, help="Template of a new DSPy module.")
+@click.option(
+    "--cases",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE",
+    help="Eval file with the cases (default: those of the skill).",
+)
+@click.option("--no-traces", is_flag=True, help="Do not use the inputs of live runs as cases.")
+@click.option("--durable", is_flag=True, help="Do it as a durable job that survives a crash.")
+@common_options
+def run(
+    skill: str,
+    artifact: str,
+    method: str,
+    metric: str,
+    budget_usd: float | None,
+    max_calls: int,
+    minutes: float,
+    repeats: int,
+    model: str,
+    evaluation_model: str,
+    template: str,
+    cases: Path | None,
+    no_traces: bool,
+    durable: bool,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Search for a better version of SKILL, and test the best on held-out cases that the search never saw.
+
+    Nothing changes: a candidate that is better beyond noise becomes a proposal, which a person approves. Everything else is
+    refused with its figures, and the exit code is 1. Ctrl-C ends the search and tests the best so far; twice ends everything.
+    """
+    from prowess.authoring.optimize.budget import Budget
+    from prowess.authoring.optimize.proposal import OptimizationRequest
+
+    request = OptimizationRequest(
+        skill=skill,
+        artifact=artifact,
+        method=cast("Any", method),
+        metric=metric,
+        budget=Budget(usd=budget_usd, calls=max_calls, minutes=minutes),
+        repeats=repeats,
+        model=model,
+        evaluation_model=evaluation_model,
+        template=template,
+        cases=str(cases.absolute()) if cases else "",
+        traces=not no_traces,
+    )
+    if durable:
+        _start_job(request, workspace, as_json=as_json)
+        return
+    _follow(lambda prowess, show: prowess.optimize.run(request, on_progress=show, graceful=True), workspace, as_json)
+
+
+@optimize_command.command("resume", examples=("prowess optimize resume 3f2a",))
+@click.argument("id")
+@common_options
+def resume(id: str, workspace: str | None, as_json: bool) -> None:
+    """Go on with an optimisation that was interrupted: test the best so far, or search if there is none."""
+    _follow(lambda prowess, show: prowess.optimize.resume(id, on_progress=show, graceful=True), workspace, as_json)
+
+
+def _follow(work: Callable[[Prowess, Callable[[Progress], None]], Any], workspace: str | None, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import print_json
+
+    with _shown_progress() as show:
+        done: Proposal = with_engine(workspace, lambda prowess: work(prowess, show))
+    if as_json:
+        print_json(done)
+    else:
+        _print(done)
+    if done.state == "refused":
+        raise click.exceptions.Exit(1)
+
+
+def _start_job(request: OptimizationRequest, workspace: str | None, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import print_json
+
+    async def start(prowess: Prowess) -> Proposal:
+        prepared = await prowess.optimize.prepare(request)
+        await prowess.jobs.start_task(
+            "optimize",
+            {"proposal": prepared.id},
+            skill=f"{prepared.scope}:{prepared.skill}",
+            name=f"optimize-{prepared.id[:8]}",
+        )
+        return prepared
+
+    prepared = with_engine(workspace, start)
+    if as_json:
+        print_json(prepared)
+        return
+    click.echo(f"Started the optimisation {prepared.id[:8]} as the job optimize-{prepared.id[:8]}.")
+    click.echo(f"A worker does it: `prowess worker`. `prowess optimize show {prepared.id[:8]}` shows how far it is.")
+
+
+@contextmanager
+def _shown_progress() -> Generator[Callable[[Progress], None]]:
+    """Yield a listener that shows calls, cost and the best score so far on stderr, if that is a terminal."""
+    from prowess.interfaces.cli.output import can_animate, console
+
+    if not can_animate():
+        yield lambda _: None
+        return
+    words = {"base": "Measuring the skill as it is", "search": "Searching", "test": "Testing on held-out cases"}
+    with console(err=True).status("Reading cases …") as status:
+
+        def show(progress: Progress) -> None:
+            told = [f"{words[progress.phase]}: {progress.calls:,} of {progress.limit:,} calls"]
+            if progress.cost is not None:
+                told.append(f"${progress.cost:.4f}")
+            if progress.best is not None:
+                told.append(f"best {progress.best:.3f}, before {progress.base or 0.0:.3f}")
+            status.update(", ".join(told) + " …")
+
+        yield show
+
+
+@optimize_command.command("list", examples=("prowess optimize list", "prowess optimize list --state proposed --json"))
+@click.option("--skill", default="", help="Only of this skill.")
+@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only in this state (repeatable).")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50).")
+@common_options
+def list_proposals(skill: str, states: tuple[str, ...], limit: int, workspace: str | None, as_json: bool) -> None:
+    """List optimisations, newest first."""
+    _list(skill, states, limit, workspace, as_json=as_json)
+
+
+def _list(skill: str, states: tuple[str, ...], limit: int, workspace: str | None, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.approval_card import format_time
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
+
+    async def read(prowess: Prowess) -> list[Proposal]:
+        await prowess.optimize.watch()
+        return await prowess.optimize.list(skill=skill, states=states, limit=limit)
+
+    found = with_engine(workspace, read)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo("No optimisations. `prowess optimize run SKILL` starts one.")
+        return
+    rows = [
+        (
+            one.id[:8],
+            one_line(one.skill, 40),
+            one_line(one.artifact, 30) or "triggers",
+            one.method,
+            one.state,
+            _difference(one),
+            format_time(one.created_at)[:16],
+        )
+        for one in found
+    ]
+    print_table(("id", "skill", "artifact", "method", "state", "gain", "created"), rows, flexible=1)
+    waiting = [one for one in found if one.state == "proposed"]
+    if waiting:
+        click.echo(f"\nLook at a proposal with `prowess optimize diff {waiting[0].id[:8]}`, then approve or reject it.")
+
+
+def _difference(proposal: Proposal) -> str:
+    mean = cast("dict[str, Any]", (proposal.test or {}).get("difference") or {}).get("mean")
+    return "" if mean is None else f"{mean:+.3f}"
+
+
+@optimize_command.command("show", examples=("prowess optimize show 3f2a", "prowess optimize show 3f2a --json"))
+@click.argument("id")
+@common_options
+def show(id: str, workspace: str | None, as_json: bool) -> None:
+    """Show an optimisation with its figures. ID is its id, or the first four or more characters of it."""
+    from prowess.interfaces.cli.output import print_json
+
+    async def read(prowess: Prowess) -> Proposal:
+        await prowess.optimize.watch()
+        return await prowess.optimize.get(id)
+
+    found = with_engine(workspace, read)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def _print(proposal: Proposal) -> None:
+    """Print an optimisation for a person, with what to do next."""
+    from prowess.interfaces.cli.approval_card import format_time
+    from prowess.interfaces.cli.output import clean, print_wrapped
+
+    short = proposal.id[:8]
+    cost = "" if proposal.cost_usd is None else f", ${proposal.cost_usd:.4f}"
+    facts = [
+        ("Proposal", f"{short} ({proposal.method})"),
+        ("Skill", f"{proposal.skill}{f', {proposal.artifact}' if proposal.artifact else ''}"),
+        ("State", proposal.state),
+        ("Used", f"{proposal.calls:,} model requests{cost}"),
+        ("Created", format_time(proposal.created_at)),
+        ("Approved", f"by {proposal.approver}, version {proposal.version}" if proposal.approved_at else ""),
+    ]
+    for label, text in facts:
+        if text:
+            click.echo(f"{click.style(label.ljust(10), bold=True)}{clean(text)}")
+    if proposal.reason:
+        print_wrapped(clean(proposal.reason), 0)
+    if proposal.state == "proposed":
+        click.echo(f"\n`prowess optimize diff {short}` shows the change; `prowess optimize approve {short}` makes it.")
+
+
+@optimize_command.command("diff", examples=("prowess optimize diff 3f2a", "prowess optimize diff 3f2a --json"))
+@click.argument("id")
+@common_options
+def diff(id: str, workspace: str | None, as_json: bool) -> None:
+    """Show what a candidate changes: instructions, demos, phrases, before and after."""
+    from prowess.interfaces.cli.output import print_json
+
+    found = with_engine(workspace, lambda prowess: prowess.optimize.diff(id))
+    if as_json:
+        print_json(found)
+    else:
+        _print_diff(found)
+
+
+def _print_diff(found: ProposalDiff) -> None:
+    import json
+
+    from prowess.interfaces.cli.output import clean
+
+    for name, part in found.parts.items():
+        sections = {name: part} if "before" in part else {f"{name}: {field}": one for field, one in part.items()}
+        for title, one in sections.items():
+            click.echo(click.style(title.replace("_", " ").capitalize(), bold=True))
+            for sign, when, colour in (("-", "before", "red"), ("+", "after", "green")):
+                value = one[when]
+                items = cast("list[Any]", value) if isinstance(value, list) else str(value).splitlines()
+                for item in items:
+                    text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+                    click.echo(click.style(f"  {sign} {clean(text)}", fg=colour))
+    click.echo()
+    click.echo(clean(found.files))
+
+
+@optimize_command.command(
+    "approve", examples=("prowess optimize approve 3f2a", 'prowess optimize approve 3f2a --note "read by Kim"')
+)
+@click.argument("id")
+@click.option("--note", default="", help="Note to store with the new version.")
+@token_option
+@common_options
+def approve(id: str, note: str, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
+    """Make a candidate the next version of its skill, and watch its live runs.
+
+    Shows the change and asks for confirmation at a terminal; without one, the approver token is required. If live runs get
+    worse beyond noise, the version before is restored.
+    """
+    from prowess.interfaces.cli.output import print_json
+
+    proof = require_person("approve a candidate", token_file)
+
+    async def read(prowess: Prowess) -> tuple[Proposal, ProposalDiff]:
+        return await prowess.optimize.get(id), await prowess.optimize.diff(id)
+
+    found, change = with_engine(workspace, read, channel=proof.channel)
+    if proof is TYPED and found.state in ("proposed", "approved"):
+        _print(found)
+        _print_diff(change)
+        if not click.confirm(f"Make this the next version of {found.skill}?", default=False):
+            click.echo("Not approved. Nothing changed.")
+            raise click.exceptions.Exit(1)
+    done = with_engine(
+        workspace,
+        lambda prowess: prowess.optimize.approve(found.id, digest=found.candidate_digest, note=note),
+        channel=proof.channel,
+    )
+    if as_json:
+        print_json(done)
+        return
+    watched = " Its live runs are watched." if done.state == "watching" else ""
+    click.echo(f"Version {done.version} of {done.skill} is current.{watched}")
+
+
+@optimize_command.command(
+    "reject", examples=("prowess optimize reject 3f2a", 'prowess optimize reject 3f2a --note "too long"')
+)
+@click.argument("id")
+@click.option("--note", default="", help="Reason to store.")
+@common_options
+def reject(id: str, note: str, workspace: str | None, as_json: bool) -> None:
+    """Reject a proposal. The skill stays as it is."""
+    _report(lambda prowess: prowess.optimize.reject(id, note=note), "Rejected", workspace, as_json=as_json)
+
+
+@optimize_command.command("cancel", examples=("prowess optimize cancel 3f2a",))
+@click.argument("id")
+@common_options
+def cancel(id: str, workspace: str | None, as_json: bool) -> None:
+    """End the search of a running optimisation. The best so far is tested."""
+    _report(lambda prowess: prowess.optimize.cancel(id), "Stopping", workspace, as_json=as_json)
+
+
+def _report(work: Callable[[Prowess], Any], word: str, workspace: str | None, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import print_json
+
+    done: Proposal = with_engine(workspace, work)
+    if as_json:
+        print_json(done)
+    else:
+        click.echo(f"{word}: {done.method} of {done.skill} ({done.id[:8]}).")
+
+
+@optimize_command.command("refresh", examples=("prowess optimize refresh", "prowess optimize refresh --json"))
+@common_options
+def refresh(workspace: str | None, as_json: bool) -> None:
+    """Optimise every DSPy module again whose state another version of DSPy made. The results are proposals."""
+    from prowess.interfaces.cli.output import print_json
+
+    with _shown_progress() as show:
+        done = with_engine(workspace, lambda prowess: prowess.optimize.refresh(on_progress=show))
+    if as_json:
+        print_json(done)
+        return
+    for one in done:
+        _print(one)
+    if not done:
+        click.echo("Every module was made with the installed version of DSPy, or was tried already.")

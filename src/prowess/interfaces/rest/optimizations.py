@@ -1,0 +1,184 @@
+"""Routes of optimisations: start one as a job, list and show them, see the candidate, approve, reject and stop."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field, StrictBool
+from starlette.responses import Response
+
+from prowess.authoring.optimize.budget import DEFAULT_CALLS, DEFAULT_MINUTES, Budget
+from prowess.authoring.optimize.optimizations import Optimizations
+from prowess.authoring.optimize.proposal import MAX_REPEATS, Method, OptimizationRequest
+from prowess.engine.engine import Engine
+from prowess.errors import Invalid
+from prowess.interfaces.rest.request import (
+    Body,
+    Page,
+    PageQuery,
+    PageShape,
+    Reader,
+    Runner,
+    Shape,
+    WholeNumber,
+    Writer,
+    cursor_at,
+    respond,
+)
+from prowess.interfaces.rest.sessions import Name
+from prowess.open import Prowess
+from prowess.storage.proposals import ProposalState
+
+router = APIRouter(prefix="/optimizations", tags=["optimizations"])
+
+ProposalId = Annotated[str, Path(max_length=200, description="The id, or at least four leading characters of it.")]
+
+
+class OptimizationBody(Body):
+    """What to optimise, what to measure it by, and what it may cost."""
+
+    skill_slug: Name
+    artifact: Name = ""
+    method: Method = "bootstrap_few_shot"
+    metric: Annotated[str, Field(max_length=200)] = Field("assertions", description="assertions, exact or rubric:ID.")
+    budget_usd: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    max_calls: Annotated[WholeNumber, Field(ge=1, le=1_000_000)] = DEFAULT_CALLS
+    minutes: Annotated[float, Field(strict=True, gt=0, le=1_440, allow_inf_nan=False)] = DEFAULT_MINUTES
+    repeats: Annotated[WholeNumber, Field(ge=1, le=MAX_REPEATS)] = 1
+    model: Name = ""
+    evaluation_model: Name = ""
+    template: Name = "predict"
+    traces: StrictBool = Field(True, description="Use the inputs of live runs as cases.")
+
+
+class ApproveBody(Body):
+    """The candidate that the person was shown: its `candidate_digest`."""
+
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    note: Annotated[str, Field(max_length=4_000)] = ""
+
+
+class RejectBody(Body):
+    """Why it is rejected."""
+
+    note: Annotated[str, Field(max_length=4_000)] = ""
+
+
+class OptimizationShape(Shape):
+    """One optimisation: what it tried, what it measured, and what became of it."""
+
+    id: str
+    state: ProposalState
+    skill: str
+    scope: str
+    artifact: str
+    method: str
+    user: str
+    created_at: str
+    updated_at: str
+    finished_at: str | None
+    base_digest: str
+    candidate_digest: str
+    calls: int
+    cost_usd: float | None
+    score: float | None
+    reason: str
+    test: dict[str, Any] | None
+    live: dict[str, Any] | None
+    approver: str
+    approved_at: str | None
+    version: int | None
+
+
+class CandidateShape(Shape):
+    """What a candidate changes: the parts that a person compares, and the difference of the files."""
+
+    parts: dict[str, Any]
+    files: str
+
+
+@router.post("", response_model=OptimizationShape, status_code=201)
+async def start_optimization(body: OptimizationBody, engine: Runner) -> Response:
+    """Start an optimisation as a durable job, and return at once. Nothing changes before a person approves the result."""
+    request = OptimizationRequest(
+        skill=body.skill_slug,
+        artifact=body.artifact,
+        method=body.method,
+        metric=body.metric,
+        budget=Budget(usd=body.budget_usd, calls=body.max_calls, minutes=body.minutes),
+        repeats=body.repeats,
+        model=body.model,
+        evaluation_model=body.evaluation_model,
+        template=body.template,
+        traces=body.traces,
+    )
+    prepared = await _part(engine).prepare(request)
+    await cast("Prowess", engine).jobs.start_task(
+        "optimize",
+        {"proposal": prepared.id},
+        skill=f"{prepared.scope}:{prepared.skill}",
+        name=f"optimize-{prepared.id[:8]}",
+    )
+    return respond(prepared, 201)
+
+
+@router.get("", response_model=PageShape[OptimizationShape])
+async def list_optimizations(
+    engine: Reader,
+    page: Page,
+    skill: Annotated[str, Query(max_length=200, description="Only of this skill.")] = "",
+    state: Annotated[ProposalState | None, Query(description="Only in this state.")] = None,
+) -> Response:
+    """Return the caller's optimisations, newest first; all of the organization for an administrator."""
+    part = _part(engine)
+    states = () if state is None else (state,)
+    found = await part.list(skill=skill, states=states, limit=page.limit + 1, before=_position(page))
+    shown = found[: page.limit]
+    more = len(found) > len(shown)
+    cursor = cursor_at([shown[-1].created_at, shown[-1].id]) if more else None
+    return respond({"items": shown, "next_cursor": cursor, "total": await part.count(skill=skill, states=states)})
+
+
+@router.get("/{id}", response_model=OptimizationShape)
+async def get_optimization(id: ProposalId, engine: Reader) -> Response:
+    """Return one optimisation with its figures."""
+    return respond(await _part(engine).get(id))
+
+
+@router.get("/{id}/diff", response_model=CandidateShape)
+async def get_candidate(id: ProposalId, engine: Reader) -> Response:
+    """Return what the candidate changes. Only for a person: nobody has accepted it. Answers 409 if the skill has changed."""
+    return respond(await _part(engine).diff(id))
+
+
+@router.post("/{id}/approve", response_model=OptimizationShape)
+async def approve_optimization(id: ProposalId, body: ApproveBody, engine: Writer) -> Response:
+    """Make the candidate the next version of its skill. Only a person can. Answers 409 if the skill has changed."""
+    return respond(await _part(engine).approve(id, digest=body.digest, note=body.note))
+
+
+@router.post("/{id}/reject", response_model=OptimizationShape)
+async def reject_optimization(id: ProposalId, body: RejectBody, engine: Writer) -> Response:
+    """Reject a proposal. Only a person can. Answers 409 unless it is proposed."""
+    return respond(await _part(engine).reject(id, note=body.note))
+
+
+@router.post("/{id}/cancel", response_model=OptimizationShape)
+async def cancel_optimization(id: ProposalId, engine: Runner) -> Response:
+    """End the search; the best so far is tested. Answers 409 if it has ended."""
+    return respond(await _part(engine).cancel(id))
+
+
+def _part(engine: Engine) -> Optimizations:
+    return cast("Prowess", engine).optimize
+
+
+def _position(page: PageQuery) -> tuple[str, str] | None:
+    match page.after:
+        case None:
+            return None
+        case [str(moment), str(proposal_id)]:
+            return moment, proposal_id
+        case _:
+            raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
