@@ -89,6 +89,11 @@ class Evals:
         await self._score(plan, subject, ended)
         return ended
 
+    async def cases(self, plan: EvalPlan) -> list[EvalCase]:
+        """Return the cases that a plan chooses, in order."""
+        self._context.actor.require("skills.run")
+        return _chosen_cases(await offload(find_subject, self._context, plan), plan)
+
     async def list(self, *, skill: str = "", limit: int = 50, before: tuple[str, str] | None = None) -> list[EvalRun]:
         """Return runs without their results, newest first; with `before`, those older than that time and id."""
 

@@ -109,6 +109,11 @@ class EvalRun:
         own = [one for one in self.results if self.arms[one.arm].kind == "skill"]
         return self.state == "done" and bool(own) and all(one.passed for one in own)
 
+    def label(self, place: int) -> str:
+        """Return what an arm is called, by its position: with its model only if there are several."""
+        arm = self.arms[place]
+        return arm.label if len({one.model for one in self.arms}) > 1 else arm.name
+
     def as_json(self) -> JsonObject:
         """Return everything as plain JSON."""
         told = {one.name: getattr(self, one.name) for one in fields(self)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from prowess.open import Prowess
     from prowess.run.request import RunRequest
     from prowess.skill.model import Skill
+
+T = TypeVar("T")
 
 MAX_LINE_CHARS = 4_000_000
 
@@ -112,13 +114,8 @@ def follow_job(
     start: Callable[[Prowess], Any], *, workspace: str | None, as_json: bool, out: Path | None = None
 ) -> None:
     """Start a job, do it in this process, show its progress and print what came out. Raise its error if it failed."""
-    started: list[Job] = []
 
-    async def work(prowess: Prowess) -> Job:
-        job: Job = await start(prowess)
-        started.append(job)
-        with _progress(job, quiet=as_json) as show:
-            ended = await prowess.jobs.wait(job.id, on_change=show)
+    async def finish(prowess: Prowess, ended: Job) -> Job:
         if ended.kind == "batch":
             results = prowess.jobs.all_results(ended.id)
             if out is not None:
@@ -128,8 +125,28 @@ def follow_job(
                     print_json_line(one)
         return ended
 
+    _report(watch_job(start, finish, workspace=workspace, quiet=as_json), as_json=as_json, out=out)
+
+
+def watch_job(
+    start: Callable[[Prowess], Any],
+    finish: Callable[[Prowess, Job], Awaitable[T]],
+    *,
+    workspace: str | None,
+    quiet: bool,
+) -> T:
+    """Start a job, do it in this process, show its progress, and return what `finish` makes of it when it has ended."""
+    started: list[Job] = []
+
+    async def work(prowess: Prowess) -> T:
+        job: Job = await start(prowess)
+        started.append(job)
+        with _progress(job, quiet=quiet) as show:
+            ended = await prowess.jobs.wait(job.id, on_change=show)
+        return await finish(prowess, ended)
+
     try:
-        job = with_engine(workspace, work)
+        return with_engine(workspace, work)
     except (KeyboardInterrupt, click.exceptions.Exit):
         if started:
             click.echo(
@@ -138,7 +155,6 @@ def follow_job(
                 err=True,
             )
         raise
-    _report(job, as_json=as_json, out=out)
 
 
 @contextmanager
@@ -172,6 +188,8 @@ def _report(job: Job, *, as_json: bool, out: Path | None) -> None:
             cost = "" if job.cost_usd is None else f", ${job.cost_usd:.4f}"
             where = f" Results: {escape_path(out)}." if out else ""
             click.echo(f"{job.done:,} of {job.total:,} items done, {job.failed:,} failed{cost}.{where}", err=True)
+    elif job.kind == "task":
+        print_json(job if as_json else job.result)
     elif job.result is not None:
         from prowess.interfaces.cli.run_output import RunScreen
 
@@ -181,6 +199,13 @@ def _report(job: Job, *, as_json: bool, out: Path | None) -> None:
         with RunScreen(named=len(result.parts) != 1, quiet=as_json) as screen:
             for part in result.parts:
                 screen.part(part)
+    raise_failure(job)
+
+
+def raise_failure(job: Job) -> None:
+    """Raise the error of a job that failed or was cancelled."""
+    from prowess.run.decoding import revive_error
+
     if job.error is not None:
         raise revive_error({"code": job.error.code, "message": job.error.message, "hint": job.error.hint})
     if job.state == "cancelled":

@@ -62,7 +62,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "fork": ("fork", "Copy a skill to the workspace, to change it there."),
         "validate": ("packages", "Check skills and show how to fix problems."),
         "lint": ("lint", "Find skills that compete for the same messages."),
-        "eval": ("eval", "Measure whether skills match the right messages."),
+        "eval": ("eval", "Measure how good the answers with a skill are, and whether it matches the right messages."),
         "optimize": ("optimize", "Search for a better version of a skill that proves its gain."),
         "decide": ("decide", "Choose between a prompt template and code for a skill."),
         "history": ("versions", "List the versions of a skill."),

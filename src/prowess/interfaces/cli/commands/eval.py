@@ -1,4 +1,7 @@
-"""`prowess eval triggers`: measure whether skills match the right messages, and no others."""
+"""`prowess eval`: measure whether skills match the right messages, and how good the answers with them are.
+
+The commands that run cases are in `eval_runs`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import click
 
+from prowess.interfaces.cli.commands import eval_runs
 from prowess.interfaces.cli.engine import common_options, open_matcher, progress_bar, spinner, with_engine
 from prowess.interfaces.cli.error_output import print_problems
 from prowess.interfaces.cli.options import Fraction, Limit, group
@@ -136,9 +140,18 @@ def _xml_text(text: str) -> str:
 DEFAULT_MINIMUM = 0.8
 
 
-@group("eval", "prowess eval triggers my-skill", "prowess eval triggers .agents/skills --junit report.xml")
+@group(
+    "eval",
+    "prowess eval run my-skill --without",
+    "prowess eval report my-skill --html report.html",
+    "prowess eval triggers my-skill",
+)
 def eval_command() -> None:
-    """Measure whether skills match the right messages."""
+    """Measure how good the answers with a skill are, and whether it matches the right messages."""
+
+
+for _one in (eval_runs.run_cases, eval_runs.compare, eval_runs.report, eval_runs.list_runs):
+    eval_command.add_command(_one)
 
 
 @eval_command.command(

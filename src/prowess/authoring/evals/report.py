@@ -1,0 +1,300 @@
+"""Write an evaluation as one HTML page that opens without a server, and as JUnit XML.
+
+Everything that a model or an author wrote is escaped. The page has no scripts, loads nothing, and forbids both by its
+content security policy, so that an output cannot do anything in a browser.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from prowess.authoring.evals.plots import Mark, draw_marks, round_ticks
+from prowess.authoring.evals.report_style import STYLE
+from prowess.authoring.evals.results import CaseResult, EvalRun
+from prowess.skill.kinds import JsonObject
+from prowess.skill.text.hidden import show_hidden
+
+MAX_SHOWN_CHARS = 20_000
+"""Characters of an output on the page; `--json` has all."""
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WORDS = {True: "pass", False: "fail", None: "error"}
+_SIGNS = {True: "✓", False: "✗", None: "!"}
+_STYLES = {"better": "good", "worse": "bad", "no difference shown": "plain"}
+
+
+def html_report(run: EvalRun) -> str:
+    """Return the page. The same run gives the same bytes."""
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    summary = run.summary or {"arms": [], "comparisons": [], "cases": 0, "repeats": 1}
+    parts = [
+        _header(run, summary),
+        _tiles(run, summary),
+        _comparisons(run, summary["comparisons"]),
+        _arms(run, summary["arms"]),
+        _grid(run),
+        _failures(run),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>Evaluation of {_text(run.skill)}</title><style>{STYLE}</style></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
+    )
+
+
+def _header(run: EvalRun, summary: JsonObject) -> str:
+    state = "" if run.state == "done" else f' <span class="badge bad">{_text(run.state)}</span>'
+    verdict = (
+        '<span class="badge good">all passed</span>' if run.ok else '<span class="badge bad">not all passed</span>'
+    )
+    facts = (
+        ("Version", f"<code>{_text(run.digest[:12])}</code>"),
+        ("Cases", f"{summary['cases']}" + (f" × {summary['repeats']}" if summary["repeats"] > 1 else "")),
+        ("Models", _text(", ".join(dict.fromkeys(arm.model for arm in run.arms if arm.model)) or "none")),
+        ("Finished", _text((run.finished_at or "").replace("T", " ")[:16] + " UTC")),
+        ("Run", f"<code>{_text(run.id[:8])}</code>"),
+    )
+    listed = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+    return f"<header><h1>{_text(run.skill)} {verdict}{state}</h1><dl>{listed}</dl></header>"
+
+
+def _tiles(run: EvalRun, summary: JsonObject) -> str:
+    places = [place for place, arm in enumerate(run.arms) if arm.kind == "skill"]
+    if not places or not summary["arms"]:
+        return ""
+    figures = summary["arms"][places[0]]
+    more = f"first of {len(places)} models" if len(places) > 1 else "with the skill"
+    tiles = (
+        ("Pass rate", _percent(figures["pass_rate"]["mean"]), _range(figures["pass_rate"], _percent)),
+        ("Mean score", _number(figures["score"]["mean"]), _range(figures["score"], _number)),
+        ("Time per answer", _seconds(figures["seconds"]["mean"]), _range(figures["seconds"], _seconds)),
+        ("Cost", _dollars(run.cost_usd), f"{figures['cached']} of {figures['answers']} answers from the cache"),
+    )
+    drawn = "".join(
+        f'<div class="tile"><h3>{name}</h3><p class="figure">{value}</p><p class="small">{note}</p></div>'
+        for name, value, note in tiles
+    )
+    return f'<section><p class="small">Figures {more}. Intervals are at 95 %.</p><div class="tiles">{drawn}</div></section>'
+
+
+def _comparisons(run: EvalRun, comparisons: Sequence[JsonObject]) -> str:
+    if not comparisons:
+        return ""
+    most = max(abs(one["score"][end] or 0.0) for one in comparisons for end in ("mean", "low", "high"))
+    ticks = round_ticks(most)
+    marks = [
+        Mark(
+            label=f"against {run.label(one['before'])}",
+            value=one["score"]["mean"],
+            low=one["score"]["low"],
+            high=one["score"]["high"],
+            style=_STYLES[one["verdict"]],
+            note=_signed(one["score"]["mean"]),
+        )
+        for one in comparisons
+    ]
+    plot = draw_marks(
+        marks, low=ticks[0], high=ticks[-1], ticks=ticks, show=_signed, title="Difference of the mean score", zero=0.0
+    )
+    rows = "".join(
+        f"<tr><td>{_text(run.label(one['after']))}</td><td>{_text(run.label(one['before']))}</td>"
+        f'<td><span class="badge {_STYLES[one["verdict"]]}">{_text(one["verdict"])}</span></td>'
+        f"<td>{_change(one['score'], _signed)}</td><td>{_change(one['pass_rate'], _signed)}</td>"
+        f"<td>{one['score']['p']:.3f}</td><td>{_change(one['seconds'], _signed_seconds)}</td><td>{one['cases']}</td></tr>"
+        for one in comparisons
+    )
+    head = _head("With the skill", "Compared with", "Verdict", "Score", "Pass rate", "p", "Time", "Cases")
+    return (
+        "<section><h2>What the skill changes</h2>"
+        '<p class="small">Differences on the same cases. A difference is shown only if its interval excludes zero and a '
+        "sign-flip test agrees.</p>"
+        f'{plot}<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div></section>'
+    )
+
+
+def _arms(run: EvalRun, arms: Sequence[JsonObject]) -> str:
+    if not arms:
+        return ""
+    marks = [
+        Mark(
+            label=run.label(place),
+            value=one["pass_rate"]["mean"],
+            low=one["pass_rate"]["low"],
+            high=one["pass_rate"]["high"],
+            style="plain" if run.arms[place].kind == "skill" else "muted",
+            note=_percent(one["pass_rate"]["mean"]),
+        )
+        for place, one in enumerate(arms)
+    ]
+    plot = draw_marks(marks, low=0.0, high=1.0, ticks=(0.0, 0.25, 0.5, 0.75, 1.0), show=_percent, title="Pass rate")
+    rows = "".join(
+        f"<tr><td>{_text(run.label(place))}</td><td>{one['passed']}</td><td>{one['failed']}</td><td>{one['errors']}</td>"
+        f"<td>{_percent(one['pass_rate']['mean'])} <span class='small'>{_range(one['pass_rate'], _percent)}</span></td>"
+        f"<td>{_number(one['score']['mean'])}</td><td>{_seconds(one['seconds']['mean'])}</td>"
+        f"<td>{_dollars(one['total_cost_usd'])}</td></tr>"
+        for place, one in enumerate(arms)
+    )
+    head = _head("", "Passed", "Failed", "Errors", "Pass rate", "Score", "Time", "Cost")
+    return (
+        f"<section><h2>Pass rate</h2>{plot}"
+        f'<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div></section>'
+    )
+
+
+def _grid(run: EvalRun) -> str:
+    """Return a table of all cases, with the outcome of each in each arm."""
+    cells: dict[str, dict[int, list[CaseResult]]] = {}
+    names: dict[str, str] = {}
+    for one in run.results:
+        cells.setdefault(one.digest, {}).setdefault(one.arm, []).append(one)
+        names[one.digest] = one.title or one.case
+    rows = "".join(
+        f"<tr><td>{_text(names[digest])}</td>{''.join(_cell(found.get(place, [])) for place in range(len(run.arms)))}</tr>"
+        for digest, found in cells.items()
+    )
+    head = _head("Case", *(run.label(place) for place in range(len(run.arms))))
+    return f'<section><h2>Cases</h2><div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div></section>'
+
+
+def _cell(results: Sequence[CaseResult]) -> str:
+    signs = "".join(
+        f'<span class="sign {_WORDS[one.passed]}" title="{_WORDS[one.passed]}">{_SIGNS[one.passed]}</span>'
+        for one in results
+    )
+    scores = [one.score for one in results if one.score is not None]
+    mean = f' <span class="small">{sum(scores) / len(scores):.2f}</span>' if scores else ""
+    return f"<td>{signs}{mean}</td>"
+
+
+def _failures(run: EvalRun) -> str:
+    found = [one for one in run.results if run.arms[one.arm].kind == "skill" and one.passed is not True]
+    if not found:
+        return '<section><h2>Failed cases</h2><p class="small">Every case passed with the skill.</p></section>'
+    return f"<section><h2>Failed cases</h2>{''.join(_failure(run, one) for one in found)}</section>"
+
+
+def _failure(run: EvalRun, result: CaseResult) -> str:
+    verdicts = "".join(
+        f'<li><span class="sign {_WORDS[bool(one["passed"])]}">{_SIGNS[bool(one["passed"])]}</span> '
+        f"{_text(one['description'])}{_evidence(one)}</li>"
+        for one in result.verdicts
+    )
+    error = f'<p class="error">{_text(result.error)}</p>' if result.error else ""
+    output = f"<pre>{_text(_shorten(result.output))}</pre>" if result.output else '<p class="small">No output.</p>'
+    again = f" · repeat {result.repeat}" if result.repeat > 1 else ""
+    word = _WORDS[result.passed]
+    return (
+        f'<details><summary><span class="sign {word}">{_SIGNS[result.passed]}</span> {_text(result.title or result.case)}'
+        f' <span class="small">{_text(run.label(result.arm))}{again} · score {_number(result.score)}</span></summary>'
+        f"{error}<ul>{verdicts}</ul>{output}</details>"
+    )
+
+
+def _evidence(verdict: JsonObject) -> str:
+    text = verdict.get("error") or verdict.get("evidence") or ""
+    return f'<br><span class="small">{_text(str(text))}</span>' if text else ""
+
+
+def _head(*names: str) -> str:
+    return f"<thead><tr>{''.join(f'<th>{_text(name)}</th>' for name in names)}</tr></thead>"
+
+
+def _text(text: str) -> str:
+    # Hidden characters could reorder the text around them.
+    return escape(show_hidden(text))
+
+
+def _shorten(text: str) -> str:
+    left = len(text) - MAX_SHOWN_CHARS
+    return text if left <= 0 else f"{text[:MAX_SHOWN_CHARS]}\n… {left:,} more characters"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value * 1000:.0f} ms" if abs(value) < 1 else f"{value:.1f} s"
+
+
+def _dollars(value: float | None) -> str:
+    return "–" if value is None else f"${value:.4f}"
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.2f}" if value else "0"
+
+
+def _signed_seconds(value: float | None) -> str:
+    return _seconds(value) if value is None or value < 0 else f"+{_seconds(value)}"
+
+
+def _range(interval: JsonObject, show: Any) -> str:
+    if interval["low"] is None or interval["high"] is None:
+        return "too few cases for an interval"
+    return f"{show(interval['low'])} to {show(interval['high'])}"
+
+
+def _change(interval: JsonObject, show: Any) -> str:
+    if interval["low"] is None:
+        return show(interval["mean"])
+    return f"{show(interval['mean'])} <span class='small'>[{show(interval['low'])}, {show(interval['high'])}]</span>"
+
+
+def junit_report(run: EvalRun) -> bytes:
+    """Return a JUnit XML document with one suite for each model with the skill: what fails without it is no fault.
+
+    It has no timestamps, so the same run gives the same bytes.
+    """
+    tested = [one for one in run.results if run.arms[one.arm].kind == "skill"]
+    root = ET.Element("testsuites", {"name": f"prowess eval run {run.skill}", **_counts(tested)})
+    for place, arm in enumerate(run.arms):
+        if arm.kind != "skill":
+            continue
+        own = [one for one in run.results if one.arm == place]
+        suite = ET.SubElement(root, "testsuite", {"name": _xml_text(arm.label), **_counts(own)})
+        for one in own:
+            name = one.title or one.case
+            name = f"{name} #{one.repeat}" if one.repeat > 1 else name
+            case = ET.SubElement(
+                suite, "testcase", classname=run.skill, name=_xml_text(name), time=f"{one.seconds:.3f}"
+            )
+            if one.passed is None:
+                ET.SubElement(case, "error", type=one.error_code or "error", message=_xml_text(one.error))
+            elif not one.passed:
+                wrong = [f"{verdict['description']}: {verdict['evidence']}" for verdict in _unmet(one)]
+                failure = ET.SubElement(case, "failure", type="check", message=_xml_text(one.error or "; ".join(wrong)))
+                failure.text = _xml_text(one.output)
+    ET.indent(root)
+    return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _unmet(result: CaseResult) -> Iterable[JsonObject]:
+    return (verdict for verdict in result.verdicts if not verdict["passed"])
+
+
+def _counts(results: Sequence[CaseResult]) -> dict[str, str]:
+    failed = sum(one.passed is False for one in results)
+    errors = sum(one.passed is None for one in results)
+    return {"tests": str(len(results)), "failures": str(failed), "errors": str(errors)}
+
+
+def _xml_text(text: str) -> str:
+    """Replace the characters that XML 1.0 does not allow, even as escapes."""
+    return _NOT_IN_XML.sub("\ufffd", text)
