@@ -1,0 +1,106 @@
+"""`prowess eval run|compare|report|list`: what people read, the files they get, and exit codes for CI."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\u202e"
+
+
+@pytest.fixture
+def colors(write_skill, workspace):
+    """A skill with two cases, and a function that writes the answers of a scripted model."""
+    cases = [
+        {"id": "ruby", "prompt": "Color of a ruby?", "expected": "red"},
+        {"id": "sky", "name": "The <i>sky</i>", "prompt": "Color of the sky?", "expected": "blue"},
+    ]
+    write_skill("colors", **{"evals__cases.json": json.dumps({"cases": cases})})
+
+    def script(*answers: str) -> str:
+        file = workspace / "model.json"
+        file.write_text(json.dumps(list(answers)))
+        return f"scripted:{file}"
+
+    return script
+
+
+def test_all_cases_pass(prowess, colors):
+    ran = prowess("eval", "run", "colors", "--model", colors("Red.", "blue"), "--concurrency", "1")
+    assert ran.code == 0, ran.out
+    assert "2/2" in ran.out
+    assert "100% (34%-100%)" in ran.out
+    again = prowess("eval", "run", "colors", "--model", colors(), "--json")
+    assert again.code == 0
+    assert [one["cached"] for one in again.json["results"]] == [True, True]
+    listed = prowess("eval", "list").out
+    assert "colors" in listed
+    assert "2/2" in listed
+
+
+def test_a_failed_case_exits_with_1_and_says_why(prowess, colors, workspace: Path):
+    junit, html = workspace / "report.xml", workspace / "report.html"
+    model = colors("red", HOSTILE)
+    ran = prowess(
+        *("eval", "run", "colors", "--model", model, "--concurrency", "1", "--junit", str(junit), "--html", str(html)),
+        *("--out", str(workspace / "out")),
+    )
+    assert ran.code == 1
+    assert "The <i>sky</i>" in ran.out
+    assert "expected 'blue'" in ran.out
+    assert ET.parse(junit).getroot().attrib["failures"] == "1"
+    page = html.read_text()
+    assert "alert(1)" in page
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "\u202e" not in page
+    assert "default-src 'none'" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert (workspace / "out" / "colors-workspace" / "iteration-1" / "benchmark.json").exists()
+
+
+def test_a_comparison_without_the_skill_shows_the_verdict(prowess, colors):
+    model = colors("no", "red", "no", "blue")
+    ran = prowess("eval", "run", "colors", "--model", model, "--without", "--concurrency", "1")
+    assert ran.code == 0, ran.out
+    assert "with skill against without skill: no difference shown (score +1.00" in ran.out
+
+
+def test_what_cannot_be_run_exits_with_2_and_says_what_to_do(prowess, colors, write_skill):
+    write_skill("bare")
+    unknown = prowess("eval", "run", "nothing")
+    bare = prowess("eval", "run", "bare", "--model", colors())
+    no_model = prowess("eval", "run", "colors")
+    no_version = prowess("eval", "run", "colors", "--against", "7", "--model", colors())
+    assert [one.code for one in (unknown, bare, no_model, no_version)] == [2, 2, 2, 2]
+    assert "evals/cases.yaml" in bare.err
+    assert "No model is configured" in no_model.err
+    assert prowess("eval", "run", "colors", "--name", "x").code == 2
+
+
+def test_runs_are_compared_and_reported(prowess, colors, workspace: Path):
+    first = prowess("eval", "run", "colors", "--model", colors("red", "red"), "--concurrency", "1", "--json").json
+    other = prowess(
+        "eval", "run", "colors", "--model", colors("red", "blue"), "--no-cache", "--concurrency", "1", "--json"
+    )
+    compared = prowess("eval", "compare", first["id"][:8], "colors")
+    assert compared.code == 0
+    assert "no difference shown (score +0.50 [+0.00, +1.00], p 1.000, 2 cases)" in compared.out
+    assert prowess("eval", "compare", first["id"], other.json["id"], "--json").json["comparisons"][0]["cases"] == 2
+    shown = prowess("eval", "report", first["id"][:6])
+    assert "1/2" in shown.out
+    page = workspace / "page.html"
+    assert prowess("eval", "report", "colors", "--html", str(page)).code == 0
+    assert "all passed" in page.read_text()
+    assert prowess("eval", "report", "unknown").code == 4
+
+
+def test_a_durable_evaluation_is_a_job(prowess, colors):
+    model = colors("red", "blue")
+    ran = prowess("eval", "run", "colors", "--model", model, "--concurrency", "1", "--durable", "--name", "nightly")
+    assert ran.code == 0, ran.err
+    assert "2/2" in ran.out
+    assert "2 of 2 steps" in prowess("jobs", "show", "nightly").out
