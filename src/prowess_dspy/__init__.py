@@ -7,11 +7,16 @@ only, never `prowess`.
 
     channel     lines in and out, and the calls that a request makes while it runs
     isolation   file descriptors, environment and the refusal of sockets and processes
+    adjustments two changes to DSPy
     engine      the language model, tools, code and scores of DSPy, each answered by a call
     signatures  signatures from a specification that we check ourselves
     state       saved state, checked on its way in and cleaned on its way out
+    options     options of templates and optimizers
     templates   the programs that can be named by `template_id`
+    pipelines   those of them that DSPy does not have
+    programs    a template with its signature, options and state
     optimizers  BootstrapFewShot, MIPROv2, SIMBA and GEPA
+    candidates  the programs that an optimizer tries, and the best so far
     requests    execute, optimize and manifest
     server      the loop that reads messages and hands them to threads
     start       the start of the process

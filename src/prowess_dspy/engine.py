@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import dspy
 from dspy import lm15
-from dspy.adapters import utils as adapter_utils
-from pydantic import TypeAdapter
 
 from prowess_dspy.channel import JsonObject, Session, encode
 from prowess_dspy.errors import CallFailed
-
-# DSPy makes a TypeAdapter for every value that it shows to a model, which is 40 % of an execution.
-adapter_utils.TypeAdapter = functools.lru_cache(maxsize=512)(TypeAdapter)
 
 MODEL = "prowess/parent"
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "frequency_penalty", "presence_penalty")

@@ -18,9 +18,11 @@ def main() -> None:
     # DSPy reads the environment, and prints, while it is imported.
     import dspy
 
+    from prowess_dspy.adjustments import adjust_dspy
     from prowess_dspy.channel import Channel
     from prowess_dspy.server import Server
 
+    adjust_dspy()
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     logging.getLogger("dspy").setLevel(logging.CRITICAL)
     gc.freeze()

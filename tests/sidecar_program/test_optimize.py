@@ -129,6 +129,17 @@ def best_states(sidecar):
     return [event["best_state"] for event in sidecar.events if "best_state" in event]
 
 
+def test_executions_run_while_a_program_is_optimized(sidecar: Driver):
+    number = sidecar.start("optimize", **PROGRAM, **DATA)
+    call = sidecar.read()
+
+    result = sidecar.result("execute", ANSWERS, **PROGRAM, params={"question": "one two"})
+
+    assert result["outputs"] == {"answer": "2"}
+    sidecar.answer(call, ANSWERS)
+    assert sidecar.finish(number, ANSWERS)["result"]["complete"]
+
+
 def test_cancelling_before_there_is_anything_returns_no_state(sidecar: Driver):
     number = sidecar.start("optimize", **PROGRAM, **DATA, optimizer="mipro_v2")
     assert sidecar.read()["kind"] == "llm"

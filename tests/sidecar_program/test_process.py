@@ -191,6 +191,23 @@ def test_connections_processes_and_pickles_are_refused(sidecar_python):
     assert printed.split() == ["connect", "resolve", "bind", "send", "run", "system", "fork", "unpickle"]
 
 
+@pytest.mark.long
+def test_a_row_that_takes_long_is_not_run_a_second_time(sidecar_python):
+    script = (
+        f"import sys; sys.path.insert(0, {str(FOLDER.parent)!r})\n"
+        """
+from prowess_dspy.adjustments import adjust_dspy
+from dspy.utils.parallelizer import ParallelExecutor
+before = ParallelExecutor(num_threads=2, max_errors=1).timeout
+adjust_dspy()
+print(before, ParallelExecutor(num_threads=2, max_errors=1).timeout)
+"""
+    )
+    printed = subprocess.check_output([str(sidecar_python), "-I", "-c", script], text=True, timeout=60)
+
+    assert printed.split() == ["120", "0"]
+
+
 def test_packages_beside_the_folder_are_not_found_and_a_shutdown_ends_the_process(sidecar_python, tmp_path):
     """The folder lies in the site-packages of Prowess, whose packages must not shadow those of the sidecar."""
     package = tmp_path / "site-packages" / "prowess_dspy"

@@ -16,7 +16,8 @@ Messages are JSON, one per line. Each has an `id`; the type and the fields are t
 The results: execute gives `{outputs, notes, usage}`, where the outputs are those of the signature and the notes what the
 template adds, such as its reasoning. Optimize gives `{state_blob, dspy, score, complete, stopped, usage}`; cancelling it
 gives the same with the best state so far, `complete: false` and `stopped: "cancelled"`, while a cancelled execute gives the
-error `Cancelled`. A progress event has `best_state` when there is a new one. An answer to a call with an error has the
+error `Cancelled`. `stopped` is `limit` where a limit of calls is reached, and `failed`, with the `error`, where calls keep
+failing. A progress event has `best_state` when there is a new one. An answer to a call with an error has the
 parent's type of error, which is also the type of the request's error if the template cannot go on without the call.
 """
 
