@@ -27,6 +27,7 @@ from prowess.match import matcher
 from prowess.sandbox.wasm.component import ensure_component
 
 ROOT = Path(__file__).resolve().parents[1]
+SIDECAR = ROOT / ".venv" / "sidecar" / "bin" / "python"
 COLUMNS = 88
 ASKS_A_PERSON = re.compile(r"prowess (trust|approvals (approve|deny)|compose approve)\b")
 PARTS = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -59,6 +60,8 @@ class Terminal:
             "USER": "ada",
             "LOGNAME": "ada",
             "PROWESS_BACKGROUND": "off",
+            # Nothing is installed while pages are played.
+            "PROWESS_SIDECAR": str(SIDECAR) if SIDECAR.exists() else "off",
         }
 
     def give_sandbox(self) -> None:
