@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from prowess.authoring.optimize.proposal import OptimizationRequest
 from prowess.engine.engine import Engine
 from prowess.errors import ApprovalRequired, ProwessError
 from prowess.events import EVENT_NAMES
@@ -123,6 +124,7 @@ async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
         job = await prowess.jobs.start_run(RunRequest(slug="commit-messages", artifacts=("instructions",)))
         await prowess.jobs.wait(job.id)
         draft = f"scripted:{ROOT}/examples/compose/first-draft.json"
+        await prowess.optimize.prepare(OptimizationRequest(skill="commit-messages", method="phrases"))
         await prowess.compose.start("check timeline consistency", model=draft)
     async with Prowess.open(settings=settings) as prowess:
         return {event.name: event.data for event in await prowess.events.list()}

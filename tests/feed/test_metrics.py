@@ -158,6 +158,7 @@ def test_events_are_counted_by_name(database):
                 "decision_made",
                 "source_synced",
                 "job_changed",
+                "composition_changed",
                 "optimization_changed",
             )
         },
