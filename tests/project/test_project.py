@@ -32,6 +32,16 @@ def test_every_locked_dependency_has_hashes_and_no_address():
         assert "--index" not in text
 
 
+def test_the_locks_of_the_sidecar_have_the_hashes_of_every_platform():
+    """A lock that was made from an index with the files of one platform installs on that platform only."""
+    for path in ("src/prowess_dspy/requirements.txt", "requirements/sidecar-build.txt"):
+        text = (ROOT / path).read_text()
+        assert "://" not in text
+        assert "--index" not in text
+        for entry in re.split(r"\n(?=\S)", text.partition("scripts/lock\n")[2].strip()):
+            assert entry.count("--hash=sha256:") >= 2, entry
+
+
 def test_importing_prowess_is_light():
     code = (
         "import sys, prowess\n"
