@@ -51,6 +51,7 @@ def prepare_environment() -> None:
     """Set what DSPy and its libraries read while they are imported. Call it before importing DSPy."""
     os.environ["DSPY_CACHEDIR"] = os.path.join(os.devnull, "dspy")  # noqa: PTH118 - a path that cannot exist
     os.environ["TQDM_DISABLE"] = "1"
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy starts a thread for each processor otherwise, and uses none here
     warnings.simplefilter("ignore")
     # Ctrl-C in a terminal reaches the whole process group. The parent decides; its exit closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
