@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
@@ -20,6 +23,7 @@ from prowess.engine.places import PACKS, find_plugin
 from prowess.engine.runtime import RunComponents, make_registry_settings
 from prowess.engine.stores import Stores
 from prowess.engine.tenants import MAX_RESOURCES, Listings, Matchers, RecentlyUsed
+from prowess.errors import ProwessError
 from prowess.plugins import working_plugins
 from prowess.policy.actor import Actor, local_person
 from prowess.settings import Settings, read_settings, real_folders
@@ -43,6 +47,11 @@ if TYPE_CHECKING:
     from prowess.sources.reference import SourceReference
 
 
+_log = logging.getLogger(__name__)
+
+_WATCH_SECONDS = 60.0
+_WATCH_RUNS = 5
+"""A skill that is watched is looked at once in so many runs of a process."""
 _MAX_FEEDS = 1_000
 _MAX_METRICS = 64
 """How many organizations have their counts kept. Those of another one are counted from the start when they are asked for."""
@@ -135,6 +144,44 @@ class Workers:
         """Stop the worker, if there is one."""
         if self._made is not None:
             await self._made.close()
+
+
+class LiveWatch:
+    """Looks at approved optimisations when a skill has run, so that one that does worse is rolled back without a worker.
+
+    Which skills are watched is read once a minute. A skill that is not costs nothing else.
+    """
+
+    def __init__(self, engine: Callable[[], Engine]) -> None:
+        self._engine = engine
+        self._watched: frozenset[tuple[str, str]] = frozenset()
+        self._read_again = 0.0
+        self._runs: Counter[tuple[str, str]] = Counter()
+
+    async def notice(self, organization: str, skill: str) -> None:
+        """Note a live run whose output was checked. Never raises."""
+        from prowess.storage import proposals
+        from prowess.threads import offload
+
+        def read() -> frozenset[tuple[str, str]]:
+            with self._engine().context.resources.records().read() as connection:
+                return frozenset((row.organization_id, row.skill_slug) for row in proposals.list_watched(connection))
+
+        try:
+            if monotonic() >= self._read_again:
+                self._read_again = monotonic() + _WATCH_SECONDS
+                self._watched = await offload(read)
+            key = (organization, skill)
+            if key not in self._watched:
+                return
+            self._runs[key] += 1
+            # Also after the first: the process of a command has no other.
+            if self._runs[key] % _WATCH_RUNS == 1:
+                from prowess.authoring.optimize.watch import watch_approved
+
+                await watch_approved(self._engine(), organization=organization, skill=skill)
+        except ProwessError as error:
+            _log.warning("The live runs of %s could not be compared: %s", skill, error.message)
 
 
 class Prowess(Engine):
@@ -230,6 +277,7 @@ class Prowess(Engine):
             )
 
         workers = Workers(make_worker)
+        live_watch = LiveWatch(lambda: engine)
 
         def close() -> None:
             # Traces and events that are still pending go into the databases, so those are closed last.
@@ -274,6 +322,7 @@ class Prowess(Engine):
                 sandbox=lambda: components.sandboxes.wasm,
                 build_sandbox=components.sandboxes.build,
                 sidecar=lambda: components.sidecar,
+                after_checked_run=live_watch.notice,
                 install_sidecar=components.prepare_sidecar,
                 fetch_context=components.fetch_context,
                 marketplace=_read_marketplace(stores.settings),

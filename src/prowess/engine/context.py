@@ -130,6 +130,8 @@ class Resources:
     """Build the interpreter that scripts run in if it is missing, and report progress."""
     sidecar: Callable[[], Sidecar]
     """Return the DSPy sidecar. Its process starts with the first request, which raises `Unavailable` if it cannot."""
+    after_checked_run: Callable[[str, str], Awaitable[None]]
+    """Receives the organization and the skill of each run whose output was checked. Never raises."""
     install_sidecar: Callable[[Callable[[str], None]], None]
     """Install the DSPy sidecar if it is missing, and report progress; `Unavailable` if that fails, or it is off."""
     fetch_context: Callable[[], FetchContext]

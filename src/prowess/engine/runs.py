@@ -54,7 +54,10 @@ class Runs:
             with suppress(Unavailable):
                 await offload(resources.install_sidecar, request.on_setup)
                 resources.is_sidecar_installed = True
-        return await resources.runner.run(run)
+        result = await resources.runner.run(run)
+        if result.verdicts:
+            await resources.after_checked_run(run.actor.organization, run.skill.slug)
+        return result
 
     async def admit(self, request: RunRequest) -> Admitted:
         """Pass the gate for a run without starting it, and return the skill and where it is kept.

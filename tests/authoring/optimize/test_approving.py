@@ -180,3 +180,27 @@ async def test_cancelling_what_no_process_does_any_more_refuses_it(place, triage
         assert (ended.state, ended.reason) == ("refused", "It was interrupted before its test.")
         with pytest.raises(Conflict):
             await prowess.optimize.cancel(row.id)
+
+
+async def test_a_run_is_enough_to_roll_back_without_a_worker(place, triage, ask, model, monkeypatch):
+    monkeypatch.setattr("prowess.authoring.optimize.decision.LOOKS", (6, 12))
+    monkeypatch.setattr("prowess.authoring.optimize.decision.MIN_OLD_RUNS", 6)
+    triage(place)
+    async with place.open() as prowess:
+        await run_live(prowess, 6, answers="billing")
+        done = await propose(prowess, ask, model)
+        await prowess.optimize.approve(done.id)
+    async with place.open() as prowess:
+        await run_live(prowess, 6, answers="It may be billing.")
+        assert await prompt_of(prowess) == PROMPT
+        assert (await prowess.optimize.get(done.id)).state == "rolled_back"
+
+
+async def test_records_that_cannot_be_read_do_not_fail_a_run(place, triage, model, monkeypatch):
+    def refuse(*_, **__):
+        raise Refused("Not now.")
+
+    monkeypatch.setattr(proposals, "list_watched", refuse)
+    triage(place)
+    async with place.open() as prowess:
+        assert (await prowess.run("triage", {"message": "One word about billing"}, model=model)).ok
