@@ -96,7 +96,9 @@ def _rows(value: Any, signature: Signature, where: str, *, exact: bool) -> list[
     rows: list[dspy.Example] = []
     for number, row in enumerate(value):
         if not isinstance(row, dict) or not needed <= set(row):
-            raise InvalidData(f"Row {number} of {where} lacks one of the fields {', '.join(sorted(needed))}.")
+            raise InvalidData(
+                f"Row {number} of {where} lacks one of {', '.join(sorted(needed))}, the fields of the signature."
+            )
         known = {name: row[name] for name in signature.fields if name in row}
         rows.append(dspy.Example(**known).with_inputs(*inputs))
     return rows
