@@ -26,10 +26,11 @@ def make_card(
     previous: ApprovalRow | Acceptance | None,
     diff: str = "",
     channel: str = "",
+    score: str = "",
 ) -> dict[str, Any]:
     """Return everything a person sees of a request, which came in through `channel`.
 
-    With `previous`, an approval or acceptance of other bytes, include what changed.
+    `score` is what an evaluation of exactly these bytes gave. With `previous`, an approval or acceptance of other bytes, include what changed.
     """
     card: dict[str, Any] = {
         "title": clean_text(subject.title) or subject.slug,
@@ -56,6 +57,8 @@ def make_card(
         "why": ruling.reason,
         "channel": channel,
     }
+    if score:
+        card["score"] = score
     if subject.text:
         card["text"] = clean_text(subject.text, limit=len(subject.text))
     if previous is not None:

@@ -52,6 +52,7 @@ def _list_card(approval: ApprovalRow) -> Iterator[tuple[str, str]]:
     yield "Policy", str(card.get("why") or "")
     yield "Origin", str(card.get("origin") or card.get("source_type") or "")
     yield "Written by", str(card.get("written_by") or "")
+    yield "Score", str(card.get("score") or "")
     yield from _list_changes(card.get("previous"))
     yield "Reason given", approval.reason
     yield "Title", str(card.get("title") or "")

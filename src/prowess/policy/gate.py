@@ -293,7 +293,14 @@ def _request_approval(
         **question,
         session_id=attempt.session_id,
         reason=attempt.reason,
-        detail=make_card(subject, ruling, previous=previous, diff=diff, channel=attempt.actor.channel),
+        detail=make_card(
+            subject,
+            ruling,
+            previous=previous,
+            diff=diff,
+            channel=attempt.actor.channel,
+            score=_find_score(connection, attempt.actor, subject),
+        ),
         lifetime_seconds=policy.approval_minutes * 60,
     )
     changed = " Its content has changed since the last approval." if previous else ""
@@ -301,6 +308,14 @@ def _request_approval(
     asked = attempt.admission(ruling, "asked", error=error, approval=row)
     logs += [make_end_entries(row, by=NO_ACTOR, why="content-changed") for row in revoked]
     return replace(asked, events=(_make_request_event(row, subject),) if is_new else ()).after(logs)
+
+
+def _find_score(connection: sa.Connection, actor: Actor, subject: Subject) -> str:
+    """Return the score of exactly these bytes, in words; '' if they were not evaluated."""
+    from prowess.storage.evals import read_scores  # nobody is asked about most skills
+
+    found = read_scores(connection, actor.organization, [subject.digest])
+    return next((one.text for one in found if one.skill_slug == subject.slug), "")
 
 
 def _answer_hint(actor: Actor, row: ApprovalRow) -> str:

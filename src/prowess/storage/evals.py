@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from prowess.storage.clock import now
 from prowess.storage.eval_tables import eval_results, eval_runs, eval_scores
 from prowess.storage.owner import Owner
+from prowess.storage.scores import SkillScore
 from prowess.storage.tables import dialect_insert
 
 RunState = Literal["running", "done", "stopped"]
@@ -60,19 +61,6 @@ class StoredResult:
     position: int
     key: str
     result: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRow:
-    """The score of exactly one version of a skill, by its digest."""
-
-    organization_id: str = ""
-    skill_slug: str
-    skill_digest: str
-    created_at: str = field(default_factory=now)
-    run_id: str
-    score: float
-    detail: dict[str, Any]
 
 
 def add_run(connection: sa.Connection, row: EvalRunRow) -> None:
@@ -156,20 +144,19 @@ def find_cached(connection: sa.Connection, owner: Owner, keys: Sequence[str]) ->
     return found
 
 
-def put_score(connection: sa.Connection, row: ScoreRow) -> None:
+def put_score(connection: sa.Connection, row: SkillScore) -> None:
     """Store the score of a version, in place of an older one of the same version."""
     connection.execute(_put_score(connection), {column.name: getattr(row, column.name) for column in eval_scores.c})
 
 
 def read_scores(
     connection: sa.Connection, organization_id: str, digests: Collection[str] | None = None
-) -> dict[tuple[str, str], ScoreRow]:
-    """Return scores by slug and digest: those of these digests, or all."""
+) -> list[SkillScore]:
+    """Return all scores of an organization, or those of these digests, which must be few."""
     query = sa.select(eval_scores).where(_S.organization_id == organization_id)
-    if digests is not None and len(digests) <= _KEYS_AT_ONCE:
+    if digests is not None:
         query = query.where(_S.skill_digest.in_(digests))
-    rows = [ScoreRow(**row) for row in connection.execute(query).mappings()]
-    return {(row.skill_slug, row.skill_digest): row for row in rows}
+    return [SkillScore(**row) for row in connection.execute(query).mappings()]
 
 
 def remove_runs(connection: sa.Connection, organization_id: str, before: str, *, limit: int) -> int:

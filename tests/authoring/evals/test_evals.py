@@ -9,10 +9,12 @@ import pytest
 import yaml
 
 from prowess.authoring.evals.plan import EvalPlan
-from prowess.errors import Invalid, NoModel, NotFound, Refused, SpendExceeded, Unavailable
+from prowess.errors import ApprovalRequired, Invalid, NoModel, NotFound, Refused, SpendExceeded, Unavailable
 from prowess.llm.model import Reply, Request, Usage
 from prowess.llm.scripted import ScriptedModel, request_text
-from prowess.policy.actor import Actor
+from prowess.policy.actor import Actor, agent_of
+from prowess.policy.consent import consent_text
+from prowess.run.request import RunRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -238,10 +240,16 @@ async def test_a_score_belongs_to_the_exact_bytes_of_the_skill(each_place):
     each_place.write("parrot", {"evals/triggers.json": json.dumps(queries)})
     async with each_place.open() as prowess:
         run = await prowess.evals.run(EvalPlan(target="parrot"), models=[Parrot(wrong=("red",))])
-        scores = await prowess.evals.scores([run.digest])
+        scores = await prowess.evals.scores()
         await prowess.evals.run(EvalPlan(target="parrot", cases=("red",)), models=[Parrot()])
         unchanged = await prowess.evals.scores()
         other = await prowess.as_actor(Actor(name="eve", organization="elsewhere")).evals.scores()
+        await prowess.policy.set("skill_enablement_policy", "prompt-user")
+        agent = prowess.as_actor(agent_of(prowess.actor, name="helper"))
+        with pytest.raises(ApprovalRequired) as asked:
+            await agent.runs.admit(RunRequest(slug="parrot"))
+        card = await prowess.approvals.get(asked.value.approval_id)
+    assert "of 3 cases pass" in consent_text(card)
     score = scores["parrot", run.digest]
     assert score.detail["pass_rate"]["mean"] == pytest.approx(2 / 3)
     assert score.detail["trigger_f1"] is not None

@@ -104,3 +104,16 @@ def test_a_durable_evaluation_is_a_job(prowess, colors):
     assert ran.code == 0, ran.err
     assert "2/2" in ran.out
     assert "2 of 2 steps" in prowess("jobs", "show", "nightly").out
+
+
+def test_the_score_is_shown_for_exactly_the_bytes_that_were_measured(prowess, colors, workspace: Path):
+    assert "score" not in prowess("list").out
+    assert prowess("show", "colors", "--json").json["score"] is None
+    prowess("eval", "run", "colors", "--model", colors("red", "red"), "--concurrency", "1")
+    assert "score" in prowess("list").out.splitlines()[0]
+    [card] = prowess("list", "--json").json
+    assert card["score"]["pass_rate"]["mean"] == 0.5
+    assert "50% of 2 cases pass" in prowess("show", "colors").out
+    (workspace / ".agents" / "skills" / "colors" / "notes.md").write_text("Changed.")
+    assert prowess("show", "colors", "--json").json["score"] is None
+    assert "score" not in prowess("list").out.splitlines()[0]

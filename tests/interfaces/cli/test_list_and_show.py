@@ -23,6 +23,7 @@ CARD_KEYS = {
     "kinds",
     "hides",
     "dangers",
+    "score",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 
@@ -12,13 +12,14 @@ from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.plan import EvalPlan
 from prowess.authoring.evals.results import Arm, CaseResult, EvalRun, to_run
 from prowess.authoring.evals.runner import ActiveArm, CaseRunner, read_limits, read_system_prompt
-from prowess.authoring.evals.scores import SkillScore, measure_triggers, read_scores, score_run
+from prowess.authoring.evals.scores import measure_triggers, score_run
 from prowess.authoring.evals.splits import assign_splits
 from prowess.authoring.evals.summary import compare_results, summarize
 from prowess.authoring.evals.variant import Subject, Variant, find_subject, find_version
 from prowess.authoring.evals.workload import Workload, make_items
 from prowess.authoring.task import ProgressListener, ignore_progress
 from prowess.engine.context import Context
+from prowess.engine.scores import read_scores
 from prowess.errors import Invalid, NoModel, NotFound
 from prowess.llm.model import Model
 from prowess.run.call import make_call, start_run
@@ -27,6 +28,7 @@ from prowess.skill.kinds import JsonObject
 from prowess.storage import evals as storage
 from prowess.storage.clock import now
 from prowess.storage.evals import EvalRunRow, RunState
+from prowess.storage.scores import SkillScore
 from prowess.threads import offload, offload_to_completion
 
 _SHORTEST_ID = 4
@@ -167,10 +169,10 @@ class Evals:
         runs = [{"id": run.id, "skill": run.skill, "digest": run.digest} for run in (first, second)]
         return {"before": runs[0], "after": runs[1], "comparisons": compared}
 
-    async def scores(self, digests: Collection[str] | None = None) -> dict[tuple[str, str], SkillScore]:
-        """Return the scores of skills by slug and digest. A score is valid for exactly these bytes."""
+    async def scores(self) -> dict[tuple[str, str], SkillScore]:
+        """Return the scores of skills by slug and digest. Each is valid for exactly these bytes."""
         self._context.actor.require("skills.read")
-        return await offload(read_scores, self._context, digests)
+        return await offload(read_scores, self._context)
 
     async def _arms(
         self, subject: Subject, plan: EvalPlan, cases: Sequence[EvalCase], models: Sequence[Model | str]

@@ -6,48 +6,16 @@ has no score until it is evaluated again.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-
 from prowess.authoring.evals.results import EvalRun
 from prowess.authoring.evals.variant import Variant
 from prowess.catalog.store import SearchDocument
 from prowess.engine.context import Context
 from prowess.match.trigger_eval import evaluate_triggers
 from prowess.skill.evals import find_eval_paths, read_trigger_set
-from prowess.skill.kinds import JsonObject
-from prowess.storage import evals
-from prowess.storage.evals import ScoreRow
+from prowess.storage.scores import SkillScore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillScore:
-    """The score of one version of a skill, from 0 to 100, and what it is made of."""
-
-    skill: str
-    digest: str
-    score: float
-    at: str
-    run: str
-    detail: JsonObject
-
-    @property
-    def text(self) -> str:
-        """The score with its parts, in one line."""
-        parts: list[str] = []
-        if (rate := self.detail.get("pass_rate")) is not None:
-            cases = self.detail["cases"]
-            parts.append(f"{rate['mean']:.0%} of {cases} case{'s' if cases != 1 else ''} pass")
-        if (triggers := self.detail.get("trigger_f1")) is not None:
-            parts.append(f"trigger F1 {triggers:.2f}")
-        return f"{self.score:.0f} ({', '.join(parts)})"
-
-    def as_json(self) -> JsonObject:
-        """Return everything as plain JSON."""
-        return {"score": self.score, "at": self.at, "run": self.run, **self.detail}
-
-
-def score_run(run: EvalRun, trigger_f1: float | None) -> ScoreRow | None:
+def score_run(run: EvalRun, trigger_f1: float | None) -> SkillScore | None:
     """Return the score of a run that has ended: the mean of pass rate and trigger F1. None if no case was decided."""
     figures = [
         one for one, arm in zip((run.summary or {}).get("arms", []), run.arms, strict=True) if arm.kind == "skill"
@@ -59,7 +27,7 @@ def score_run(run: EvalRun, trigger_f1: float | None) -> ScoreRow | None:
     parts = [rate] if trigger_f1 is None else [rate, trigger_f1]
     lows = [one["pass_rate"]["low"] for one in figures]
     highs = [one["pass_rate"]["high"] for one in figures]
-    return ScoreRow(
+    return SkillScore(
         skill_slug=run.skill,
         skill_digest=run.digest,
         run_id=run.id,
@@ -82,23 +50,3 @@ def measure_triggers(context: Context, variant: Variant) -> float | None:
     document = SearchDocument.of(variant.skill)
     ranker = context.resources.matcher.with_documents([document])
     return evaluate_triggers(ranker, document, queries.cases).f1
-
-
-def read_scores(context: Context, digests: Collection[str] | None = None) -> dict[tuple[str, str], SkillScore]:
-    """Return the scores of the organization's skills by slug and digest; with `digests`, of those alone. Blocking."""
-    if not context.resources.has_records():
-        return {}
-    with context.resources.records().read() as connection:
-        rows = evals.read_scores(connection, context.actor.organization, digests)
-    return {key: _to_score(row) for key, row in rows.items()}
-
-
-def _to_score(row: ScoreRow) -> SkillScore:
-    return SkillScore(
-        skill=row.skill_slug,
-        digest=row.skill_digest,
-        score=row.score,
-        at=row.created_at,
-        run=row.run_id,
-        detail=row.detail,
-    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from prowess.engine.update_check import UpdateStatus
     from prowess.open import Prowess
     from prowess.sources.verification import VerifiedSkill
+    from prowess.storage.scores import SkillScore
 
 OUTDATED = 1
 """The exit code of `prowess outdated` if a skill has an update or its source no longer has it."""
@@ -134,23 +136,40 @@ def verify_command(names: tuple[str, ...], frozen: bool, is_global: bool, worksp
     from prowess.interfaces.cli.error_output import EXIT_CODES
     from prowess.interfaces.cli.output import print_json
 
-    found = with_engine(workspace, lambda prowess: prowess.installs.verify(names, user=is_global))
+    async def work(prowess: Prowess) -> tuple[list[VerifiedSkill], dict[str, SkillScore]]:
+        return await prowess.installs.verify(names, user=is_global), await _read_scores(prowess)
+
+    found, scores = with_engine(workspace, work)
     if as_json:
-        print_json([one.as_json() for one in found])
+        print_json([{**one.as_json(), "score": _score_json(scores.get(one.name))} for one in found])
     else:
-        _print_verified(found, frozen=frozen)
+        _print_verified(found, scores, frozen=frozen)
     if any(not one.ok or (frozen and one.differences) for one in found):
         raise click.exceptions.Exit(EXIT_CODES[Conflict])
 
 
-def _print_verified(found: list[VerifiedSkill], *, frozen: bool) -> None:
+async def _read_scores(prowess: Prowess) -> dict[str, SkillScore]:
+    """Return the scores of the skills in reach, by slug: those of the bytes that they have now."""
+    from prowess.interfaces.cli.skill_scores import read_skill_scores
+
+    scores = await read_skill_scores(prowess)
+    cards = await prowess.skills.cards() if scores else []
+    return {card.slug: scores[card.slug, card.digest] for card in cards if (card.slug, card.digest) in scores}
+
+
+def _score_json(score: SkillScore | None) -> dict[str, Any] | None:
+    return score.as_json() if score else None
+
+
+def _print_verified(found: list[VerifiedSkill], scores: Mapping[str, SkillScore], *, frozen: bool) -> None:
     from prowess.interfaces.cli.output import escape_path, one_line
 
     bad = [one for one in found if not one.ok or (frozen and one.differences)]
     for one in found:
         mark = click.style("✗", fg="red") if one in bad else click.style("✓", fg="green")
         signed = "" if one.signature == "absent" else f"  signed by {one_line(one.signature)}"
-        click.echo(f"{mark} {one_line(one.name)}{signed}")
+        scored = f"  score {scores[one.name].text}" if one.name in scores else ""
+        click.echo(f"{mark} {one_line(one.name)}{signed}{scored}")
         for each in one.differences:
             where = f"{escape_path(each.path)}: " if each.path else ""
             click.echo(f"    {each.kind}: {where}{one_line(each.message)}")

@@ -12,12 +12,14 @@ import click
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import Period, command, print_unknown_tag
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
+from prowess.interfaces.cli.skill_scores import read_skill_scores, score_json
 from prowess.view import to_json, usage_json
 
 if TYPE_CHECKING:
     from prowess.catalog.scans import FindingRow
     from prowess.catalog.store import Fault
     from prowess.feed.usage import SkillUsage, UsageReport
+    from prowess.interfaces.cli.skill_scores import Scores
     from prowess.open import Prowess
     from prowess.skill.kinds import Kind
     from prowess.skill.model import Skill, SkillCard
@@ -44,14 +46,14 @@ def list_command(
     """
     from prowess.interfaces.cli.output import print_json
 
-    async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault], dict[str, int], int]:
+    async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault], dict[str, int], int, Scores]:
         cards, faults = await prowess.skills.look()
         dangers = await prowess.skills.dangers(cards, scan=SCANNED_AT_ONCE)
         limit = await read_prompt_limit(prowess, [card.chars for card in cards])
-        return cards, faults, dangers, limit
+        return cards, faults, dangers, limit, await read_skill_scores(prowess)
 
     with spinner("Reading skills …"):
-        cards, faults, dangers, limit = with_engine(workspace, work)
+        cards, faults, dangers, limit, scores = with_engine(workspace, work)
     asked = [word.casefold() for word in words]
     chosen = [
         card
@@ -59,11 +61,14 @@ def list_command(
         if set(tags) <= set(card.tags) and scope in (None, card.scope) and _has_words(card, asked)
     ]
     if as_json:
-        print_json([{**to_json(card), "dangers": dangers.get(card.digest)} for card in chosen])
+        told = [
+            {**to_json(card), "dangers": dangers.get(card.digest), "score": score_json(scores, card)} for card in chosen
+        ]
+        print_json(told)
     elif scope is None and not tags and not words:
-        _print_all(chosen, dangers, limit)
+        _print_all(chosen, dangers, limit, scores)
     else:
-        _print_cards(chosen, dangers, limit)
+        _print_cards(chosen, dangers, limit, scores)
     known = [tag for card in cards for tag in card.tags]
     for tag in dict.fromkeys(tags):
         if tag not in known:
@@ -77,12 +82,12 @@ def _has_words(card: SkillCard, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _print_all(cards: list[SkillCard], dangers: dict[str, int], limit: int) -> None:
+def _print_all(cards: list[SkillCard], dangers: dict[str, int], limit: int, scores: Scores) -> None:
     """Print the skills that are matched with messages, then the names of the built-in role packs."""
     packs = [card for card in cards if is_role_pack(card)]
     own = [card for card in cards if not is_role_pack(card)]
     if own:
-        _print_cards(own, dangers, limit)
+        _print_cards(own, dangers, limit, scores)
     else:
         click.echo(NO_SKILLS)
     if packs:
@@ -102,22 +107,25 @@ def is_role_pack(card: SkillCard) -> bool:
     return card.scope == "system" and (PACKS / card.slug).is_dir()
 
 
-def _print_cards(cards: list[SkillCard], dangers: dict[str, int], limit: int) -> None:
+def _print_cards(cards: list[SkillCard], dangers: dict[str, int], limit: int, scores: Scores) -> None:
     from prowess.interfaces.cli.output import one_line, print_table
 
     if not cards:
         click.echo("No matching skill. `prowess list` shows all skills.")
         return
+    known = [scores.get((card.slug, card.digest)) for card in cards]
     rows = [
         (
             one_line(card.slug, 48),
             f"{'[DANGER] ' if dangers.get(card.digest) else ''}{one_line(card.description)}",
+            *((f"{score.score:.0f}" if score else "",) if any(known) else ()),
             one_line(card.version, 16),
             _format_scope(card),
         )
-        for card in cards
+        for card, score in zip(cards, known, strict=True)
     ]
-    print_table(("slug", "description", "version", "scope"), rows, flexible=1, optional=("version", "scope"))
+    head = ("slug", "description", *(("score",) if any(known) else ()), "version", "scope")
+    print_table(head, rows, flexible=1, optional=("version", "scope"))
     click.echo(f"\n{len(cards):,} skill{'s' if len(cards) != 1 else ''}. `prowess show SLUG` shows one.")
     found = sum(card.trust == "found" for card in cards)
     if found:
@@ -189,17 +197,18 @@ def show_command(
         _print_part(slug, wanted[0], kind, workspace=workspace, as_json=as_json)
         return
 
-    async def work(prowess: Prowess) -> tuple[Skill, tuple[FindingRow, ...]]:
-        return await prowess.skills.get(slug), await prowess.skills.findings(slug)
+    async def work(prowess: Prowess) -> tuple[Skill, tuple[FindingRow, ...], Scores]:
+        return await prowess.skills.get(slug), await prowess.skills.findings(slug), await read_skill_scores(prowess)
 
     with spinner("Reading skills …"):
-        skill, findings = with_engine(workspace, work)
+        skill, findings, scores = with_engine(workspace, work)
     if as_json:
         from prowess.interfaces.cli.output import print_json
 
-        print_json({**to_json(skill), "findings": list(findings)})
+        print_json({**to_json(skill), "findings": list(findings), "score": score_json(scores, skill)})
     else:
-        _print_skill(skill, findings)
+        score = scores.get((skill.slug, skill.digest))
+        _print_skill(skill, findings, score.text if score else "")
 
 
 def _print_part(slug: str, name: str, kind: Kind | None, *, workspace: str | None, as_json: bool) -> None:
@@ -224,7 +233,7 @@ def _print_part(slug: str, name: str, kind: Kind | None, *, workspace: str | Non
         click.echo(clean(text))
 
 
-def _print_skill(skill: Skill, findings: Sequence[FindingRow]) -> None:
+def _print_skill(skill: Skill, findings: Sequence[FindingRow], score: str) -> None:
     from prowess.interfaces.cli.error_output import print_findings
     from prowess.interfaces.cli.output import clean, escape_path, one_line, print_table, print_wrapped
 
@@ -241,6 +250,7 @@ def _print_skill(skill: Skill, findings: Sequence[FindingRow]) -> None:
         "form": skill.form,
         "location": escape_path(skill.location),
         "digest": skill.digest,
+        "score": score,
     }
     click.echo()
     for name, value in facts.items():
