@@ -57,6 +57,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
+MACHINE_EXAMPLES = 8
+"""How many times `make test` walks through a state machine: each walk has dozens of steps, all checked."""
+
 TIME_LIMIT = 300
 """Seconds for a test with its fixtures: a hang fails, a loaded machine does not."""
 
@@ -95,7 +98,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _try_fewer_examples(item: pytest.Item) -> None:
-    """Cap the examples of a property test that asks for more than its profile has."""
+    """Cap the examples of a property test that asks for more than its profile has, and those of a state machine lower."""
+    machine = getattr(item, "cls", None)
+    of_machine = getattr(machine, "settings", None)
+    if isinstance(of_machine, settings) and of_machine.max_examples > MACHINE_EXAMPLES:
+        machine.settings = settings(of_machine, max_examples=MACHINE_EXAMPLES)
     test = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
     own = getattr(test, "_hypothesis_internal_use_settings", None)
     if own is not None and own.max_examples > settings().max_examples:

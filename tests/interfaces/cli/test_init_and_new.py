@@ -58,7 +58,9 @@ def test_a_new_prompt_or_review_runs_with_a_scripted_model(prowess, workspace, k
     assert ran.json["ok"]
 
 
-def test_a_new_function_runs_in_the_sandbox(prowess, workspace):
+def test_a_new_function_runs_in_the_sandbox(prowess, workspace, home, sandbox_home):
+    (home / ".prowess").mkdir(mode=0o700, exist_ok=True)
+    (home / ".prowess" / "sandbox").symlink_to(sandbox_home / "sandbox")
     prowess("new", "acme.count", "--kind", "function")
     ran = prowess("run", "acme.count", "-i", "text=Hello big world", "--json")
     assert ran.code == 0, ran.err
