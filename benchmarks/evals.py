@@ -1,6 +1,6 @@
 """What one eval case costs beyond the model: CPU per case, beside promptfoo on the same file.
 
-    python benchmarks/evals.py [--cases 200] [--promptfoo FOLDER | --no-promptfoo] [--out benchmarks/results/evals.json]
+    python benchmarks/evals.py [--cases 200] [--promptfoo [FOLDER]] [--out benchmarks/results/evals.json]
 
 Both read the same `promptfooconfig.yaml`: one prompt, 200 tests, three assertions each, four tests at a time, no cache. "scripted"
 answers without any network (a scripted model, and promptfoo's own `echo`), so that its figure is the cost of the harness; "stub
@@ -8,7 +8,7 @@ server" is a process on this machine that answers over HTTP. The CPU is that of 
 of promptfoo, a run with a single test is subtracted: its start takes seconds, and is no part of a case. Prowess has a run with one
 test before, for the same reason.
 
-promptfoo is installed with npm into a temporary folder; `--promptfoo` names a folder in which it is installed already.
+`--promptfoo` installs that package with npm into a temporary folder, or takes it from a folder in which it is installed already.
 """
 
 from __future__ import annotations
@@ -157,9 +157,8 @@ def main() -> None:
     """Print the table, and write it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=200)
-    parser.add_argument("--promptfoo", type=Path)
-    parser.add_argument("--no-promptfoo", action="store_true")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--promptfoo", nargs="?", const="", metavar="FOLDER")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/evals.json")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
@@ -169,10 +168,10 @@ def main() -> None:
     try:
         url = server.stdout.readline().strip() if server.stdout else ""
         rows = [asyncio.run(by_prowess(given.cases, place)) for place in ("", url)]
-        if not given.no_promptfoo:
+        if given.promptfoo is not None:
             with tempfile.TemporaryDirectory() as folder:
-                home = given.promptfoo or Path(folder)
-                if given.promptfoo is None:
+                home = Path(given.promptfoo or folder)
+                if not given.promptfoo:
                     install_promptfoo(home)
                 rows += [by_promptfoo(home, given.cases, place) for place in ("", url)]
     finally:
@@ -182,9 +181,8 @@ def main() -> None:
     for one in rows:
         print("  ".join(f"{one[name]:>12}" for name in COLUMNS))
     print(f"\nGoal: {GOAL_MS} ms of CPU per case in prowess with a scripted model.")
-    if given.out:
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps({"goal_ms": GOAL_MS, "rows": rows}, indent=2) + "\n")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(json.dumps({"goal_ms": GOAL_MS, "rows": rows}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
