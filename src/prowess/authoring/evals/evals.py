@@ -20,7 +20,7 @@ from prowess.authoring.evals.workload import Workload, make_items
 from prowess.authoring.task import ProgressListener, ignore_progress
 from prowess.engine.context import Context
 from prowess.engine.scores import read_scores
-from prowess.errors import Invalid, NoModel, NotFound
+from prowess.errors import Invalid, NoModel, NotFound, Problem
 from prowess.llm.model import Model
 from prowess.run.call import make_call, start_run
 from prowess.run.request import Purse, RunRequest
@@ -87,7 +87,7 @@ class Evals:
             await work.do(run_id, found, plan.concurrency or subject.suite.concurrency)
             state = "done"
         finally:
-            ended = await offload_to_completion(self._end, row, arms, work, state)
+            ended = await offload_to_completion(self._end, row, arms, work, state, subject.suite.problems)
         await self._score(plan, subject, ended)
         return ended
 
@@ -250,7 +250,14 @@ class Evals:
         with self._context.resources.records().write() as connection:
             storage.add_run(connection, row)
 
-    def _end(self, row: EvalRunRow, arms: Sequence[ActiveArm], work: Workload, state: RunState) -> EvalRun:
+    def _end(
+        self,
+        row: EvalRunRow,
+        arms: Sequence[ActiveArm],
+        work: Workload,
+        state: RunState,
+        problems: Sequence[Problem],
+    ) -> EvalRun:
         results = work.in_order()
         progress = work.progress()
         values: JsonObject = {
@@ -260,7 +267,11 @@ class Evals:
             "failed": sum(one.passed is False for one in results),
             "errors": sum(one.passed is None for one in results),
             "cost": progress.cost,
-            "summary": summarize([one.arm for one in arms], results),
+            # Cases that were skipped and checks that were left out are part of what the figures mean.
+            "summary": {
+                **summarize([one.arm for one in arms], results),
+                "problems": [asdict(one) for one in problems],
+            },
         }
         with self._context.resources.records().write() as connection:
             storage.change_run(connection, row.id, values)

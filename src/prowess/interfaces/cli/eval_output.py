@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import Problem
+from prowess.interfaces.cli.error_output import print_problems
 from prowess.interfaces.cli.output import format_cost, format_duration, one_line, print_table, print_wrapped
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ _COLOURS = {"better": "green", "worse": "red"}
 def print_run(run: EvalRun) -> None:
     """Print the figures of a run, then what failed, then what to do next."""
     summary: dict[str, Any] = run.summary or {"arms": [], "comparisons": []}
+    print_problems([Problem(**told) for told in summary.get("problems", ())], indent=0)
     rows = [
         (
             one_line(run.label(place), 60),
