@@ -73,7 +73,7 @@ class DspyModuleHandler:
         call.notes.detail["dspy"] = facts
         answers = _Answers(call, self._models, self._host.calls_of(call), self._sandbox, self._assertions, tools)
         answers.returns = returned_field(module)
-        facts["version"] = (await self._sidecar.manifest()).dspy
+        facts["version"] = await self._sidecar.version()
         if program.state is not None:
             facts["state_made_with"] = dspy_version(program.state)
         try:

@@ -46,7 +46,6 @@ class ProcessSidecar:
         self._find_program = find_program
         self._idle_seconds = idle_seconds
         self._holder = _Holder()
-        self._offered: tuple[Connection | None, Manifest] | None = None
         # The holder, not `self.close`: a reference to `self` would keep this object alive.
         weakref.finalize(self, self._holder.end)
 
@@ -62,19 +61,20 @@ class ProcessSidecar:
         current = self._holder.current
         return current.confined if current and current.is_alive else ()
 
+    async def version(self) -> str:
+        """Return its version of DSPy."""
+        _, hello = await self._connect()
+        return str(hello.get("dspy", ""))
+
     async def manifest(self) -> Manifest:
         """Return what it offers."""
-        if self._offered is not None and self.pid is not None and self._offered[0] is self._holder.current:
-            return self._offered[1]
         result = await self._request({"type": "manifest"})
-        manifest = Manifest(
+        return Manifest(
             dspy=str(result.get("dspy", "")),
             python=str(result.get("python", "")),
             templates=dict(result.get("templates", {})),
             optimizers=tuple(result.get("optimizers", ())),
         )
-        self._offered = self._holder.current, manifest
-        return manifest
 
     async def execute(self, program: Program, params: JsonObject, callbacks: Callbacks) -> JsonObject:
         """Run a program and return its outputs by field."""
@@ -106,16 +106,21 @@ class ProcessSidecar:
         """Stop the process; a later request starts another one."""
         await offload(self._holder.end)
 
+    async def _connect(self) -> tuple[Connection, JsonObject]:
+        """Return the connection and what the sidecar said when it was ready; start it if necessary."""
+        connection = self._holder.current
+        if connection is None or not connection.is_alive:
+            connection = await offload(self._holder.start, self._find_program, self._idle_seconds)
+        # Shielded: other requests wait for the same future.
+        hello = await asyncio.shield(asyncio.wrap_future(connection.hello))
+        _check_protocol(hello)
+        return connection, hello
+
     async def _request(
         self, message: JsonObject, callbacks: Callbacks | None = None, on_progress: OnProgress | None = None
     ) -> JsonObject:
         while True:
-            connection = self._holder.current
-            if connection is None or not connection.is_alive:
-                connection = await offload(self._holder.start, self._find_program, self._idle_seconds)
-            # Shielded: other requests wait for the same future.
-            hello = await asyncio.shield(asyncio.wrap_future(connection.hello))
-            _check_protocol(hello)
+            connection, _ = await self._connect()
             exchange = _Exchange(connection, callbacks, on_progress)
             try:
                 number = connection.open(message, exchange)

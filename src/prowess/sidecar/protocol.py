@@ -106,6 +106,10 @@ class Sidecar(Protocol):
     Every method raises `Unavailable` if it cannot be started, and `SidecarFailed` if it ends while it works.
     """
 
+    async def version(self) -> str:
+        """Return its version of DSPy."""
+        ...
+
     async def manifest(self) -> Manifest:
         """Return what it offers."""
         ...

@@ -42,6 +42,10 @@ class ScriptedSidecar:
         if self._used < len(self.steps):
             raise RunFailed(f"The script of the sidecar has {len(self.steps) - self._used} steps left.")
 
+    async def version(self) -> str:
+        """Return its version of DSPy."""
+        return self.dspy
+
     async def manifest(self) -> Manifest:
         """Return what it offers."""
         return Manifest(dspy=self.dspy, python="3.11", templates=self.templates, optimizers=OPTIMIZERS)
