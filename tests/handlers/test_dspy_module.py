@@ -9,7 +9,9 @@ import pytest
 
 from prowess.errors import AssertionFailed, Invalid, RunFailed, SidecarFailed, TryLater, Unavailable
 from prowess.llm.scripted import ScriptedModel
+from prowess.open import Prowess
 from prowess.run.request import RunRequest
+from prowess.settings import read_settings
 from prowess.sidecar.scripted import ScriptedSidecar
 
 pytestmark = pytest.mark.anyio
@@ -54,9 +56,6 @@ def run(place):
     """Run `count` of a skill with a scripted sidecar and model; return the result and the rows of its trace."""
 
     async def started(sidecar: ScriptedSidecar, *replies: Any, slug: str = "counter", **inputs: Any):
-        from prowess.open import Prowess
-        from prowess.settings import read_settings
-
         async with Prowess.open(settings=read_settings(place.environment), sidecar=sidecar) as prowess:
             with sidecar, ScriptedModel(list(replies)) as model:
                 request = RunRequest(slug=slug, artifacts=("count",), inputs=inputs, model=model)
@@ -184,3 +183,14 @@ async def test_content_that_cannot_run_is_invalid(write, run, content, said) -> 
     result, _, _ = await run(ScriptedSidecar(), text="a")
     assert isinstance(result.error, Invalid)
     assert said in result.error.message
+
+
+async def test_a_dry_run_shows_what_the_sidecar_would_get_and_starts_nothing(write, place) -> None:
+    write(PROGRAM)
+    with ScriptedSidecar() as sidecar:
+        async with Prowess.open(settings=read_settings(place.environment), sidecar=sidecar) as prowess:
+            model = ScriptedModel([])
+            result = await prowess.run(
+                "counter", {"text": "a", "unit": "b"}, artifacts="count", model=model, dry_run=True
+            )
+    assert json.loads(result.parts[0].plan) == {**PROGRAM, "params": {"text": "a", "unit": "b"}}

@@ -50,6 +50,7 @@ class DspyModuleHandler:
     """
 
     kind: Kind = "dspy_module"
+    describes_dry_run = True
 
     def __init__(
         self, sidecar: Sidecar, *, models: ModelClient, host: HostModule, sandbox: Sandbox, assertions: AssertionRunner
@@ -68,11 +69,11 @@ class DspyModuleHandler:
         inputs = check_inputs(call.inputs, call.skill.parameters)
         program, tools = read_program(module)
         params = _take_inputs(program, inputs, call)
-        call.plan(json.dumps({"template_id": program.template_id, "params": params}, ensure_ascii=False, indent=2))
+        call.plan(_describe(program, params))
         facts: JsonObject = {"template_id": program.template_id}
         call.notes.detail["dspy"] = facts
-        answers = _Answers(call, self._models, self._host.calls_of(call), self._sandbox, self._assertions, tools)
-        answers.returns = returned_field(module)
+        returns, host = returned_field(module), self._host.calls_of(call)
+        answers = _Answers(call, self._models, host, self._sandbox, self._assertions, tools=tools, returns=returns)
         facts["version"] = await self._sidecar.version()
         if program.state is not None:
             facts["state_made_with"] = dspy_version(program.state)
@@ -83,7 +84,7 @@ class DspyModuleHandler:
             if answers.failure is not None:
                 raise answers.failure from None
             raise
-        return make_output(outputs, returned_field(module))
+        return make_output(outputs, returns)
 
 
 def _variant(call: Call, family: str) -> DspyModule:
@@ -174,6 +175,12 @@ def _take_inputs(program: Program, inputs: JsonObject, call: Call) -> JsonObject
     return {name: inputs[name] for name in names}
 
 
+def _describe(program: Program, params: JsonObject) -> str:
+    """Return what is sent to the sidecar, for dry runs and traces."""
+    sent = {"template_id": program.template_id, "signature": program.signature, **program.options, "params": params}
+    return json.dumps(sent, ensure_ascii=False, indent=2)
+
+
 def returned_field(module: DspyModule) -> str:
     """Return the output field that alone is the output of a module, as for one made around a prompt; '' for all fields."""
     returns = module.settings.get("returns")
@@ -198,7 +205,9 @@ class _Answers:
         host: HostFunctions,
         sandbox: Sandbox,
         assertions: AssertionRunner,
+        *,
         tools: Mapping[str, JsonObject],
+        returns: str,
     ) -> None:
         self._call = call
         self._models = models
@@ -206,9 +215,9 @@ class _Answers:
         self._sandbox = sandbox
         self._assertions = assertions
         self._tools = tools
+        self._returns = returns
         self.failure: ProwessError | None = None
-        """The last model request that failed, if it was the last one."""
-        self.returns = ""
+        """The error of the last model request, if it failed."""
 
     async def llm(self, payload: JsonObject) -> JsonObject:
         """Ask the model of the call."""
@@ -240,7 +249,7 @@ class _Answers:
     async def metric(self, payload: JsonObject) -> JsonObject:
         """Score outputs by the assertions of the artifact: the share that passes."""
         outputs: Any = payload.get("outputs")
-        verdicts = await self._assertions.check(self._call, make_output(dict(outputs), self.returns))
+        verdicts = await self._assertions.check(self._call, make_output(dict(outputs), self._returns))
         failed = [f"{one.description.rstrip('.')}: {one.explanation}" for one in verdicts if not one.passed]
         score = 1.0 if not verdicts else (len(verdicts) - len(failed)) / len(verdicts)
         return {"score": score, "feedback": "\n".join(failed)}

@@ -111,8 +111,10 @@ class ProcessSidecar:
         connection = self._holder.current
         if connection is None or not connection.is_alive:
             connection = await offload(self._holder.start, self._find_program, self._idle_seconds)
-        # Shielded: other requests wait for the same future.
-        hello = await asyncio.shield(asyncio.wrap_future(connection.hello))
+        if not connection.hello.done():
+            # Shielded: other requests wait for the same future.
+            await asyncio.shield(asyncio.wrap_future(connection.hello))
+        hello = connection.hello.result()
         _check_protocol(hello)
         return connection, hello
 
