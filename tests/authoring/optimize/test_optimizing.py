@@ -291,6 +291,10 @@ async def test_an_interrupted_optimisation_tests_what_it_has(place, triage, ask,
         optimizations = prowess.optimize
         resumed = await optimizations._do(await records.find(row.id), ask(model=model), lambda _: None, graceful=False)
         assert resumed.state == "proposed"
+        busy = await prowess.optimize.prepare(ask())
+        await records.store_progress(busy.id, {"calls": 1})
+        with pytest.raises(Conflict, match="is being done by another process"):
+            await optimizations.resume(busy.id)
         assert await optimizations.resume(resumed.id) == resumed
     assert sum(one.messages[-1].text.startswith("You improve") for one in model.requests) == 1
 
@@ -314,6 +318,13 @@ async def test_wrong_requests_are_told_apart(place, triage, ask):
             await prowess.optimize.run(ask(artifact="nothing"))
         with pytest.raises(Invalid, match="has nothing to run"):
             await prowess.optimize.run(ask(skill="plain"))
+        triage(
+            place,
+            sidecar=SIDECAR + "  - {path: prompts/b.j2, kind: prompt_template, name: sort, variant: b}\n",
+            **{"prompts/b.j2": PROMPT},
+        )
+        with pytest.raises(Invalid, match="has several variants"):
+            await prowess.optimize.run(ask(artifact="sort"))
         with pytest.raises(Invalid, match="changes no artifact"):
             await prowess.optimize.run(ask(method="phrases", artifact="sort"))
         remote = prowess.as_actor(replace(prowess.actor, channel="http"))

@@ -19,6 +19,7 @@ from prowess.engine.context import Context
 from prowess.errors import (
     AnswerUnusable,
     Invalid,
+    NotFound,
     OutputInvalid,
     ProwessError,
     Refused,
@@ -138,7 +139,7 @@ class Bench:
                 f"{part.fallback_of!r} could not run, so {part.artifact!r} ran instead and nothing can be measured.",
                 hint="`prowess sidecar status` says why; `--method rewrite` needs no sidecar.",
             )
-        if isinstance(part.error, Refused | Unavailable):
+        if isinstance(part.error, Refused | Unavailable | NotFound):
             raise part.error
         if part.output is None:
             # A provider that fails says nothing about the skill; an answer that is late or not as asked for does.
@@ -214,6 +215,11 @@ def check_measurable(skill: Skill, artifact: str) -> None:
         raise Invalid(
             f"{artifact!r} is a {found.kind}, which cannot be optimised.",
             hint="Name a prompt_template or a dspy_module with `--artifact`, or use `--method phrases`.",
+        )
+    if sum(one.name == found.name for one in skill.artifacts) > 1:
+        raise Invalid(
+            f"{artifact!r} has several variants, of which the model chooses one.",
+            hint="Optimise a skill with one variant, then copy the result.",
         )
     if isinstance(found, DspyModule) and found.settings.get("tools"):
         raise Invalid(

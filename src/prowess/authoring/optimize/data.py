@@ -33,15 +33,16 @@ _REDACTED = "[redacted"
 async def read_cases(
     engine: Engine, skill: Skill, artifact: str, *, metric: str, file: str, traces: bool, days: float
 ) -> list[EvalCase]:
-    """Return the cases for an artifact, with the checks of the metric.
+    """Return the cases for an artifact, with the checks of the metric. Those of its fallback are its cases, too.
 
     Raise `Invalid` if an eval file has errors, and `Refused` if there is nothing to measure by.
     """
-    cases = await _from_files(engine, skill, artifact, file)
+    names = [name for name in (artifact, skill.find_artifact(artifact).fallback) if name]
+    cases = await _from_files(engine, skill, names, file)
     if traces and metric != "exact":
         # What a live run answered is not necessarily right, so it is not an answer to compare with.
         known = {one.inputs_digest for one in cases}
-        cases += [one for one in await _from_traces(engine, skill, artifact, days) if one.inputs_digest not in known]
+        cases += [one for one in await _from_traces(engine, skill, names, days) if one.inputs_digest not in known]
     found = [with_metric(one, metric) for one in cases]
     asserted = bool(skill.find_artifact(artifact).assertions)
     measurable = [one for one in found if one.checks or asserted]
@@ -64,7 +65,7 @@ def with_metric(case: EvalCase, metric: str) -> EvalCase:
     return replace(case, checks=(Check(type="rubric", settings={"rubric": metric.removeprefix("rubric:")}),))
 
 
-async def _from_files(engine: Engine, skill: Skill, artifact: str, file: str) -> list[EvalCase]:
+async def _from_files(engine: Engine, skill: Skill, names: Sequence[str], file: str) -> list[EvalCase]:
     if file:
         suite = await offload(read_suite, Path(file), skill.slug)
     else:
@@ -78,26 +79,27 @@ async def _from_files(engine: Engine, skill: Skill, artifact: str, file: str) ->
     if errors and (file or suite.cases):
         raise Invalid(f"The evals of {skill.slug!r} have errors: {errors[0].message}", problems=errors)
     return [
-        replace(case, artifact=artifact)
+        replace(case, artifact=names[0])
         for case in suite.cases
-        if case.inputs is not None and case.artifact in ("", artifact)
+        if case.inputs is not None and case.artifact in ("", *names)
     ]
 
 
-async def _from_traces(engine: Engine, skill: Skill, artifact: str, days: float) -> list[EvalCase]:
+async def _from_traces(engine: Engine, skill: Skill, names: Sequence[str], days: float) -> list[EvalCase]:
     """Return the newest live runs as cases. Secrets were removed when they were recorded; runs that lack a value are skipped."""
     newest: deque[EvalCase] = deque(maxlen=MAX_TRACES)
-    async for row in engine.traces.export("jsonl", skill=skill.slug, artifact=artifact, days=days):
-        session = str(row["session_id"])
-        # Measurements may have run held-out cases, which must not come back as training data.
-        if session.startswith((TRIAL_SESSION, EVAL_SESSION)) or row["status"] not in ("ok", "failed"):
-            continue
-        inputs = cast("JsonObject", row["inputs"])
-        if not inputs or _is_incomplete(inputs):
-            continue
-        passed = row["status"] == "ok" and row["assertions_run"] == row["assertions_passed"]
-        expected = row["raw_output"] if passed and row["raw_output"] else None
-        newest.append(EvalCase(id=f"trace-{row['id']}", inputs=inputs, artifact=artifact, expected=expected))
+    for name in names:
+        async for row in engine.traces.export("jsonl", skill=skill.slug, artifact=name, days=days):
+            session = str(row["session_id"])
+            # Measurements may have run held-out cases, which must not come back as training data.
+            if session.startswith((TRIAL_SESSION, EVAL_SESSION)) or row["status"] not in ("ok", "failed"):
+                continue
+            inputs = cast("JsonObject", row["inputs"])
+            if not inputs or _is_incomplete(inputs):
+                continue
+            passed = row["status"] == "ok" and row["assertions_run"] == row["assertions_passed"]
+            expected = row["raw_output"] if passed and row["raw_output"] else None
+            newest.append(EvalCase(id=f"trace-{row['id']}", inputs=inputs, artifact=names[0], expected=expected))
     return list({one.inputs_digest: one for one in newest}.values())
 
 

@@ -160,6 +160,9 @@ async def optimize_module(search: Search, module: Module, method: str, context: 
         if work.done():
             done = work.result()
             if done.state is not None:
+                if done.complete and done.score is not None:
+                    # Scores on the way may be those of a few training rows; this one is of all validation rows.
+                    search.best = None
                 _offer(search, module, done.state, done.score)
     finally:
         for task in (work, ending):

@@ -33,7 +33,9 @@ from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.proposals import ProposalRow
 from prowess.threads import offload
 
-DEAD_SECONDS = 900.0
+BUSY_SECONDS = 10.0
+"""An optimisation that has stored something as short ago is being done: its process does that every second."""
+DEAD_SECONDS = 60.0
 """An optimisation that has stored nothing for so long is not being done by any process."""
 
 
@@ -84,8 +86,11 @@ class Optimizations:
                 hint=f"Copy it to your workspace and optimise the copy: `prowess fork {skill.slug}`.",
             )
         request = replace(request, skill=skill.slug, artifact=_choose_artifact(skill, request))
+        moment = now()
         row = ProposalRow(
             id=str(uuid.uuid4()),
+            created_at=moment,
+            updated_at=moment,
             organization_id=actor.organization,
             user_id=actor.user,
             skill_slug=skill.slug,
@@ -99,15 +104,26 @@ class Optimizations:
         return to_proposal(await self._records.add(row))
 
     async def resume(
-        self, given: str, *, on_progress: ProgressListener = ignore_progress, graceful: bool = False
+        self,
+        given: str,
+        *,
+        on_progress: ProgressListener = ignore_progress,
+        graceful: bool = False,
+        exclusive: bool = True,
     ) -> Proposal:
         """Do an optimisation that was prepared or interrupted. One that has ended is returned as it is.
 
-        After an interruption, the best candidate so far is tested; the search is done only if there is none.
+        After an interruption, the best candidate so far is tested; the search is done only if there is none. With
+        `exclusive`, raise `Conflict` if another process is doing it.
         """
         row = await self._records.find(given)
         if row.state != "running":
             return to_proposal(row)
+        if exclusive and row.updated_at > max(row.created_at, seconds_from_now(-BUSY_SECONDS)):
+            raise Conflict(
+                f"The optimisation {row.id[:8]} is being done by another process.",
+                hint=f"`prowess optimize cancel {row.id[:8]}` ends its search.",
+            )
         return await self._do(row, stored_request(row.request), on_progress, graceful=graceful)
 
     async def list(

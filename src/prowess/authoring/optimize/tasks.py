@@ -20,7 +20,10 @@ def _count_calls(listener: ProgressListener) -> Callable[[Progress], None]:
 
 async def optimize(engine: Engine, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
     """Do the optimisation with the id `proposal`; `done` and `total` of the job count model calls."""
-    done = await Optimizations(engine).resume(str(parameters["proposal"]), on_progress=_count_calls(on_progress))
+    # A job is done by one worker at a time, and may be taken over at once from one that died.
+    done = await Optimizations(engine).resume(
+        str(parameters["proposal"]), on_progress=_count_calls(on_progress), exclusive=False
+    )
     return done.as_json()
 
 
