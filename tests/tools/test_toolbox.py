@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from jsonschema import Draft202012Validator
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.memory_store import MemoryStore
 from prowess.engine.callables import Inventory
+from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.roles import find_role
@@ -33,6 +35,7 @@ NAMES = [
     "skill_create",
     "skill_update",
     "skill_delete",
+    "compose_skill",
     "skill_reload",
 ]
 LIVE = ["search_skills_registry", "fetch_registry_skill"]
@@ -50,11 +53,13 @@ GOOD: dict[str, dict[str, Any]] = {
     "skill_create": {"id": "new-one", "name": "New", "description": "What the new one is for.", "instructions": "Do."},
     "skill_update": {"id": "new-one", "description": "What it is for by now."},
     "skill_delete": {"id": "new-one"},
+    "compose_skill": {"request": "Check timelines."},
     "skill_reload": {},
     "search_skills_registry": {"query": "triage", "limit": 5},
     "fetch_registry_skill": {"source": "acme/runbooks", "skill_id": "triage", "reason": "it is slow"},
 }
 FILES = {"references/locks.md": "Locks.", "scripts/top.sh": "ps"}
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CANARY = "IGNORE-ALL-PREVIOUS-INSTRUCTIONS"
 
 
@@ -96,7 +101,8 @@ async def test_every_tool_answers_a_good_call_in_the_form_it_promises(
 ):
     each_place.skill("triage", files=FILES)
     async with each_place.open(ann) as engine:
-        toolbox = box(engine)
+        draft = json.loads((EXAMPLES / "compose/first-draft.json").read_text())[0]["json"]
+        toolbox = box(engine, fallback_model=ScriptedModel([draft]))
         for name in NAMES:
             answer = await toolbox.call(name, GOOD[name])
             json.dumps(answer.data)
@@ -176,7 +182,7 @@ async def test_hostile_values_are_refused_and_never_raise(each_place: Any, box: 
 
 async def test_what_makes_no_sense_is_not_offered(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
-        writing = ["skill_create", "skill_update", "skill_delete", "skill_reload"]
+        writing = ["skill_create", "skill_update", "skill_delete", "compose_skill", "skill_reload"]
         assert offered_of(await box(engine).offered()) == ["list_skills", *writing]
         place.skill("triage")
         await engine.skills.reload()

@@ -121,6 +121,31 @@ _OPTIMIZATION = {"skill_slug": ENABLED, "method": "phrases"}
 _JOB = {"skill_slug": ENABLED, "artifacts": ["instructions"], "items": [{}]}
 
 
+def make_composition(world: World) -> dict[str, str]:
+    """Store a draft of the owner, as a model would have written it."""
+    from prowess.authoring.compose.checks import Checks
+    from prowess.authoring.compose.draft import Draft
+    from prowess.authoring.compose.files import build_package
+    from prowess.storage import compositions
+
+    draft = Draft(slug=world.name("draft"), title="Draft", description="Adds up drafts.", instructions="Add them.")
+    package, owner = build_package(draft), {"organization_id": "acme"}
+    row = compositions.CompositionRow(
+        id=str(uuid.uuid4()), **owner, user_id="ann", created_by="ann", request="x", round=1
+    )
+    made = compositions.RoundRow(
+        **{"composition_id": row.id, "number": 1, **owner, "actor": "ann", "model": "m", "slug": draft.slug},
+        digest=package.digest,
+        manifest=compositions.stored_manifest(package),
+        draft=draft.model_dump(mode="json"),
+        checks=Checks().as_json(),
+    )
+    with world.engine.context.resources.records().write() as connection:
+        compositions.add(connection, row)
+        compositions.add_round(connection, made, package)
+    return {"id": row.id}
+
+
 def make_entry(world: World) -> dict[str, str]:
     """Store a prompt of the organization."""
     entry = new_entry(world)["json"]
@@ -208,6 +233,9 @@ _OF_SKILL: dict[str, Any] = {"make": make_skill, "owner": "organization"}
 _OF_SOURCE: dict[str, Any] = {"make": make_source, "owner": "organization"}
 _OF_SESSION: dict[str, Any] = {"make": make_session, "owner": "user", "exceptions": {"agent": 404}}
 """An agent has sessions of its own, and sees no others."""
+_OF_DRAFT: dict[str, Any] = {"make": make_composition, "owner": "user", "exceptions": {"agent": 404}}
+_NO_RUNS = {"writer": 403}
+"""Drafting asks a model, which takes the permission to run skills, too."""
 _ABOUT: dict[str, Any] = {"request": {"json": {"skill_slug": ENABLED}}}
 _ASKS = {"agent": 403}
 """An agent needs an approval to change or delete a skill that it did not write."""
@@ -302,6 +330,28 @@ ROUTES: dict[str, Row] = {
     "GET /api/v1/sessions/{id}/events": Row(**_READ, **_OF_SESSION, stream=True),
     "GET /api/v1/events": Row(**_READ, stream=True),
     "GET /api/v1/events/list": Row(**_READ),
+    "GET /api/v1/compositions": Row(**_READ),
+    # No model is configured.
+    "POST /api/v1/compositions": Row(**_WRITE, request={"json": {"request": "x"}}, status=503, exceptions=_NO_RUNS),
+    "GET /api/v1/compositions/{id}": Row(**_READ, **_OF_DRAFT),
+    "GET /api/v1/compositions/{id}/rounds": Row(**_READ, **{**_OF_DRAFT, "exceptions": {"agent": 403}}),
+    "GET /api/v1/compositions/{id}/files": Row(**_READ, **{**_OF_DRAFT, "exceptions": {"agent": 403}}),
+    "POST /api/v1/compositions/{id}/refine": Row(
+        **_WRITE,
+        **{**_OF_DRAFT, "exceptions": {"agent": 404, **_NO_RUNS}},
+        request={"json": {"feedback": "Shorter."}},
+        status=503,
+    ),
+    "POST /api/v1/compositions/{id}/back": Row(**_WRITE, **_OF_DRAFT, request={"json": {"round": 1}}),
+    "POST /api/v1/compositions/{id}/approve": Row(
+        **_WRITE,
+        **{**_OF_DRAFT, "exceptions": {"agent": 403}},
+        # The files of another round.
+        request={"json": {"digest": "0" * 64}},
+        status=409,
+    ),
+    "POST /api/v1/compositions/{id}/propose": Row(**_WRITE, **_OF_DRAFT, once=True),
+    "POST /api/v1/compositions/{id}/discard": Row(**_WRITE, **_OF_DRAFT, once=True),
     "GET /api/v1/approvals": Row(**_READ),
     "GET /api/v1/approvals/{id}": Row(**_READ, make=make_approval, owner="user"),
     "POST /api/v1/approvals/{id}": Row(
@@ -445,5 +495,6 @@ TOOLS: dict[str, ToolRow] = {
     ),
     "skill_update": ToolRow(needs="skills.write", arguments={"skill": "{skill}", "description": "Adds more numbers."}),
     "skill_delete": ToolRow(needs="skills.write", arguments={"skill": "{skill}"}),
+    "compose_skill": ToolRow(needs="skills.write", arguments={"request": " "}),
     "skill_reload": ToolRow(),
 }

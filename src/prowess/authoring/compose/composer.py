@@ -49,7 +49,7 @@ class Composer:
         Raise `OutputInvalid` if the model wrote no usable draft. The composition stays, and `refine` without feedback tries
         again.
         """
-        self._require_writer()
+        self._require_drafter()
         words = self._clean(request, "request")
 
         def begin() -> CompositionRow:
@@ -83,7 +83,7 @@ class Composer:
         Without feedback, only a first draft that failed is tried again. Raise `Conflict` if somebody else made a round in
         the meantime.
         """
-        self._require_writer()
+        self._require_drafter()
         row, current = await offload(self._records.find_open, composition)
         words = self._clean(feedback, "feedback") if feedback or current else ""
         return await self._draft(row, current, words, model, fallback_model)
@@ -102,7 +102,8 @@ class Composer:
         return [to_composition(row) for row in await offload(self._records.list, state, limit)]
 
     async def rounds(self, composition: str) -> list[Round]:
-        """Return all rounds, oldest first."""
+        """Return all rounds, oldest first. Raise `Refused` for an agent."""
+        self._require_person("see the rounds of a draft")
         return [to_round(one) for one in await offload(self._records.list_rounds, composition)]
 
     async def files(self, composition: str, *, round: int | None = None) -> Package:
@@ -130,7 +131,7 @@ class Composer:
 
     async def back(self, composition: str, round: int) -> Composition:
         """Make an earlier round the current one. Later rounds stay and can be gone back to as well."""
-        self._require_writer()
+        self._context.actor.require("skills.write")
 
         def go() -> Composition:
             row, _ = self._records.find_open(composition)
@@ -141,7 +142,7 @@ class Composer:
 
     async def discard(self, composition: str) -> Composition:
         """End a composition without saving anything. Its rounds can still be read."""
-        self._require_writer()
+        self._context.actor.require("skills.write")
 
         def end() -> Composition:
             row, current = self._records.find_open(composition)
@@ -272,7 +273,7 @@ class Composer:
             raise Conflict(f"The skill {skill.slug!r} changed just now.", hint="Try again.")
         return skill, package
 
-    def _require_writer(self) -> None:
+    def _require_drafter(self) -> None:
         for permission in ("skills.write", "skills.run"):
             self._context.actor.require(permission)
 

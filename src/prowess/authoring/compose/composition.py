@@ -101,7 +101,7 @@ class Composition:
 
         Problems are told by what their codes mean, because their messages quote the draft.
         """
-        told: JsonObject = {"composition": self.id, "state": self.state, "round": self.number}
+        told: JsonObject = {"id": self.id, "state": self.state, "round": self.number}
         if self.saved_as:
             told["skill"] = self.saved_as.rpartition(":")[2]
         if self.round is None:

@@ -14,6 +14,7 @@ from prowess.interfaces.auth.oidc import Provider
 from prowess.interfaces.rest import (
     approvals,
     audit,
+    compositions,
     events,
     health,
     jobs,
@@ -51,6 +52,7 @@ ROUTERS: Sequence[APIRouter] = (
     sessions.router,
     runs.router,
     jobs.router,
+    compositions.router,
     optimizations.router,
     approvals.router,
     events.router,
