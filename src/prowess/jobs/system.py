@@ -37,7 +37,12 @@ class SystemDatabase:
         from dbos import DBOSConfig, DBOSPortableJSONSerializer
 
         # Every cancelled workflow would be a warning.
-        logging.getLogger("dbos").setLevel(logging.ERROR)
+        logger = logging.getLogger("dbos")
+        logger.setLevel(logging.ERROR)
+        # The handler of DBOS would keep the stderr of this moment, which may be closed when the next worker starts.
+        if not logger.handlers and logging.lastResort is not None:
+            logger.addHandler(logging.lastResort)
+            logger.propagate = False
         config = DBOSConfig(
             name="prowess",
             executor_id=worker_id,
