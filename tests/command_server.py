@@ -6,6 +6,7 @@ Each line of the input is a request in JSON, and each line of the output the exi
 from __future__ import annotations
 
 import gc
+import io
 import json
 import os
 import runpy
@@ -14,7 +15,7 @@ import tempfile
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from prowess.interfaces.cli.main import COMMANDS, load_command
 
@@ -42,7 +43,7 @@ def used_modules() -> list[str]:
     """Return the modules that typical commands import when they run. They run in children, so nothing else stays."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HOME": folder, "PROWESS_HOME": folder, "PROWESS_BACKGROUND": "off"}
-        request = {"environment": environment, "folder": folder, "out": os.devnull, "err": os.devnull}
+        request = {"environment": environment, "folder": folder, **dict.fromkeys(("in", "out", "err"), os.devnull)}
         for command in TYPICAL:
             if (child := os.fork()) == 0:
                 with suppress(SystemExit):
@@ -58,11 +59,12 @@ def run(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
-    for number, path in enumerate((os.devnull, request["out"], request["err"])):
+    for number, path in enumerate((request["in"], request["out"], request["err"])):
         opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         os.dup2(opened, number)
         os.close(opened)
     sys.stdin = open(0)  # noqa: SIM115 - the old one has read ahead
+    cast("io.TextIOWrapper", sys.stdout).reconfigure(line_buffering=os.isatty(1))
     sys.argv = ["prowess", *request["arguments"]]
     # As in a new process: the folder of `python -m`, then PYTHONPATH, before all others.
     sys.path[0] = request["folder"]

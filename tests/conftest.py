@@ -182,28 +182,36 @@ def new_call() -> Callable[..., Call]:
     return make
 
 
+class CommandServer:
+    """Runs commands of Prowess in forks of a process that has imported it, one at a time."""
+
+    def __init__(self, server: subprocess.Popen[str]) -> None:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        self._write, self._read = server.stdin.write, server.stdout.readline
+
+    def run(
+        self, *arguments: str, environment: Mapping[str, str], folder: Path | str, files: tuple[str, str, str]
+    ) -> int:
+        """Run a command with these files, or a terminal, as its input, output and output of errors; its exit code."""
+        request = {"arguments": arguments, "environment": dict(environment), "folder": str(folder)}
+        self._write(json.dumps({**request, **dict(zip(("in", "out", "err"), files, strict=True))}) + "\n")
+        return int(self._read())
+
+
 @pytest.fixture(scope="session")
-def command_server() -> Iterator[Callable[[dict[str, object]], int]]:
-    """Run a command in a fork of a process that has imported Prowess; its exit code."""
+def command_server() -> Iterator[CommandServer]:
+    """The server of this worker."""
     program = [sys.executable, str(Path(__file__).with_name("command_server.py"))]
     with subprocess.Popen(
         program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1
     ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        write, read = server.stdin.write, server.stdout.readline
-
-        def run(request: dict[str, object]) -> int:
-            write(json.dumps(request) + "\n")
-            return int(read())
-
-        yield run
-        server.stdin.close()
+        yield CommandServer(server)
 
 
 @pytest.fixture
 def new_process(
-    command_server: Callable[[dict[str, object]], int], tmp_path_factory: pytest.TempPathFactory
+    command_server: CommandServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run a command of Prowess in a process of its own, which has imported nothing but Prowess."""
 
@@ -212,8 +220,8 @@ def new_process(
     ) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory(dir=tmp_path_factory.getbasetemp()) as outputs:
             out, err = Path(outputs, "out"), Path(outputs, "err")
-            request = {"arguments": arguments, "environment": dict(environment), "folder": str(folder)}
-            code = command_server({**request, "out": str(out), "err": str(err)})
+            files = (os.devnull, str(out), str(err))
+            code = command_server.run(*arguments, environment=environment, folder=folder, files=files)
             return subprocess.CompletedProcess(arguments, code, out.read_text("utf-8"), err.read_text("utf-8"))
 
     return run

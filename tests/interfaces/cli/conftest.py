@@ -9,10 +9,10 @@ import os
 import pty
 import shutil
 import struct
-import subprocess
 import sys
 import termios
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ class Typed:
 
 
 @pytest.fixture
-def terminal() -> Callable[..., Typed]:
+def terminal(command_server: Any) -> Callable[..., Typed]:
     """Return a function that runs a command on a real terminal, where a person types one answer to each question."""
 
     def run_typed(*args: str, answers: Sequence[str], term: str = "dumb") -> Typed:
@@ -86,12 +86,18 @@ def terminal() -> Callable[..., Typed]:
         # Wide enough that the terminal does not wrap lines.
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 400, 0, 0))
         left = list(answers)
-        command = [str(Path(sys.executable).parent / "prowess"), *args]
         environment = {**os.environ, "PAGER": "cat", "TERM": term}
         environment.pop("PROWESS_APPROVER_TOKEN", None)
-        streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-        with subprocess.Popen(command, **streams, env=environment) as process:
-            os.close(theirs)
+        files = (os.ttyname(theirs),) * 3
+
+        def run_and_close() -> int:
+            try:
+                return command_server.run(*map(str, args), environment=environment, folder=Path.cwd(), files=files)
+            finally:
+                os.close(theirs)  # ends the reading below
+
+        with ThreadPoolExecutor(1) as runner:
+            running = runner.submit(run_and_close)
             seen, answered = b"", 0
             try:
                 while chunk := os.read(ours, 4096):
@@ -104,7 +110,7 @@ def terminal() -> Callable[..., Typed]:
                 pass  # the terminal is gone when the command ends
         os.close(ours)
         assert not left, f"not asked often enough: {seen.decode()}"
-        return Typed(code=process.returncode, seen=seen.decode().replace("\r\n", "\n"))
+        return Typed(code=running.result(), seen=seen.decode().replace("\r\n", "\n"))
 
     return run_typed
 
