@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import time
 import uuid
 import zipfile
@@ -115,6 +116,28 @@ def make_ended_optimization(world: World) -> dict[str, str]:
     while world.do("GET", f"/api/v1/optimizations/{made['id']}")["state"] == "running":
         time.sleep(0.02)
     return {"id": made["id"]}
+
+
+def make_eval(world: World) -> dict[str, str]:
+    """Evaluate a skill whose only case needs no model, until it has ended."""
+    job = world.do("POST", "/api/v1/evals", json={"skill_slug": make_evaluated(world)})
+    while job["state"] in ("queued", "running"):
+        time.sleep(0.02)
+        job = world.do("GET", f"/api/v1/jobs/{job['id']}")
+    return {"id": job["result"]["run"]}
+
+
+def make_evaluated(world: World) -> str:
+    """Store a skill with a case; its slug."""
+    slug = world.name("measured")
+    case = {"inputs": {}, "artifact": "instructions", "checks": [{"type": "contains", "value": "Add"}]}
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr(f"{slug}/SKILL.md", document(slug))
+        archive.writestr(f"{slug}/evals/cases.json", json.dumps({"cases": [case]}))
+    packed = {"content": held.getvalue(), "headers": {"content-type": "application/zip"}}
+    world.do("POST", "/api/v1/skills/import", **packed)
+    return slug
 
 
 _OPTIMIZATION = {"skill_slug": ENABLED, "method": "phrases"}
@@ -364,6 +387,9 @@ ROUTES: dict[str, Row] = {
     "GET /api/v1/jobs/{id}/results": Row(**_READ, make=make_ended_job, owner="user"),
     "POST /api/v1/jobs/{id}/cancel": Row(needs="skills.run", make=make_ended_job, owner="user", status=409),
     "POST /api/v1/jobs/{id}/retry": Row(needs="skills.run", make=make_ended_job, owner="user", status=409),
+    "GET /api/v1/evals": Row(**_READ),
+    "POST /api/v1/evals": Row(needs="skills.run", request={"json": {"skill_slug": ENABLED}}, status=201),
+    "GET /api/v1/evals/{id}": Row(**_READ, make=make_eval, owner="user"),
     "GET /api/v1/optimizations": Row(**_READ),
     "POST /api/v1/optimizations": Row(needs="skills.run", request={"json": _OPTIMIZATION}, status=201),
     "GET /api/v1/optimizations/{id}": Row(**_READ, make=make_ended_optimization, owner="user"),

@@ -1,0 +1,121 @@
+"""Routes of evaluations: start one as a job, list them, and read one with its results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+from starlette.responses import Response
+
+from prowess.authoring.evals.plan import MAX_CONCURRENCY, MAX_MODELS, MAX_REPEATS, EvalPlan
+from prowess.engine.engine import Engine
+from prowess.errors import Invalid
+from prowess.interfaces.rest.jobs import Dollars, JobShape
+from prowess.interfaces.rest.request import (
+    Body,
+    Page,
+    PageQuery,
+    PageShape,
+    Reader,
+    Runner,
+    Shape,
+    WholeNumber,
+    cursor_at,
+    respond,
+)
+from prowess.interfaces.rest.sessions import Name
+from prowess.jobs.job import MAX_NAME_CHARS
+from prowess.open import Prowess
+from prowess.storage.evals import RunState
+
+if TYPE_CHECKING:
+    from prowess.authoring.evals.evals import Evals
+
+router = APIRouter(prefix="/evals", tags=["evals"])
+
+EvalId = Annotated[str, Path(max_length=200, description="The id of an evaluation.")]
+
+
+class EvalBody(Body):
+    """What to evaluate: a skill with the cases that it ships."""
+
+    skill_slug: Annotated[Name, Field(min_length=1)]
+    name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = Field("", description="A unique name of the job.")
+    models: Annotated[list[Name], Field(max_length=MAX_MODELS)] = Field(default_factory=list[str])
+    evaluation_model: Name = ""
+    repeats: Annotated[WholeNumber, Field(ge=1, le=MAX_REPEATS)] | None = None
+    without: bool = Field(False, description="Compare with the same model without the skill.")
+    against: Name = Field("", description="Compare with this version: a number or a digest.")
+    split: Literal["train", "validation", "held_out"] | None = None
+    cases: Annotated[list[Name], Field(max_length=2_000)] = Field(default_factory=list[str])
+    timeout: Annotated[float, Field(strict=True, gt=0, le=3_600, allow_inf_nan=False)] | None = None
+    concurrency: Annotated[WholeNumber, Field(ge=1, le=MAX_CONCURRENCY)] | None = None
+    max_spend: Dollars | None = None
+    cache: bool = Field(True, description="Use results of earlier runs again.")
+
+
+class EvalShape(Shape):
+    """One evaluation. `results` is empty in lists."""
+
+    id: str
+    skill: str
+    digest: str
+    state: RunState
+    user: str
+    created_at: str
+    finished_at: str | None
+    total: int
+    done: int
+    failed: int
+    errors: int
+    cost_usd: float | None
+    arms: list[dict[str, Any]]
+    summary: dict[str, Any] | None
+    results: list[dict[str, Any]]
+    ok: bool
+
+
+@router.post("", response_model=JobShape, status_code=201)
+async def start_eval(body: EvalBody, engine: Runner) -> Response:
+    """Start an evaluation as a job, and return the job at once. The `result` of the job has the id as `run`.
+
+    One that needs an approval waits for it. A job of the same name with the same body is returned, and goes on if it was
+    interrupted.
+    """
+    told = body.model_dump(mode="json", exclude={"skill_slug", "name"})
+    plan = EvalPlan(target=body.skill_slug, **told)
+    prowess = cast("Prowess", engine)
+    job = await prowess.jobs.start_task("eval", plan.model_dump(mode="json"), skill=body.skill_slug, name=body.name)
+    return respond(job, 201)
+
+
+@router.get("", response_model=PageShape[EvalShape])
+async def list_evals(
+    engine: Reader, page: Page, skill: Annotated[Name, Query(description="Only of this skill.")] = ""
+) -> Response:
+    """Return the caller's evaluations without their results, newest first; all of the organization for an administrator."""
+    found = await _evals(engine).list(skill=skill, limit=page.limit + 1, before=_position(page))
+    shown = found[: page.limit]
+    cursor = cursor_at([shown[-1].created_at, shown[-1].id]) if len(found) > len(shown) else None
+    return respond({"items": shown, "next_cursor": cursor, "total": await _evals(engine).count(skill=skill)})
+
+
+@router.get("/{id}", response_model=EvalShape)
+async def get_eval(id: EvalId, engine: Reader) -> Response:
+    """Return one evaluation with its results."""
+    return respond(await _evals(engine).get(id))
+
+
+def _evals(engine: Engine) -> Evals:
+    return cast("Prowess", engine).evals
+
+
+def _position(page: PageQuery) -> tuple[str, str] | None:
+    match page.after:
+        case None:
+            return None
+        case [str(moment), str(run_id)]:
+            return moment, run_id
+        case _:
+            raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
