@@ -15,6 +15,7 @@ import pytest
 
 from prowess.errors import ProwessError, Unavailable
 from prowess.sidecar.environment import SidecarEnvironment
+from prowess.sidecar.process import ProcessSidecar
 
 
 @pytest.fixture
@@ -131,6 +132,14 @@ def test_a_named_binary_starts_itself_and_a_named_python_the_program(tmp_path: P
     python = SidecarEnvironment(tmp_path, named=sys.executable, program=program).find()
     assert python is not None
     assert (python.argv[-1], python.starts_itself) == (str(program), False)
+
+
+@pytest.mark.anyio
+async def test_runs_without_a_program_do_not_count_as_crashes(tmp_path: Path, program: Path) -> None:
+    sidecar = ProcessSidecar(SidecarEnvironment(tmp_path, named="off", program=program).find)
+    for _ in range(6):
+        with pytest.raises(Unavailable, match="switched off"):
+            await sidecar.version()
 
 
 @pytest.mark.parametrize(("named", "said"), [("off", "switched off"), ("/nowhere/sidecar", "not a program")])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from prowess.errors import Invalid, SidecarFailed, TooLarge, Unavailable
+from prowess.errors import AnswerUnusable, Invalid, SidecarFailed, TooLarge, Unavailable
 from prowess.sandbox.confine.kernel import machine
 from prowess.sidecar import connection, process
 from prowess.sidecar.environment import SidecarEnvironment
@@ -67,7 +67,10 @@ async def test_a_bug_in_a_callback_ends_the_request_and_not_the_process(start, c
 
 @pytest.mark.parametrize(
     ("told", "error"),
-    [("InvalidOptions", Invalid), ("UnknownTemplate", Invalid), ("InvalidState", Unavailable), ("Odd", SidecarFailed)],
+    [
+        *(("InvalidOptions", Invalid), ("UnknownTemplate", Invalid), ("InvalidState", Unavailable)),
+        *(("InvalidOutput", AnswerUnusable), ("TemplateFailed", SidecarFailed)),
+    ],
 )
 async def test_errors_of_the_program_have_their_type(start, callbacks, told, error) -> None:
     with pytest.raises(error, match="as asked"):
@@ -193,6 +196,15 @@ async def test_it_has_no_key_no_network_and_no_file_but_its_own(start, callbacks
     assert seen["network"] == "denied"
     assert seen["files"] == "PermissionError"
     assert {"network", "files", "calls"} <= set(sidecar.confined)
+
+
+async def test_a_disk_that_is_full_is_unavailable(start, callbacks, monkeypatch) -> None:
+    def fail() -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(connection, "new_folder", fail)
+    with pytest.raises(Unavailable, match="No space left"):
+        await start().execute(named("echo"), {}, callbacks)
 
 
 async def test_a_program_that_does_not_start_is_unavailable(tmp_path: Path, callbacks) -> None:

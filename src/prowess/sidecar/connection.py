@@ -36,7 +36,10 @@ _ERROR_BYTES = 4096
 _MEMORY_BYTES = 2048 * MIB
 _FILE_BYTES = 256 * MIB
 _CPU_SECONDS = 30 * 86_400
-_LOADERS = ("/lib/ld-linux-aarch64.so.1", "/lib64/ld-linux-x86-64.so.2")
+_LOADERS = (
+    *("/lib/ld-linux-aarch64.so.1", "/lib64/ld-linux-x86-64.so.2"),
+    *("/lib/ld-musl-aarch64.so.1", "/lib/ld-musl-x86_64.so.1"),
+)
 _SYSTEM = ("/sys/devices/system/cpu", "/proc/self", "/proc/cpuinfo", "/proc/meminfo")
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
@@ -110,8 +113,9 @@ class Connection:
     def cancel(self, number: int) -> None:
         """Stop a request; nothing more is received about it."""
         with self._lock:
-            if self._listeners.pop(number, None) is not None and self.is_alive:
-                self._send(_encode({"type": "cancel", "target": number}))
+            if self._listeners.pop(number, None) is None or not self.is_alive:
+                return  # it has ended
+            self._send(_encode({"type": "cancel", "target": number}))
         self._wake(b"w")  # it may be idle now
 
     def close(self) -> None:
@@ -120,11 +124,6 @@ class Connection:
         self._wake(b"q")
         if threading.current_thread() is not self._thread and os.getpid() == self._owner:
             self._thread.join()
-
-    def kill(self) -> None:
-        """Kill the process at once; its requests fail."""
-        if self._child is not None:
-            self._child.kill()
 
     def _send(self, line: bytes) -> None:
         """Send a line. What the process does not accept at once is left to the thread, so that no event loop waits."""
@@ -144,10 +143,10 @@ class Connection:
 
     def _serve(self) -> None:
         """Start the process and serve it until its end. The thread starts it, because it dies with the thread that did."""
-        folder = new_folder()
-        errors, for_child = os.pipe()
-        reason = "it failed to start"
+        folder, errors, reason = None, -1, ""
         try:
+            folder = new_folder()
+            errors, for_child = os.pipe()
             with os.fdopen(for_child, "wb", buffering=0) as stderr:
                 child = self._start(str(folder), stderr)
             with self._lock:
@@ -155,10 +154,14 @@ class Connection:
             reason = self._exchange(child, errors)
         except Unavailable as error:
             self.hello.set_exception(error)
+        except OSError as error:
+            reason = error.strerror or str(error)
         finally:
             self._end(reason)
-            os.close(errors)
-            remove_folder(folder)
+            if errors >= 0:
+                os.close(errors)
+            if folder is not None:
+                remove_folder(folder)
 
     def _start(self, folder: str, stderr: IO[bytes]) -> ChildProcess:
         """Start the launcher, and wait until it has executed the sidecar."""
@@ -280,9 +283,8 @@ class Connection:
         why = f"it exited with {code}" if reason == "gone" else reason
         if not self.hello.done():
             self.hello.set_exception(Unavailable(f"The DSPy sidecar failed to start: {why}.{said}", hint=_HINT))
-        error = SidecarFailed(f"The DSPy sidecar ended while it worked: {why}.{said}", hint="Try again.")
         for listener in listeners:
-            listener.fail(error)
+            listener.fail(SidecarFailed(f"The DSPy sidecar ended while it worked: {why}.{said}", hint="Try again."))
 
 
 _HINT = "Run `prowess sidecar install` to install it again, or `prowess doctor`."

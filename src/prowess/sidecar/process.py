@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, cast
 
-from prowess.errors import Invalid, ProwessError, SidecarFailed, Unavailable
+from prowess.errors import AnswerUnusable, Invalid, ProwessError, SidecarFailed, Unavailable
 from prowess.sidecar.connection import Connection, Ended
 from prowess.sidecar.environment import SidecarProgram
 from prowess.sidecar.protocol import (
@@ -165,8 +165,9 @@ class _Holder:
             self._lock, self._owner, self._starts = threading.Lock(), os.getpid(), []
         with self._lock:
             if self.current is None or not self.current.is_alive:
+                program = find_program()
                 self._count_start()
-                self.current = Connection(find_program(), idle_seconds=idle_seconds)
+                self.current = Connection(program, idle_seconds=idle_seconds)
             return self.current
 
     def end(self) -> None:
@@ -193,6 +194,11 @@ def _read_error(error: JsonObject) -> ProwessError:
         # A fallback runs: the state may have been made with another version of DSPy.
         return Unavailable(
             f"The saved state does not load: {message}", hint="Optimise the skill again, or remove the state."
+        )
+    if kind == "InvalidOutput":
+        return AnswerUnusable(
+            f"The model's answer does not have the fields of the signature: {message}",
+            hint="Use a stronger model, or a simpler signature.",
         )
     if kind.startswith(("Invalid", "Unknown")):
         return Invalid(message, hint="Run `prowess sidecar templates` to see the templates and their options.")
@@ -256,15 +262,14 @@ class _Exchange:
 
     async def _answer(self, message: JsonObject) -> None:
         """Answer a call. A `ProwessError` is an answer that the program can handle; anything else ends the request."""
+        number = message["call"]
         try:
-            answer: JsonObject = {"reply": message["call"], "value": await self._get_value(message)}
+            self._connection.send({"reply": number, "value": await self._get_value(message)})
         except ProwessError as error:
             text = f"{error.message} {error.hint}".strip()
-            answer = {"reply": message["call"], "error": {"type": error.code, "message": text}}
+            self._connection.send({"reply": number, "error": {"type": error.code, "message": text}})
         except Exception as error:  # noqa: BLE001  (raised where the request is awaited)
             self._raise(error)
-            return
-        self._connection.send(answer)
 
     async def _get_value(self, message: JsonObject) -> Any:
         callbacks = self._callbacks

@@ -20,11 +20,11 @@ from prowess.skill.model import Skill
 
 MAX_STATE_BYTES = 2 * MIB
 MAX_PREDICTORS = 64
-MAX_DEMOS = 256
+MAX_DEMOS = 200
 
 _SAMPLING = (
     *("temperature", "max_tokens", "max_completion_tokens", "top_p", "top_k", "frequency_penalty", "presence_penalty"),
-    *("seed", "stop", "n"),
+    *("seed", "stop"),
 )
 """The settings of a model that are kept."""
 _METADATA = "metadata"
