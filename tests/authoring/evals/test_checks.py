@@ -13,7 +13,7 @@ import pytest
 from prowess.authoring.evals.case import Check, EvalCase
 from prowess.authoring.evals.checks import Grade, GradeContext, RunFacts, grade
 from prowess.authoring.evals.formats.suite import read_suite
-from prowess.errors import TimedOut
+from prowess.errors import SpendExceeded, TimedOut
 from prowess.llm.model import ModelConfig
 from prowess.llm.models import Models
 from prowess.llm.scripted import Answer, ScriptedModel
@@ -173,6 +173,10 @@ class TestJudges:
         result = graded("Hello!", ["Greets.", {"type": "contains", "value": "Hello"}], steps=[step])
         assert (result.score, result.passed) == (None, False)
         assert result.error.startswith("Greets.: ")
+
+    def test_a_limit_that_every_case_would_meet_ends_the_run(self, graded: Grading) -> None:
+        with pytest.raises(SpendExceeded):
+            graded("Hello!", ["Greets."], steps=[SpendExceeded("Nothing is left.")])
 
     def test_an_output_cannot_bring_its_own_verdict(self, graded: Grading) -> None:
         verdict = answered("pass")

@@ -19,7 +19,7 @@ from typing import Any
 
 from prowess.authoring.evals.case import Check, EvalCase
 from prowess.authoring.evals.exact import SCORERS, Compared, compare
-from prowess.errors import OutputInvalid, ProwessError
+from prowess.errors import NoModel, OutputInvalid, ProwessError, Refused
 from prowess.handlers.results import CriterionResult, ReviewResult
 from prowess.handlers.review import MAX_ASSET_CHARS, build_judging_request, read_verdicts
 from prowess.prompts.prompt import Criterion, Rubric
@@ -31,6 +31,9 @@ from prowess.run.judged_text import JudgedText, fence_text
 from prowess.run.model_client import ModelClient
 from prowess.skill.kinds import JsonObject
 from prowess.threads import offload, offload_if_large
+
+STOPPING = (Refused, NoModel)
+"""Errors of a judge that every other case would get too."""
 
 _LONGEST = 1_000
 _MAX_TASK_CHARS = 20_000
@@ -135,7 +138,10 @@ class GradeContext:
 
 
 async def grade(case: EvalCase, output: Output, context: GradeContext) -> Grade:
-    """Return the grade of an output. Raises only what cancels a run; a judge that fails is an error in the grade."""
+    """Return the grade of an output. A judge that fails is an error in the grade.
+
+    Raise `Refused` and `NoModel`, which every other case would get too: a spending limit, or no model to judge with.
+    """
     threshold = context.threshold if case.threshold is None else case.threshold
     if not case.checks:
         return make_grade([_from_assertion(one, Check(type=one.type)) for one in context.facts.verdicts], threshold)
@@ -146,12 +152,21 @@ async def grade(case: EvalCase, output: Output, context: GradeContext) -> Grade:
     decided = {place: await _compare(check, case, subject, context) for place, check in plain.items()}
     # A task costs more than most checks, so there is none unless a model may be asked.
     if judged or asked:
-        statements, *others = await asyncio.gather(
+        answers = await asyncio.gather(
             _judge_expectations(list(judged.values()), case, subject, context),
             *(_ask(check, subject, context) for check in asked.values()),
+            # So that no request is left running when another one is refused.
+            return_exceptions=True,
         )
-        decided |= dict(zip([*judged, *asked], [*statements, *(one for group in others for one in group)], strict=True))
+        groups = [_raised_or(group) for group in answers]
+        decided |= dict(zip([*judged, *asked], [one for group in groups for one in group], strict=True))
     return make_grade([decided[place] for place in sorted(decided)], threshold)
+
+
+def _raised_or(group: list[CheckVerdict] | BaseException) -> list[CheckVerdict]:
+    if isinstance(group, BaseException):
+        raise group
+    return group
 
 
 async def _compare(check: Check, case: EvalCase, subject: CheckedOutput, context: GradeContext) -> CheckVerdict:
@@ -237,6 +252,8 @@ async def _judge_expectations(
     rubric = Rubric(id="expectations", scoring_mode="binary", criteria=criteria, description=_describe_task(case))
     try:
         results = await _judge(rubric, subject, context)
+    except STOPPING:
+        raise
     except ProwessError as error:
         return [_failed(check, text, error.message) for check, text in zip(checks, texts, strict=True)]
     return [_from_criterion(check, text, one) for check, text, one in zip(checks, texts, results, strict=True)]
@@ -265,6 +282,8 @@ async def _judge_rubric(check: Check, subject: CheckedOutput, context: GradeCont
         if rubric.origin not in TRUSTED_ORIGINS:
             check_used(rubric, call.run.uses)
         results = await _judge(rubric, subject, context)
+    except STOPPING:
+        raise
     except ProwessError as error:
         return _failed(check, description, error.message)
     unjudged = next((one for one in results if not one.judged), None)
