@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from prowess.authoring.optimize.change import Change, build_candidate
 from prowess.authoring.optimize.decision import LOOKS, MIN_OLD_RUNS
+from prowess.authoring.optimize.proposal import to_proposal
 from prowess.errors import Conflict, Refused
 from prowess.policy.actor import agent_of
 from prowess.storage import proposals
@@ -17,10 +19,15 @@ from .conftest import BETTER, PROMPT, SortingModel
 pytestmark = pytest.mark.anyio
 
 
-async def propose(prowess, ask, model, **changes):
-    done = await prowess.optimize.run(ask(model=model, **changes))
-    assert done.state == "proposed", done.reason
-    return done
+async def propose(prowess, ask):
+    """Store the proposal that an optimisation would make, without the work."""
+    made = await prowess.optimize.prepare(ask())
+    store, skill = prowess.catalog.find("triage")
+    change = Change(kind="prompt", artifact="sort", content=BETTER)
+    _, changed = build_candidate(skill, store.get_package(skill.id), change, prowess.context.resources.limits)
+    values = {"state": "proposed", "change": change.model_dump(), "candidate_digest": changed.digest}
+    row = await prowess.optimize._records.change(made.id, values, states=("running",))
+    return to_proposal(row)
 
 
 async def prompt_of(prowess) -> str:
@@ -41,7 +48,8 @@ async def run_live(prowess, count, *, answers) -> None:
 async def test_an_approved_candidate_is_a_new_version_that_is_trusted_and_watched(each_place, triage, ask, model):
     triage(each_place)
     async with each_place.open() as prowess:
-        done = await propose(prowess, ask, model)
+        done = await prowess.optimize.run(ask(model=model))
+        assert done.state == "proposed", done.reason
         assert await prompt_of(prowess) == PROMPT
         approved = await prowess.optimize.approve(done.id[:8], digest=done.candidate_digest, note="Good.")
         assert (approved.state, approved.approver) == ("watching", prowess.actor.label)
@@ -57,10 +65,10 @@ async def test_an_approved_candidate_is_a_new_version_that_is_trusted_and_watche
             await prowess.optimize.reject(done.id)
 
 
-async def test_an_agent_can_neither_see_nor_decide(place, triage, ask, model):
+async def test_an_agent_can_neither_see_nor_decide(place, triage, ask):
     triage(place)
     async with place.open() as prowess:
-        done = await propose(prowess, ask, model)
+        done = await propose(prowess, ask)
         agent = prowess.as_actor(agent_of(prowess.actor)).optimize
         for refuse in (agent.approve, agent.reject, agent.diff):
             with pytest.raises(Refused, match="Only a person can"):
@@ -69,10 +77,10 @@ async def test_an_agent_can_neither_see_nor_decide(place, triage, ask, model):
         assert await prompt_of(prowess) == PROMPT
 
 
-async def test_a_rejected_proposal_changes_nothing_and_says_why(place, triage, ask, model):
+async def test_a_rejected_proposal_changes_nothing_and_says_why(place, triage, ask):
     triage(place)
     async with place.open() as prowess:
-        done = await propose(prowess, ask, model)
+        done = await propose(prowess, ask)
         rejected = await prowess.optimize.reject(done.id, note="Too long.")
         assert (rejected.state, await prompt_of(prowess)) == ("rejected", PROMPT)
         assert "Too long." in rejected.reason
@@ -80,10 +88,10 @@ async def test_a_rejected_proposal_changes_nothing_and_says_why(place, triage, a
             await prowess.optimize.approve(done.id)
 
 
-async def test_a_skill_that_changed_meanwhile_is_a_conflict_and_nothing_is_lost(place, triage, ask, model):
+async def test_a_skill_that_changed_meanwhile_is_a_conflict_and_nothing_is_lost(place, triage, ask):
     triage(place)
     async with place.open() as prowess:
-        done = await propose(prowess, ask, model)
+        done = await propose(prowess, ask)
         triage(place, prompt="Mine: {{ message }}")
         for refused in (prowess.optimize.approve, prowess.optimize.diff):
             with pytest.raises(Conflict, match="has changed since the optimisation began"):
@@ -95,10 +103,10 @@ async def test_a_skill_that_changed_meanwhile_is_a_conflict_and_nothing_is_lost(
         assert (await prowess.optimize.approve(done.id)).state == "watching"
 
 
-async def test_an_approval_that_ended_half_way_can_be_given_again(place, triage, ask, model):
+async def test_an_approval_that_ended_half_way_can_be_given_again(place, triage, ask):
     triage(place)
     async with place.open() as prowess:
-        done = await propose(prowess, ask, model)
+        done = await propose(prowess, ask)
         records = prowess.optimize._records
         await records.change(done.id, {"state": "approved"}, states=("proposed",))
         assert (await prowess.optimize.approve(done.id)).state == "watching"
@@ -109,12 +117,12 @@ async def test_an_approval_that_ended_half_way_can_be_given_again(place, triage,
         assert len(await prowess.skills.history("triage")) == versions
 
 
-async def test_a_regression_in_live_runs_rolls_back_with_an_event(place, triage, ask, model):
+async def test_a_regression_in_live_runs_rolls_back_with_an_event(place, triage, ask):
     triage(place)
     async with place.open() as prowess:
         trust = (await prowess.skills.cards())[0].trust
         await run_live(prowess, MIN_OLD_RUNS, answers="billing")
-        done = await propose(prowess, ask, model)
+        done = await propose(prowess, ask)
         await prowess.optimize.approve(done.id)
         await run_live(prowess, LOOKS[0] - 1, answers="It may be billing.")
         assert await prowess.optimize.watch() == []
@@ -136,16 +144,16 @@ async def test_a_regression_in_live_runs_rolls_back_with_an_event(place, triage,
 async def test_measurements_are_not_live_runs(place, triage, ask, model):
     triage(place)
     async with place.open() as prowess:
-        done = await propose(prowess, ask, model)
+        done = await prowess.optimize.run(ask(model=model))
         with prowess.context.resources.records().read() as connection:
             for digest in (done.base_digest, done.candidate_digest):
                 assert proposals.read_live(connection, "", "triage", digest, ["sort"], limit=100) == []
 
 
-async def test_a_version_that_someone_changed_is_no_longer_watched(place, triage, ask, model):
+async def test_a_version_that_someone_changed_is_no_longer_watched(place, triage, ask):
     triage(place)
     async with place.open() as prowess:
-        done = await propose(prowess, ask, model)
+        done = await propose(prowess, ask)
         await prowess.optimize.approve(done.id)
         triage(place, prompt="Mine: {{ message }}")
         [ended] = await prowess.optimize.watch()
@@ -153,11 +161,11 @@ async def test_a_version_that_someone_changed_is_no_longer_watched(place, triage
         assert "no longer watched" in ended.reason
 
 
-async def test_a_version_without_a_regression_is_kept(place, triage, ask, model, monkeypatch):
+async def test_a_version_without_a_regression_is_kept(place, triage, ask, monkeypatch):
     monkeypatch.setattr("prowess.authoring.optimize.decision.LOOKS", (2, 4))
     triage(place)
     async with place.open() as prowess:
-        done = await propose(prowess, ask, model)
+        done = await propose(prowess, ask)
         await prowess.optimize.approve(done.id)
         await run_live(prowess, 4, answers="billing")
         [ended] = await prowess.optimize.watch()
@@ -182,13 +190,13 @@ async def test_cancelling_what_no_process_does_any_more_refuses_it(place, triage
             await prowess.optimize.cancel(row.id)
 
 
-async def test_a_run_is_enough_to_roll_back_without_a_worker(place, triage, ask, model, monkeypatch):
+async def test_a_run_is_enough_to_roll_back_without_a_worker(place, triage, ask, monkeypatch):
     monkeypatch.setattr("prowess.authoring.optimize.decision.LOOKS", (6, 12))
     monkeypatch.setattr("prowess.authoring.optimize.decision.MIN_OLD_RUNS", 6)
     triage(place)
     async with place.open() as prowess:
         await run_live(prowess, 6, answers="billing")
-        done = await propose(prowess, ask, model)
+        done = await propose(prowess, ask)
         await prowess.optimize.approve(done.id)
     async with place.open() as prowess:
         await run_live(prowess, 6, answers="It may be billing.")

@@ -115,6 +115,7 @@ async def test_without_checks_the_assertions_of_the_artifact_are_the_metric(plac
     assert (done.state, done.test["base"], done.test["candidate"]) == ("proposed", 0.0, 1.0)
 
 
+@pytest.mark.long
 async def test_a_rubric_can_be_the_metric(place, triage, ask):
     class Judge(SortingModel):
         def answer(self, text: str) -> str:
@@ -161,6 +162,7 @@ async def test_the_budget_must_leave_room_for_the_test(place, triage, ask, model
     assert "--max-calls" in refused.value.hint
 
 
+@pytest.mark.long
 async def test_a_search_that_uses_up_its_budget_tests_the_best_so_far(place, triage, ask):
     triage(place)
     model = SortingModel(rewrites=(BETTER, "Sort. {{ message }}", "Tell. {{ message }}"))
@@ -201,6 +203,7 @@ async def test_rewrites_that_lose_a_variable_or_cannot_be_parsed_are_not_tried(p
     assert not any("please" in request.messages[-1].text[:20] for request in model.requests)
 
 
+@pytest.mark.long
 async def test_an_answer_that_is_not_rewrites_is_none(place, triage, ask):
     triage(place)
     async with place.open() as prowess:
@@ -228,6 +231,7 @@ def _priced():
     return model
 
 
+@pytest.mark.long
 async def test_stopping_tests_the_best_so_far(place, triage, ask, monkeypatch):
     monkeypatch.setattr(optimizer, "STORE_SECONDS", 0.01)
     triage(place)

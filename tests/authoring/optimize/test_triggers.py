@@ -36,6 +36,7 @@ def video(place):
     return write
 
 
+@pytest.mark.long
 async def test_phrases_that_catch_missed_queries_are_proposed_and_kept_once_approved(place, video, ask):
     video()
     async with place.open() as prowess:
@@ -65,6 +66,7 @@ async def test_a_description_is_rewritten_by_a_model_from_missed_queries(place, 
     assert all("You improve the description" in text for text in held)
 
 
+@pytest.mark.long
 async def test_a_candidate_that_competes_with_a_neighbour_is_dropped(place, video, ask, monkeypatch):
     video()
     monkeypatch.setattr(trigger_plan, "find_collisions", _collide_after_the_first())
@@ -97,6 +99,7 @@ async def test_too_few_or_unreadable_queries_are_refused(place, video, ask):
             await prowess.optimize.run(ask(skill="video", method="phrases"))
 
 
+@pytest.mark.long
 async def test_a_skill_that_is_found_already_has_nothing_to_gain(place, video, ask):
     video(description="Trim, cut, shorten, split, join or crop a screen recording with ffmpeg.")
     async with place.open() as prowess:

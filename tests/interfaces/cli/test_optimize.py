@@ -64,6 +64,7 @@ def test_a_proposal_is_made_listed_shown_and_approved_by_a_person(prowess, video
     assert "has changed since the optimisation began" in again.err
 
 
+@pytest.mark.long
 def test_approving_without_a_person_is_refused_and_a_no_changes_nothing(prowess, video, terminal):
     video()
     prowess("optimize", "run", "video", "--method", "phrases")
@@ -102,6 +103,7 @@ def test_nothing_yet_says_how_to_begin(prowess, workspace):
     assert "made with the installed version" in prowess("optimize", "refresh").out
 
 
+@pytest.mark.long
 def test_a_durable_optimisation_is_a_job_that_a_worker_does(prowess, video):
     video()
     started = prowess("optimize", "run", "video", "--method", "phrases", "--durable")
