@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from prowess.authoring.compose import dry_run
+from prowess.authoring.compose.checks import COMPOSE_CODES
+from prowess.authoring.compose.draft import TEMPLATES
 from prowess.authoring.compose.dry_run import StandIn
 from prowess.errors import Conflict, DuplicateSkill, Invalid, NoModel, NotFound, OutputInvalid, Refused
 from prowess.handlers.host_functions import HOST_FUNCTION_NAMES, HostFunctions
@@ -28,7 +31,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Match by words alone, and stop code that loops early."""
+    """Stop code that loops early."""
     monkeypatch.setattr(dry_run, "DRY_RUN_LIMITS", replace(dry_run.DRY_RUN_LIMITS, fuel=1_000_000_000))
 
 
@@ -186,6 +189,14 @@ async def test_code_that_does_not_run_cannot_be_saved(sandboxed):
 @pytest.mark.parametrize("name", HOST_FUNCTION_NAMES)
 def test_the_stand_in_takes_the_arguments_of_the_real_function(name):
     assert inspect.signature(getattr(StandIn, name)) == inspect.signature(getattr(HostFunctions, name))
+
+
+def test_every_template_is_one_that_the_sidecar_ships_and_every_code_is_documented():
+    root = Path(__file__).resolve().parents[3]
+    shipped = (root / "src/prowess_dspy/templates.py").read_text()
+    assert all(f'"{name}": Template(' in shipped for name in TEMPLATES)
+    page = (root / "docs/composing.md").read_text()
+    assert all(f"| `{code}` | {meaning} |" in page for code, meaning in COMPOSE_CODES.items())
 
 
 async def test_a_skill_that_another_one_answers_for_is_a_collision(place):

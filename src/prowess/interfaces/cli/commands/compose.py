@@ -207,6 +207,8 @@ def approve(
     At a terminal you see the draft first and are asked. Without one, pass the approver token.
     """
     proof = require_person("approve a draft", token_file)
+    if as_json and not digest and proof.words == _typed():
+        raise click.UsageError("With --json, say with --digest which files you approve.")
     shown = with_engine(workspace, lambda prowess: prowess.compose.show(composition))
     if proof.words == _typed() and not digest:
         _print_summary(shown)
@@ -295,7 +297,9 @@ def _go_on(
     name = composition.id[:8]
     while True:
         typed = str(
-            click.prompt("\nFeedback, or approve, view, diff, back N, quit", default="quit", show_default=False)
+            click.prompt(
+                "\nFeedback, or [approve], [view], [diff], [back N], [quit]", default="quit", show_default=False
+            )
         )
         word, _, rest = typed.strip().partition(" ")
         if typed.strip() in ("quit", "q", "exit"):
