@@ -284,6 +284,25 @@ async def test_an_interruption_ends_only_the_search_if_it_is_graceful(place, tri
         assert interrupted.score is not None
 
 
+async def test_an_interruption_before_there_is_a_candidate_leaves_nothing_running(place, triage, ask):
+    asked = asyncio.Event()
+
+    class Stuck(SortingModel):
+        async def complete(self, _):
+            asked.set()
+            await asyncio.Event().wait()
+
+    triage(place)
+    async with place.open() as prowess:
+        work = asyncio.create_task(prowess.optimize.run(ask(model=Stuck()), graceful=True))
+        await asked.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        [kept] = await prowess.optimize.list()
+    assert (kept.state, kept.reason) == ("refused", "It was interrupted before a candidate was found.")
+
+
 async def test_an_interrupted_optimisation_tests_what_it_has(place, triage, ask, model):
     triage(place)
     async with place.open() as prowess:

@@ -82,6 +82,11 @@ class Optimizer:
         except ProwessError as error:
             await self._finish("refused", f"{error.message} {error.hint}".strip())
             raise
+        except asyncio.CancelledError:
+            # A job is done again after an interruption; a command is not, and then there must be something to go on with.
+            if self._graceful and self._best is None and self._row.change is None:
+                await self._finish("refused", "It was interrupted before a candidate was found.")
+            raise
         finally:
             storing.cancel()
             await asyncio.gather(storing, return_exceptions=True)
