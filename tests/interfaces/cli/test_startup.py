@@ -52,9 +52,9 @@ def warm(sample: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "unneeded", "most"),
     [
-        ("list", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 83),
-        ("list --json", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 83),
-        ("show commit-messages", {"sqlalchemy", *CHECKS}, 110),
+        ("list", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 87),
+        ("list --json", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 87),
+        ("show commit-messages", {"sqlalchemy", *CHECKS}, 114),
         ("enable commit-messages", CHECKS, 156),
         ("prompt", {*READERS, *CHECKS}, 126),
     ],

@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.results import CaseResult
 from prowess.engine.context import Context
+from prowess.errors import ProwessError
+from prowess.prompts.registry import entry_digest
+from prowess.skill.model import Skill
 from prowess.storage import evals
 from prowess.storage.evals import StoredResult
 from prowess.threads import offload, offload_to_completion
@@ -27,11 +30,36 @@ FLUSH_SECONDS = 0.5
 
 
 def cache_key(
-    *, skill: str, case: EvalCase, model: str, judge: str, repeat: int, threshold: float, seconds: float | None
+    *,
+    skill: str,
+    case: EvalCase,
+    rubrics: Sequence[str],
+    model: str,
+    judge: str,
+    repeat: int,
+    threshold: float,
+    seconds: float | None,
 ) -> str:
     """Return the key of a result: everything that decides it. `skill` is '' without a skill."""
-    told = [GRADER_VERSION, skill, case.digest, model, judge, repeat, threshold, seconds]
+    told = [GRADER_VERSION, skill, case.digest, list(rubrics), model, judge, repeat, threshold, seconds]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def rubric_digests(context: Context, skill: Skill, case: EvalCase) -> list[str]:
+    """Return the digests of the rubrics that a case names, as they are now; '' for one that is missing. Blocking."""
+    found: list[str] = []
+    for check in case.checks:
+        if check.type == "rubric":
+            name, version = str(check.settings["rubric"]), str(check.settings.get("version") or "") or None
+            try:
+                rubric = context.resources.registry.rubric(
+                    name, version, skill=skill, organization=context.actor.organization
+                )
+            except ProwessError:
+                found.append("")
+            else:
+                found.append(entry_digest(rubric))
+    return found
 
 
 async def find_cached(context: Context, keys: Sequence[str]) -> dict[str, CaseResult]:

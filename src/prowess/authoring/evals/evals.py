@@ -65,7 +65,7 @@ class Evals:
         arms = await self._arms(subject, plan, cases, models or plan.models or ("",))
         run_id = str(uuid.uuid4())
         seconds = plan.timeout or subject.suite.timeout_seconds
-        items = make_items(plan, subject, arms, cases, _name(judge), seconds)
+        items = await offload(make_items, plan, subject, arms, cases, _name(judge), seconds)
         row = EvalRunRow(
             id=run_id,
             organization_id=self._context.actor.organization,

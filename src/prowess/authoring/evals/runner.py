@@ -213,6 +213,8 @@ class CaseRunner:
             actor=variant.context.actor,
             policy=active.policy,
             session=self._label,
+            # A rubric that a case names is not part of what the gate was asked about: only trusted ones are used.
+            uses=(),
         )
         return make_call(run, skill.artifacts[0], {})
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from prowess.authoring.evals.cache import ResultLog, cache_key
+from prowess.authoring.evals.cache import ResultLog, cache_key, rubric_digests
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.plan import EvalPlan
 from prowess.authoring.evals.results import CaseResult
@@ -36,11 +36,12 @@ def make_items(
     judge: str,
     seconds: float | None,
 ) -> list[Item]:
-    """Return everything to ask, the arms of a case one after the other, so that a run that stops early has pairs."""
+    """Return everything to ask, the arms of a case one after the other, so that a run that stops early has pairs. Blocking."""
     suite, repeats = subject.suite, plan.repeats or subject.suite.trials
     found: list[Item] = []
     digests = [one.content_digest for one in arms]
     for case in cases:
+        rubrics = rubric_digests(subject.variant.context, subject.variant.skill, case)
         for repeat in range(1, repeats + 1):
             for place, active in enumerate(arms):
                 if active.arm.kind == "without" and case.inputs is not None:
@@ -48,6 +49,7 @@ def make_items(
                 key = cache_key(
                     skill=digests[place],
                     case=case,
+                    rubrics=rubrics,
                     model=active.arm.model,
                     judge=judge,
                     repeat=repeat,
