@@ -143,3 +143,10 @@ def test_no_value_can_raise(value):
 @given(data=st.binary(max_size=200), name=st.sampled_from(["evals/a.json", "evals/a.yaml"]))
 def test_no_bytes_can_raise(data, name):
     read_trigger_set({name: data})
+
+
+def test_cases_that_run_an_artifact_are_not_queries():
+    cases = [{"id": "a", "inputs": {"n": 1}}, {"id": "b", "prompt": "Sum these numbers."}]
+    read = read_trigger_set({"evals/cases.json": json.dumps({"cases": cases}).encode()})
+    assert [case.query for case in read.cases] == ["Sum these numbers."]
+    assert read.problems == ()
