@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.interfaces.cli.composition_output import print_composition
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand, group, read_message
-from prowess.interfaces.cli.person import at_terminal, require_person, token_option
+from prowess.interfaces.cli.person import TYPED, at_terminal, require_person, token_option
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -53,7 +54,7 @@ class _ComposeGroup(DefaultGroup):
 @group(
     "compose",
     'prowess compose "check timeline consistency"',
-    'prowess compose --skill timeline-check "add a dspy_module for optimised execution"',
+    'prowess compose --skill timeline-check "add a dspy_module"',
     "prowess compose approve 3f2a91bc",
     cls=_ComposeGroup,
     invoke_without_command=True,
@@ -74,7 +75,10 @@ def compose_command(ctx: click.Context, workspace: str | None, as_json: bool) ->
 
 @compose_command.command(
     "start",
-    examples=('prowess compose start "check timeline consistency"', 'echo "…" | prowess compose start --json -'),
+    examples=(
+        'prowess compose start "check timeline consistency"',
+        'prowess compose start --skill timeline-check "shorter" --json',
+    ),
 )
 @click.argument("request", nargs=-1)
 @click.option("--skill", default="", metavar="SLUG", help="Change this skill instead of making a new one.")
@@ -111,7 +115,9 @@ def refine(composition: str, feedback: tuple[str, ...], model: str, workspace: s
     _print(_ask(workspace, lambda prowess: prowess.compose.refine(composition, words, model=model)), as_json=as_json)
 
 
-@compose_command.command("resume", examples=("prowess compose resume 3f2a91bc",))
+@compose_command.command(
+    "resume", examples=("prowess compose resume 3f2a91bc", "prowess compose resume 3f2a91bc --json")
+)
 @_ID
 @_MODEL
 @_SCOPE
@@ -150,14 +156,16 @@ def show(composition: str, number: int | None, files: bool, diff: bool, workspac
         more = {**({"contents": files_json(package)} if package else {}), **({"diff": changes} if diff else {})}
         print_json({**found.as_json(), **more})
         return
-    _print_summary(found)
+    print_composition(found)
     if package is not None:
         click.echo(f"\n{format_files(package)}")
     if changes:
         click.echo(f"\n{clean(show_hidden(changes))}")
 
 
-@compose_command.command("rounds", examples=("prowess compose rounds 3f2a91bc",))
+@compose_command.command(
+    "rounds", examples=("prowess compose rounds 3f2a91bc", "prowess compose rounds 3f2a91bc --json")
+)
 @_ID
 @common_options
 def rounds(composition: str, workspace: str | None, as_json: bool) -> None:
@@ -175,7 +183,7 @@ def rounds(composition: str, workspace: str | None, as_json: bool) -> None:
     print_rounds(listed, found.number)
 
 
-@compose_command.command("back", examples=("prowess compose back 3f2a91bc 1",))
+@compose_command.command("back", examples=("prowess compose back 3f2a91bc 1", "prowess compose back 3f2a91bc 1 --json"))
 @_ID
 @click.argument("number", type=click.IntRange(1))
 @common_options
@@ -207,11 +215,11 @@ def approve(
     At a terminal you see the draft first and are asked. Without one, pass the approver token.
     """
     proof = require_person("approve a draft", token_file)
-    if as_json and not digest and proof.words == _typed():
+    if as_json and not digest and proof == TYPED:
         raise click.UsageError("With --json, say with --digest which files you approve.")
     shown = with_engine(workspace, lambda prowess: prowess.compose.show(composition))
-    if proof.words == _typed() and not digest:
-        _print_summary(shown)
+    if proof == TYPED and not digest:
+        print_composition(shown)
         if not _confirm(shown, workspace):
             click.echo("Not saved.")
             raise click.exceptions.Exit(1)
@@ -220,7 +228,9 @@ def approve(
     _print_saved(shown, saved, as_json=as_json)
 
 
-@compose_command.command("discard", examples=("prowess compose discard 3f2a91bc",))
+@compose_command.command(
+    "discard", examples=("prowess compose discard 3f2a91bc", "prowess compose discard 3f2a91bc --json")
+)
 @_ID
 @common_options
 def discard(composition: str, workspace: str | None, as_json: bool) -> None:
@@ -265,20 +275,8 @@ def _print(composition: Composition, *, as_json: bool) -> None:
     if as_json:
         print_json(composition)
         return
-    _print_summary(composition)
-    print_next(composition)
-
-
-def _print_summary(composition: Composition) -> None:
-    from prowess.interfaces.cli.composition_output import print_composition
-
     print_composition(composition)
-
-
-def _typed() -> str:
-    from prowess.interfaces.cli.person import TYPED
-
-    return TYPED.words
+    print_next(composition)
 
 
 def _go_on(
@@ -326,7 +324,7 @@ def _step(before: Composition, work: Callable[[Prowess], Awaitable[Composition]]
     except ProwessError as error:
         report_error(error)
         return before
-    _print_summary(after)
+    print_composition(after)
     return after
 
 
