@@ -87,7 +87,7 @@ class ArtifactPlan:
         await optimize_module(search, module, method, self._context)
 
     async def test(self, change: Change) -> PairedScores:
-        """Run base and candidate side by side, so that a change of the model's mood meets both."""
+        """Run base and candidate side by side, so that a model that changes meanwhile changes for both."""
         search, cases, repeats = self._search, self.held_out.cases, self._request.repeats
         candidate, _ = build_candidate(search.skill, search.package, change, search.limits)
         measure, step = self._bench.measure, search.on_step

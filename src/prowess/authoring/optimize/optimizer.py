@@ -8,11 +8,10 @@ and searches only if it has none.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from prowess.authoring.optimize.artifact_plan import ArtifactPlan
 from prowess.authoring.optimize.bench import Bench
@@ -31,18 +30,16 @@ from prowess.authoring.optimize.records import Records
 from prowess.authoring.optimize.search import Plan
 from prowess.authoring.optimize.trigger_plan import TriggerPlan, read_queries
 from prowess.engine.engine import Engine
-from prowess.errors import Conflict, ProwessError
+from prowess.errors import ApprovalRequired, Conflict, ProwessError
 from prowess.run.request import RunRequest
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.storage.clock import now
-from prowess.storage.proposals import ProposalRow
+from prowess.storage.proposals import ProposalRow, ProposalState
 from prowess.threads import offload
 
 STORE_SECONDS = 1.0
 """How often progress is stored, and a request to stop is noticed."""
-
-_log = logging.getLogger(__name__)
 
 
 class Optimizer:
@@ -66,7 +63,7 @@ class Optimizer:
         self._graceful = graceful
         self._meter = Meter(request.budget, calls=row.calls, cost=row.cost)
         self._stop = asyncio.Event()
-        self._phase: Any = "base"
+        self._phase: Literal["base", "search", "test"] = "base"
         self._base: float | None = None
         self._best: tuple[Change, float] | None = None
         self._unsaved = False
@@ -79,6 +76,8 @@ class Optimizer:
         storing = asyncio.create_task(self._store_regularly())
         try:
             return await self._run()
+        except ApprovalRequired:
+            raise  # a job waits for the answer, then does it again
         except ProwessError as error:
             await self._finish("refused", f"{error.message} {error.hint}".strip())
             raise
@@ -170,7 +169,7 @@ class Optimizer:
             days=request.days,
         )
         plan = ArtifactPlan(self._context, request, skill, package, cases, bench, on_best=on_best, on_step=on_step)
-        # The gate decides about the skill as it is, for whoever asks.
+        # The gate decides whether the actor may run the skill as it is.
         asked = RunRequest(slug=skill.slug, artifacts=(request.artifact,), inputs=cases[0].inputs or {})
         await self._engine.runs.admit(asked)
         return plan
@@ -221,7 +220,7 @@ class Optimizer:
         stored = await self._records.store_progress(self._row.id, values)
         return stored is not None and stored.stopping
 
-    async def _finish(self, state: Any, reason: str, values: Mapping[str, Any] | None = None) -> ProposalRow:
+    async def _finish(self, state: ProposalState, reason: str, values: Mapping[str, Any] | None = None) -> ProposalRow:
         best = {} if self._best is None else {"change": self._best[0].model_dump(), "score": self._best[1]}
         used = {"calls": self._meter.calls, "cost": self._meter.cost, "finished_at": now()}
         told = {**best, **used, **(values or {}), "state": state, "reason": reason}
