@@ -243,6 +243,11 @@ class TestWaza:
         assert not suite.cases
         assert ("warning", "eval-case", 2) in told(suite)
 
+    def test_a_single_task_in_the_file_is_read(self) -> None:
+        file = {"skill": "s", "config": {}, "tasks": {"id": "a", "inputs": {"prompt": "x"}, "graders": []}}
+        suite = read({"eval.yaml": json.dumps({**file, "graders": [{"type": "text", "config": {"contains": ["y"]}}]})})
+        assert [case.id for case in suite.cases] == ["a"]
+
     def test_a_task_cannot_be_outside_the_folder(self) -> None:
         suite = read({"eval.yaml": WAZA.replace("tasks/*.yaml", "../*.yaml")})
         assert ("warning", "eval-file", 9) in told(suite)

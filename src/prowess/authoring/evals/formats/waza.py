@@ -14,7 +14,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from prowess.authoring.evals.case import Check, EvalCase, EvalFile, EvalSuite
 from prowess.authoring.evals.formats.entries import (
@@ -61,18 +61,18 @@ def read(source: EvalSource) -> EvalSuite:
             "eval-setting", "Tasks from a CSV file are not supported.", "tasks_from", hint="Write task files."
         )
     cases: list[EvalCase] = []
-    for task, at in _tasks(source, top):
-        cases += _read_task(source, task, at, top)
-        source.problems += [] if task is source else task.problems
+    for opened, at, task in _tasks(source, top):
+        cases += _read_task(source, opened, at, task, top)
+        source.problems += [] if opened is source else opened.problems
     return EvalSuite(skill=as_text(top.get("skill")), cases=tuple(cases), **run_settings(source, usable, NAMES))
 
 
-def _tasks(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At]]:
-    """Yield the source of each task, and the task's place in it."""
+def _tasks(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At, Any]]:
+    """Yield each task with its source and its place there."""
     found: dict[str, None] = {}
     for place, written in enumerate(as_list(top.get("tasks"))):
         if isinstance(written, dict):
-            yield source, ("tasks", place)
+            yield source, ("tasks", place), cast("JsonObject", written)
             continue
         inside = resolve(source.folder, written) if isinstance(written, str) else None
         if inside is None:
@@ -89,14 +89,11 @@ def _tasks(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At
         if isinstance(opened, Problem):
             source.problems.append(opened)
         else:
-            yield opened, ()
+            yield opened, (), opened.value
 
 
-def _read_task(eval_source: EvalSource, source: EvalSource, at: At, top: JsonObject) -> list[EvalCase]:
-    value: Any = source.value
-    for step in at:
-        value = value[step]
-    task = as_object(value)
+def _read_task(eval_source: EvalSource, source: EvalSource, at: At, written: Any, top: JsonObject) -> list[EvalCase]:
+    task = as_object(written)
     if task is None:
         source.report("eval-case", "A task must be an object with `inputs`.", *at, severity="error")
         return []
