@@ -118,7 +118,7 @@ class SidecarEnvironment:
         uv = _find_uv()
         with lock_folder(folder, patience=PATIENCE_SECONDS):
             if self.find() is None:
-                progress("Installing the DSPy sidecar. This happens once: about 50 MB to download, 180 MB on disk.")
+                progress("Installing the DSPy sidecar. This happens once: about 35 MB to download, 180 MB on disk.")
                 try:
                     self._make(uv)
                 except ProwessError as error:

@@ -33,7 +33,7 @@ def show_status(workspace: str | None, as_json: bool) -> None:
 @sidecar_command.command("install", examples=("prowess sidecar install",))
 @common_options
 def install_sidecar(workspace: str | None, as_json: bool) -> None:
-    """Install the sidecar now instead of at the first run: about 50 MB to download, 180 MB on disk."""
+    """Install the sidecar now instead of at the first run: about 35 MB to download, 180 MB on disk."""
     environment = _read_environment(workspace)
     with spinner("Installing …"):
         environment.ensure(lambda _: None, again=True)
