@@ -14,16 +14,16 @@ from prowess.tools.tool import ToolContext
 
 async def compose_skill(
     context: ToolContext,
-    request: Annotated[str, Field(description="Start: what the skill should do.")] = "",
-    composition: Annotated[str, Field(description="Go on with this one, from an earlier answer.")] = "",
-    feedback: Annotated[str, Field(description="What to change about its draft.")] = "",
-    skill: Annotated[str, Field(description="With request: change this skill instead of making a new one.")] = "",
-    propose: Annotated[bool, Field(description="Ask the user to approve the draft, and save it.")] = False,
+    request: Annotated[str, Field(description="To start: what the skill should do.")] = "",
+    composition: Annotated[str, Field(description="To go on: from an earlier answer.")] = "",
+    feedback: Annotated[str, Field(description="What to change.")] = "",
+    skill: Annotated[str, Field(description="To start: change this skill.")] = "",
+    propose: Annotated[bool, Field(description="Ask the user to approve and save it.")] = False,
 ) -> dict[str, Any]:
-    """Have a model draft a reusable skill, with prompt and tests.
+    """Have a model draft a skill with tests.
 
-    Offer this when the user keeps asking for the same thing. If they agree, call it with request, then with composition and
-    feedback until they like it, then with composition and propose. Only the user can approve and see it: `prowess compose`.
+    Offer this when the user keeps asking for the same. Start with request, then give composition and feedback, then
+    composition and propose. Only the user sees and approves it.
     """
     composer = Composer(context.engine.as_actor(await context.acting()).context)
     if bool(request.strip()) == bool(composition.strip()):
