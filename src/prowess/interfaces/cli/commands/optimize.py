@@ -125,7 +125,7 @@ def run(
     _follow(lambda prowess, show: prowess.optimize.run(request, on_progress=show, graceful=True), workspace, as_json)
 
 
-@optimize_command.command("resume", examples=("prowess optimize resume 3f2a",))
+@optimize_command.command("resume", examples=("prowess optimize resume 3f2a", "prowess optimize resume 3f2a --json"))
 @click.argument("id")
 @common_options
 def resume(id: str, workspace: str | None, as_json: bool) -> None:
@@ -362,7 +362,7 @@ def reject(id: str, note: str, workspace: str | None, as_json: bool) -> None:
     _report(lambda prowess: prowess.optimize.reject(id, note=note), "Rejected", workspace, as_json=as_json)
 
 
-@optimize_command.command("cancel", examples=("prowess optimize cancel 3f2a",))
+@optimize_command.command("cancel", examples=("prowess optimize cancel 3f2a", "prowess optimize cancel 3f2a --json"))
 @click.argument("id")
 @common_options
 def cancel(id: str, workspace: str | None, as_json: bool) -> None:
