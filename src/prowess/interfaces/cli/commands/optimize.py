@@ -42,7 +42,7 @@ def optimize_command(ctx: click.Context, workspace: str | None, as_json: bool) -
     "run",
     examples=(
         "prowess optimize run my-skill --method rewrite --max-calls 500",
-        "prowess optimize run my-skill --artifact classify --method mipro_v2 --budget-usd 2",
+        "prowess optimize run my-skill --method mipro_v2 --budget-usd 2",
         "prowess optimize run my-skill --method phrases",
     ),
 )
