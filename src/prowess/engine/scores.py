@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prowess.engine.context import Context
+from prowess.errors import Invalid, Refused, Unavailable
 from prowess.storage.database_url import sqlite_path
 from prowess.storage.scores import SkillScore, read_file_scores
 
 
 def read_scores(context: Context) -> dict[tuple[str, str], SkillScore]:
-    """Return the scores of the organization's skills by slug and digest. Blocking."""
+    """Return the scores of the organization's skills by slug and digest; none if the database cannot be read. Blocking.
+
+    A database that does not answer hides no skill: `Skills.look` reports it beside the skills of the folders.
+    """
+    try:
+        found = _read(context)
+    except (Invalid, Refused, Unavailable):
+        return {}
+    return {(one.skill_slug, one.skill_digest): one for one in found}
+
+
+def _read(context: Context) -> Iterable[SkillScore]:
     resources = context.resources
     if not resources.has_records():
-        return {}
-    path = sqlite_path(resources.records_url)
-    found = read_file_scores(path, context.actor.organization) if path else None
-    if found is None and not path:
-        from prowess.storage.evals import read_scores as read
+        return ()
+    if path := sqlite_path(resources.records_url):
+        return read_file_scores(path, context.actor.organization) or ()
+    from prowess.storage.evals import read_scores as read
 
-        with resources.records().read() as connection:
-            found = read(connection, context.actor.organization)
-    return {(one.skill_slug, one.skill_digest): one for one in found or ()}
+    with resources.records().read() as connection:
+        return read(connection, context.actor.organization)

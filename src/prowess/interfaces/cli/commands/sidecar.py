@@ -30,7 +30,7 @@ def show_status(workspace: str | None, as_json: bool) -> None:
     _print_status(_read_environment(workspace), as_json=as_json)
 
 
-@sidecar_command.command("install", examples=("prowess sidecar install",))
+@sidecar_command.command("install", examples=("prowess sidecar install", "prowess sidecar install --json"))
 @common_options
 def install_sidecar(workspace: str | None, as_json: bool) -> None:
     """Install the sidecar now instead of at the first run: about 35 MB to download, 180 MB on disk."""
