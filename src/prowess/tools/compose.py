@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from prowess.authoring.compose.composer import Composer
-from prowess.authoring.compose.composition import Composition
 from prowess.errors import Invalid
 from prowess.tools.tool import ToolContext
+
+if TYPE_CHECKING:
+    from prowess.authoring.compose.composition import Composition
 
 
 async def compose_skill(
@@ -25,6 +26,9 @@ async def compose_skill(
     Offer this when the user keeps asking for the same. Start with request, then give composition and feedback, then
     composition and propose. Only the user sees and approves it.
     """
+    # Imported here because it imports the database, which offering the tool does not need.
+    from prowess.authoring.compose.composer import Composer
+
     composer = Composer(context.engine.as_actor(await context.acting()).context)
     if bool(request.strip()) == bool(composition.strip()):
         raise Invalid("Give either request or composition.", hint="Call compose_skill with request to start.")
