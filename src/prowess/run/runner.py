@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
@@ -12,7 +12,6 @@ from prowess.errors import ProwessError
 from prowess.policy.subject import Subject
 from prowess.redaction.redactor import Redactor
 from prowess.run.allowance import DEFAULT_SECONDS, read_allowance
-from prowess.run.assertions.evaluation import AssertionRunner
 from prowess.run.call import Call, DryRunEnded, Output, Run, make_call
 from prowess.run.handler import RunArtifact
 from prowess.run.result import RunResult, produce_files
@@ -21,6 +20,9 @@ from prowess.session.text import Standing, make_subject, read_standing
 from prowess.skill.model import Skill
 from prowess.skill.needs import measure_reach
 from prowess.skill.outline import SkillOutline
+
+if TYPE_CHECKING:
+    from prowess.run.assertions.evaluation import AssertionRunner
 
 _MAX_SUBJECTS = 16
 
