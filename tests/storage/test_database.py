@@ -280,6 +280,18 @@ def test_reads_inside_a_snapshot_share_one_state_and_those_after_it_see_the_news
     assert count(database, skill_blobs) == 2
 
 
+def test_connections_that_come_back_to_a_closed_database_are_closed(database: Database) -> None:
+    with database.read() as in_use:
+        driver_connections = [in_use.connection.driver_connection]
+        database.close()
+    with database.read() as late:
+        driver_connections.append(late.connection.driver_connection)
+
+    for connection in driver_connections:
+        with pytest.raises(Exception, match=r"(?i)closed"):
+            connection.cursor().execute("SELECT 1")
+
+
 def test_a_snapshot_ends_with_its_block_though_that_raises(database: Database) -> None:
     with pytest.raises(ProwessError), database.snapshot(), database.read() as connection:
         connection.execute(sa.text("SELECT * FROM nothing_by_that_name"))

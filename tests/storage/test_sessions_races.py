@@ -87,7 +87,7 @@ def test_no_session_ever_exceeds_its_budget_whoever_enables_at_once(database: Da
 
 @pytest.mark.long
 def test_the_budget_holds_over_sixteen_thousand_attempts(database: Database) -> None:
-    said = run_attempts(database, callers=64, conversations=50, each=250)
+    said = run_attempts(database, callers=32, conversations=50, each=500)
 
     assert said.total() == 16_000
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
-from sqlalchemy import exc
+from sqlalchemy import event, exc
 
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path
@@ -21,7 +21,7 @@ from prowess.storage.rows import from_json
 from prowess.storage.schema_check import add_mark, check_mark, check_schema, has_mark
 from prowess.storage.seals import PROCESS_SEALS, Seals
 from prowess.storage.sqlite import WriterLock, no_deadline, sqlite_engines, was_interrupted
-from prowess.storage.transaction import SharedRead, Snapshot, Transaction
+from prowess.storage.transaction import SharedRead, Snapshot, Transaction, close_returned
 
 HEAD_REVISION = "0017"
 """The newest revision. It is repeated here so that an up-to-date database opens without importing alembic."""
@@ -213,7 +213,8 @@ class Database:
                 upgrade(connection, self.location)
 
     def close(self) -> None:
-        """Close all idle connections."""
+        """Close all idle connections, and from now on each other one as soon as it is returned."""
+        event.listen(self._writer.pool, "checkin", close_returned)
         self._writer.dispose()
 
 

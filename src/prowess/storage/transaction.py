@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import sqlalchemy as sa
+from sqlalchemy.pool import ConnectionPoolEntry
 
 
 class Transaction:
@@ -104,3 +105,8 @@ class Snapshot:
         """End the transaction, if it has begun."""
         if self._connection is not None:
             self._transaction.__exit__(None, None, None)
+
+
+def close_returned(_connection: object, record: ConnectionPoolEntry) -> None:
+    """Close a connection that comes back to a closed database, as a listener of its pool. Nobody else would."""
+    record.invalidate()

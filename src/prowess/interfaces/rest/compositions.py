@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Field
+from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.authoring.compose.composer import MAX_CHARS, Composer
@@ -51,7 +51,9 @@ class ApproveBody(Body):
 
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     scope: Literal["workspace", "user", "org", "account"] | None = None
-    allow_collision: bool = Field(False, description="Save it although another skill answers most of its queries.")
+    allow_collision: StrictBool = Field(
+        False, description="Save it although another skill answers most of its queries."
+    )
 
 
 class ProposeBody(Body):

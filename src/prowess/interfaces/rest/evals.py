@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Field
+from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.authoring.evals.plan import MAX_CONCURRENCY, MAX_MODELS, MAX_REPEATS, EvalPlan
@@ -45,14 +45,14 @@ class EvalBody(Body):
     models: Annotated[list[Name], Field(max_length=MAX_MODELS)] = Field(default_factory=list[str])
     evaluation_model: Name = ""
     repeats: Annotated[WholeNumber, Field(ge=1, le=MAX_REPEATS)] | None = None
-    without: bool = Field(False, description="Compare with the same model without the skill.")
+    without: StrictBool = Field(False, description="Compare with the same model without the skill.")
     against: Name = Field("", description="Compare with this version: a number or a digest.")
     split: Literal["train", "validation", "held_out"] | None = None
     cases: Annotated[list[Name], Field(max_length=2_000)] = Field(default_factory=list[str])
     timeout: Annotated[float, Field(strict=True, gt=0, le=3_600, allow_inf_nan=False)] | None = None
     concurrency: Annotated[WholeNumber, Field(ge=1, le=MAX_CONCURRENCY)] | None = None
     max_spend: Dollars | None = None
-    cache: bool = Field(True, description="Use results of earlier runs again.")
+    cache: StrictBool = Field(True, description="Use results of earlier runs again.")
 
 
 class EvalShape(Shape):

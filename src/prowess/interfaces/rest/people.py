@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import Field
+from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.interfaces.rest.request import Admin, Anyone, Body, Page, PageShape, Shape, paginate, respond
@@ -108,14 +108,14 @@ class MemberBody(Body):
     user_id: _Handle
     name: _Name = ""
     email: _Name = ""
-    admin: bool = False
+    admin: StrictBool = False
     permissions: _Permissions = None
 
 
 class PermissionsBody(Body):
     """The new permissions of a member."""
 
-    admin: bool = False
+    admin: StrictBool = False
     permissions: _Permissions = None
 
 
