@@ -1,0 +1,1 @@
+"""The agent: conversations with a model that finds, enables and uses skills."""
