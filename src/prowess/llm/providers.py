@@ -98,16 +98,19 @@ def _open_compatible(provider: Provider, model: str, config: ModelConfig) -> Mod
 
 
 def _open_cautious(provider: Provider, model: str, url: str, key: str) -> Model:
+    from prowess.llm.tool_schema import UncertainToolModel
     from prowess.llm.wrappers import CautiousModel
 
     family = family_of(provider.name, model)
-    return CautiousModel(open_compatible(model, name=f"{provider.name}:{model}", base_url=url, key=key, family=family))
+    opened = open_compatible(model, name=f"{provider.name}:{model}", base_url=url, key=key, family=family)
+    return UncertainToolModel(CautiousModel(opened))
 
 
 def _open_local(provider: Provider, model: str, config: ModelConfig) -> Model:
     from prowess.llm.local import open_local
+    from prowess.llm.tool_schema import ToolSchemaModel
 
-    return open_local(f"{provider.name}:{model}", config)
+    return ToolSchemaModel(open_local(f"{provider.name}:{model}", config))
 
 
 def _open_scripted(provider: Provider, model: str, config: ModelConfig) -> Model:  # noqa: ARG001  (the signature of every opener)

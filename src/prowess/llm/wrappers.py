@@ -30,7 +30,7 @@ class Closeable(Protocol):
         ...
 
 
-class _WrapperModel:
+class WrapperModel:
     """What the wrappers share: everything but the requests is passed on to the wrapped model."""
 
     def __init__(self, inner: Model) -> None:
@@ -68,7 +68,7 @@ class _OpenedStream:
     first: str | Reply
 
 
-class GuardedModel(_WrapperModel):
+class GuardedModel(WrapperModel):
     """Adds a timeout, retries after transient errors, and a rate limit to a model.
 
     The timeout is for a whole reply, or for each chunk of a stream; a request may ask for a longer one. Retries back off exponentially with jitter, and wait
@@ -176,7 +176,7 @@ def _retry_wait(state: RetryCallState) -> float:
     return max(asked or 0, _backoff(state))
 
 
-class CautiousModel(_WrapperModel):
+class CautiousModel(WrapperModel):
     """Puts the schema into the prompt as well, because some servers ignore schemas silently.
 
     If a server rejects the first request with a schema, later requests have it in the prompt only.
