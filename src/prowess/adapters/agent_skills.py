@@ -1,0 +1,260 @@
+"""The skills of one agent in one conversation, for the agent loop of any framework.
+
+Each adapter translates this to the terms of one framework:
+
+- `begin` matches the user's message before the turn, and enables the skill that fits.
+- `prompt` gives the blocks for the system prompt, within the budget of the session. It is cheap: ask again at each step.
+- `tools` gives the tools that are offered now, and `call` runs one through the gate.
+- A call that a person must approve gives a `PendingApproval`. `answer` records what the person said. After that, the same
+  call goes on. Approving a call in a framework never opens the gate by itself.
+
+Runs, loads and decisions are recorded by the engine, as with every other interface.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from prowess.engine.engine import Engine
+from prowess.errors import ApprovalRequired, Conflict, Invalid, ProwessError, Unavailable
+from prowess.llm.model import Model
+from prowess.match.recommendation import Recommendation
+from prowess.policy.actor import agent_of
+from prowess.session.turn import TurnDecision
+from prowess.tools.tool import Tool, ToolAnswer
+from prowess.tools.toolbox import Toolbox
+
+_MAX_KEPT = 256
+"""How many answers of calls that a framework asked about, and did not run yet, are kept."""
+
+
+def require_framework(package: str, *, framework: str, extra: str) -> None:
+    """Raise `Unavailable` with the install line if a framework is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise Unavailable(f"{framework} is not installed.", hint=f"Run `pip install 'prowess[{extra}]'`.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingApproval:
+    """A request that a person must answer before a call goes on.
+
+    `text` has everything that the person must see. It quotes the skill, which nobody has accepted yet: never send it to a
+    model.
+    """
+
+    id: str
+    tool: str
+    arguments: dict[str, Any]
+    skill: str = ""
+    action: str = ""
+    text: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the request as JSON, for an interface that asks a person."""
+        return {
+            "approval_id": self.id,
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "skill": self.skill,
+            "action": self.action,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """The answer to a tool call. With `approval`, the call has not run: a person must answer first."""
+
+    data: dict[str, Any]
+    ok: bool = True
+    approval: PendingApproval | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as JSON text, for a model."""
+        return json.dumps(self.data, ensure_ascii=False, default=str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStart:
+    """What happened before the turn: the ranked skills, the decision, and the skill that was enabled, or ''.
+
+    If a skill fits but was not enabled, `error` says why; `approval` is the request that a person can answer.
+    """
+
+    recommendations: tuple[Recommendation, ...]
+    decision: TurnDecision
+    skill: str = ""
+    approval: PendingApproval | None = None
+    error: ProwessError | None = None
+
+
+class AgentSkills:
+    """The skills of one agent in one conversation of an open engine, which stays open.
+
+    The agent works for the engine's actor, a person, who answers its approvals. `agent` is its name in the records, and
+    `role` limits its tools. `policies`, `memory` and `graph_context` are texts of the application for the prompt; they may
+    be changed between steps. With `index`, the prompt also lists the skills that exist. `fallback_model` runs skills that
+    ask a model, if none is configured.
+    """
+
+    def __init__(
+        self,
+        prowess: Engine,
+        *,
+        conversation: str,
+        agent: str = "agent",
+        role: str = "",
+        policies: str = "",
+        memory: str = "",
+        graph_context: str = "",
+        index: bool = False,
+        fallback_model: Model | None = None,
+    ) -> None:
+        self.policies, self.memory, self.graph_context = policies, memory, graph_context
+        self.conversation = conversation
+        self._person = prowess
+        actor = agent_of(prowess.actor, name=agent, role=role) if prowess.actor.is_person else prowess.actor
+        self._box = Toolbox(prowess, actor=actor, conversation=conversation, fallback_model=fallback_model)
+        self._engine = self._box.context.engine
+        self._index = index
+        self._message = ""
+        self._kept: dict[str, CallResult] = {}
+        self.last_turn: TurnStart | None = None
+
+    async def begin(self, message: str, *, before: str = "") -> TurnStart:
+        """Match a message before the turn, and enable the skill that clearly fits. No model is asked.
+
+        `before` is what was said earlier; it counts less. A skill that may not be enabled, or does not fit into the budget,
+        is left out: the turn goes on without it, and the result says why.
+        """
+        self._message = message
+        self._kept.clear()
+        session = await self._box.context.session()
+        package = await self._engine.turns.context(message, session=session, before=before)
+        decision = await self._engine.turns.suggest(package)
+        error: ProwessError | None = None
+        approval: PendingApproval | None = None
+        try:
+            await self._engine.turns.decide(package, decision)
+        except ProwessError as refused:
+            error = refused
+            if isinstance(refused, ApprovalRequired):
+                approval = await self._read_approval(refused.approval_id, "enable_skill", {"skill": decision.skill})
+            reason = f"{decision.skill} fits, but was not enabled: {refused.message}"
+            decision = TurnDecision(action="answer", reason=reason)
+            await self._engine.turns.decide(package, decision)
+        self.last_turn = TurnStart(
+            recommendations=package.recommendations,
+            decision=decision,
+            skill=decision.skill,
+            approval=approval,
+            error=error,
+        )
+        return self.last_turn
+
+    async def prompt(self, into: str = "") -> str:
+        """Return a system prompt with the blocks of this step at its end; blocks of earlier steps in it are replaced."""
+        from prowess.session.prompt import index_block, replace_blocks
+
+        session = await self._box.context.session()
+        blocks = await self._engine.sessions.blocks(
+            session, policies=self.policies, memory=self.memory, graph_context=self.graph_context
+        )
+        if self._index:
+            blocks = (index_block(await self._engine.index(self._message, session=session)), *blocks)
+        return replace_blocks(into, blocks)
+
+    async def tools(self) -> list[Tool]:
+        """Return the tools that the agent can use now. Those whose name a model API would reject are left out."""
+        return [tool for tool in await self._box.offered() if tool.spec("openai") is not None]
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str = "") -> CallResult:
+        """Call a tool. Errors are returned as answers that a model can act on.
+
+        `arguments` may be the JSON text that a model wrote. The answer of a call that `check` has run is returned once.
+        """
+        if call_id and (kept := self._kept.pop(_call_key(call_id, name, arguments), None)) is not None:
+            return kept
+        given = _read_arguments(arguments)
+        if given is None:
+            answer = await self._box.refusal(name, _not_an_object(name))
+            return CallResult(data=answer.data, ok=False)
+        answer = await self._box.attempt(name, given)
+        return CallResult(data=answer.data, ok=answer.ok, approval=await self._find_approval(name, given, answer))
+
+    async def check(self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str) -> PendingApproval | None:
+        """Return the request that a person must answer before this call, or None if it needs no approval.
+
+        For frameworks that ask before they run a tool. Only the gate knows whether a call needs an approval, so the call is
+        made, and `call` with the same id returns its answer.
+        """
+        key = _call_key(call_id, name, arguments)
+        if key not in self._kept:
+            result = await self.call(name, arguments)
+            if result.approval is not None:
+                return result.approval
+            while len(self._kept) >= _MAX_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = result
+        return None
+
+    async def answer(self, approval: PendingApproval | str, *, approved: bool, note: str = "") -> None:
+        """Record what a person answered. Only call this with the answer of a person who saw the request.
+
+        An answer that was given elsewhere, such as with `prowess approvals`, stands: the same answer again changes nothing,
+        and another one raises `Conflict`.
+        """
+        request = await self._read_approval(approval, "", {}) if isinstance(approval, str) else approval
+        try:
+            await self._person.approvals.resolve(request.id, approved=approved, note=note, shown=request.text)
+        except Conflict:
+            state = (await self._person.approvals.get(request.id)).state
+            if state != ("approved" if approved else "denied"):
+                raise
+
+    async def _find_approval(
+        self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer
+    ) -> PendingApproval | None:
+        if not isinstance(answer.error, ApprovalRequired):
+            return None
+        return await self._read_approval(answer.error.approval_id, name, arguments)
+
+    async def _read_approval(self, approval_id: str, name: str, arguments: Mapping[str, Any]) -> PendingApproval:
+        from prowess.policy.consent import consent_text
+
+        row = await self._person.approvals.get(approval_id)
+        return PendingApproval(
+            id=row.id,
+            tool=name,
+            arguments=dict(arguments),
+            skill=row.slug,
+            action=row.action,
+            text=consent_text(row),
+        )
+
+
+def _read_arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
+    """Return the arguments of a call, or None if a model wrote something other than a JSON object."""
+    if not isinstance(arguments, str):
+        return dict(arguments)
+    try:
+        value: object = json.loads(arguments) if arguments.strip() else {}
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _not_an_object(name: str) -> Invalid:
+    return Invalid(
+        f"The arguments of {name[:80]} are not a JSON object.", hint="Call it again with its arguments as an object."
+    )
+
+
+def _call_key(call_id: str, name: str, arguments: Mapping[str, Any] | str) -> str:
+    # Some servers number calls from zero in every answer, so the id alone does not identify one.
+    return json.dumps([call_id, name, _read_arguments(arguments)], sort_keys=True, default=str)
