@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
+from prowess.agent.parts import AgentParts
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.scans import Scans
 from prowess.engine.answers import RecentAnswers
@@ -30,6 +31,7 @@ from prowess.settings import Settings, read_settings, real_folders
 from prowess.storage.database_url import sqlite_path
 
 if TYPE_CHECKING:
+    from prowess.agent.agent import Agent
     from prowess.authoring.compose.composer import Composer
     from prowess.authoring.evals.evals import Evals
     from prowess.authoring.optimize.optimizations import Optimizations
@@ -189,6 +191,8 @@ class Prowess(Engine):
 
     _workers: Workers
     """The worker for jobs in this process, shared by the engines of all actors."""
+    _agent_parts: AgentParts
+    """What the application set for conversations, shared by the engines of all actors."""
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -196,6 +200,13 @@ class Prowess(Engine):
         from prowess.jobs.jobs import Jobs
 
         return Jobs(self, self._context, self._workers.find())
+
+    @cached_property
+    def agent(self) -> Agent:
+        """Have conversations with a model that finds, enables and uses skills."""
+        from prowess.agent.agent import Agent
+
+        return Agent(self, self._agent_parts)
 
     @cached_property
     def evals(self) -> Evals:
@@ -230,6 +241,7 @@ class Prowess(Engine):
         """Return this engine for another actor; see `Engine.as_actor`."""
         other = super().as_actor(actor, organization=organization, user=user, role=role, channel=channel)
         other._workers = self._workers  # noqa: SLF001  (another engine of this class)
+        other._agent_parts = self._agent_parts  # noqa: SLF001
         return other
 
     @classmethod
@@ -346,6 +358,7 @@ class Prowess(Engine):
         # Set last: it needs the engine, which needs the components.
         components.run_skill = run_skill
         engine._workers = workers
+        engine._agent_parts = AgentParts()
         return engine
 
 

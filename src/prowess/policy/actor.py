@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from prowess.errors import Invalid, Refused
@@ -17,6 +17,7 @@ AGENT_PERMISSIONS: frozenset[Permission] = frozenset({"skills.read", "skills.wri
 
 AGENT_PREFIX = "agent:"
 _NAME_LIMIT = 200
+_LOOP_PREFIX = "agent:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class Actor:
 
     An agent never has `approvals.resolve` or `admin`, even if they are passed; every actor that is not a person is an
     agent. Names are checked so that no `label` can be mistaken for another one. `channel` is how the actor connected
-    (`library`, `cli`, `terminal`, `mcp:CLIENT`, `http`); it gives no rights and is recorded with everything the actor does.
+    (`library`, `cli`, `terminal`, `mcp:CLIENT`, `http`, or `agent:CHANNEL` for the agent of a conversation that a person has
+    through this channel); it gives no rights and is recorded with everything the actor does.
     """
 
     name: str
@@ -56,7 +58,12 @@ class Actor:
     @property
     def is_remote(self) -> bool:
         """True if the actor may be on another machine, whose files and paths are not those of this one."""
-        return self.channel == "http"
+        return self.channel.removeprefix(_LOOP_PREFIX) == "http"
+
+    @property
+    def is_hosted(self) -> bool:
+        """True for an agent that runs in the application's own process, which opens sessions for it."""
+        return not self.is_person and (self.channel == "library" or self.channel.startswith(_LOOP_PREFIX))
 
     @property
     def admin(self) -> bool:
@@ -102,6 +109,13 @@ def agent_of(person: Actor, *, name: str = "agent", role: str = "") -> Actor:
         permissions=person.permissions & AGENT_PERMISSIONS,
         channel=person.channel,
     )
+
+
+def conversation_agent(actor: Actor) -> Actor:
+    """Return who works in a conversation of this actor: an agent of the person, or the agent itself."""
+    if not actor.is_person:
+        return actor
+    return replace(agent_of(actor, role=actor.role), channel=f"{_LOOP_PREFIX}{actor.channel}"[:_NAME_LIMIT])
 
 
 def actor_record(actor: Actor) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def viewer_of(actor: Actor) -> SessionViewer:
     so it finds only its own.
     """
     shared: Literal["person", "all", ""] = "all" if actor.is_person else ""
-    if not actor.is_person and actor.channel == "library":
+    if actor.is_hosted:
         shared = "person"
     return SessionViewer(owner=actor.owner, actor=actor.label, kind=actor.kind, shared=shared)
 

@@ -1,4 +1,4 @@
--- Revision 0017. Written by scripts/schema.py from the migrations. Do not edit.
+-- Revision 0018. Written by scripts/schema.py from the migrations. Do not edit.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -587,3 +587,48 @@ CREATE TABLE composition_rounds (
 	created_at TEXT NOT NULL, 
 	CONSTRAINT pk_composition_rounds PRIMARY KEY (composition_id, number)
 );
+CREATE TABLE conversations (
+	id TEXT NOT NULL, 
+	organization_id TEXT NOT NULL, 
+	user_id TEXT NOT NULL, 
+	created_by TEXT NOT NULL, 
+	title TEXT NOT NULL, 
+	turn INTEGER NOT NULL, 
+	state TEXT NOT NULL, 
+	pending JSON NOT NULL, 
+	lease TEXT NOT NULL, 
+	lease_until TEXT NOT NULL, 
+	input_tokens INTEGER NOT NULL, 
+	output_tokens INTEGER NOT NULL, 
+	cost FLOAT, 
+	created_at TEXT NOT NULL, 
+	updated_at TEXT NOT NULL, 
+	CONSTRAINT pk_conversations PRIMARY KEY (id), 
+	CONSTRAINT fk_conversations_id FOREIGN KEY(id) REFERENCES sessions (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_conversations_updated ON conversations (organization_id, user_id, updated_at);
+CREATE TABLE conversation_messages (
+	conversation_id TEXT NOT NULL, 
+	number INTEGER NOT NULL, 
+	organization_id TEXT NOT NULL, 
+	turn INTEGER NOT NULL, 
+	role TEXT NOT NULL, 
+	call_id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	created_at TEXT NOT NULL, 
+	calls JSON NOT NULL, 
+	detail JSON NOT NULL, 
+	text TEXT NOT NULL, 
+	CONSTRAINT pk_conversation_messages PRIMARY KEY (conversation_id, number), 
+	CONSTRAINT fk_conversation_messages_conversation_id FOREIGN KEY(conversation_id) REFERENCES conversations (id) ON DELETE CASCADE
+);
+CREATE TABLE memories (
+	id TEXT NOT NULL, 
+	organization_id TEXT NOT NULL, 
+	user_id TEXT NOT NULL, 
+	created_by TEXT NOT NULL, 
+	created_at TEXT NOT NULL, 
+	text TEXT NOT NULL, 
+	CONSTRAINT pk_memories PRIMARY KEY (id)
+);
+CREATE INDEX ix_memories_created ON memories (organization_id, user_id, created_at);

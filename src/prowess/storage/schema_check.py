@@ -38,6 +38,7 @@ FINGERPRINTS = {
     "0015": "984a4dd6bf95d948c740911ae1c23b96",
     "0016": "6d0ec24e20feebe22bb7c6f5b3a0500a",
     "0017": "e1c29133e901412e4d0aa4afbb90a427",
+    "0018": "a2465573e674159494ef1b2b25b463b3",
 }
 """The fingerprint of each revision. `tests/storage/test_schema_check.py` prints the line to add for a new one."""
 

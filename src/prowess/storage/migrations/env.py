@@ -6,6 +6,7 @@ from alembic import context
 
 from prowess.storage import (
     composition_tables,
+    conversation_tables,
     eval_tables,
     job_tables,
     people_tables,
@@ -22,6 +23,7 @@ modules = (
     tables,
     sessions,
     composition_tables,
+    conversation_tables,
     eval_tables,
     job_tables,
     people_tables,

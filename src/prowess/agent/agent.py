@@ -1,0 +1,163 @@
+"""The agent: conversations with a model that finds, enables and uses skills.
+
+A turn has two phases before the model is asked: the skills that fit are found, and it is decided what to do about them.
+Then the model answers and calls tools until it is done. Everything is stored step by step, so a turn that waits for an
+approval, or whose process died, goes on in any other process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+
+from prowess.agent.calls import AgentTools, CallRunner
+from prowess.agent.conversation import (
+    EXPORT_FORMATS,
+    Conversation,
+    ExportFormat,
+    RememberedFact,
+    export_conversation,
+)
+from prowess.agent.loop import TurnLoop
+from prowess.agent.memory import FactMemory, recall
+from prowess.agent.model_requests import ModelRequests
+from prowess.agent.parts import AgentParts
+from prowess.agent.records import EXPORT_MESSAGES, BegunTurn, ConversationRecords
+from prowess.agent.updates import Update
+from prowess.engine.engine import Engine
+from prowess.errors import Invalid, NotFound, ProwessError, TooLarge
+from prowess.llm.model import Model
+from prowess.policy.actor import conversation_agent
+from prowess.threads import offload, offload_to_completion
+from prowess.tools.toolbox import Toolbox
+
+MAX_MESSAGE_CHARS = 200_000
+LIST_LIMIT = 200
+
+
+class Agent:
+    """Conversations of the engine's actor. Methods take the id of a conversation, or its name."""
+
+    def __init__(self, engine: Engine, parts: AgentParts) -> None:
+        self._engine = engine
+        self._records = ConversationRecords(engine.context)
+        self._facts = FactMemory(engine.context)
+        self.parts = parts
+        """What the application set; shared by the agents of all actors."""
+
+    async def start(self, *, conversation: str = "", model: str = "", role: str = "", title: str = "") -> Conversation:
+        """Return the conversation of this name, or a new one. Without a title, its first message becomes the title.
+
+        `model` and `role` are those of a new conversation.
+        """
+        session = await self._engine.sessions.open(conversation, role=role, model=model)
+        return await offload(self._records.open, session, title)
+
+    def send(self, conversation: str, message: str, *, model: Model | str = "") -> AsyncGenerator[Update]:
+        """Answer a message: yield what happens as it happens, and `TurnEnded` last.
+
+        Raise `NotFound` for an unknown conversation, `Invalid` for an empty message or a closed session, and `Conflict`
+        while another turn of the conversation runs. Errors of the model end the turn as `failed`. A turn whose caller stops
+        listening is stopped; what it has done by then is stored. Calls that still wait for an approval are given up.
+        """
+        return self._turn(conversation, message, model, is_new=True)
+
+    def resume(self, conversation: str, *, model: Model | str = "") -> AsyncGenerator[Update]:
+        """Go on with the last turn: after approvals were answered, an error, or the end of its process.
+
+        The turn is still `waiting` if approvals are. A turn that is done is returned as it ended.
+        """
+        return self._turn(conversation, "", model, is_new=False)
+
+    async def list(self, *, limit: int = LIST_LIMIT) -> list[Conversation]:
+        """Return conversations without their messages, the last active first."""
+        return await offload(self._records.list, limit)
+
+    async def get(self, conversation: str) -> Conversation:
+        """Return a conversation with its messages, or raise `NotFound`."""
+        return await offload(self._records.find, conversation, limit=EXPORT_MESSAGES)
+
+    async def export(self, conversation: str, *, format: ExportFormat = "json") -> str:
+        """Return a conversation as a document: `json` with everything, or `markdown` to read."""
+        if format not in EXPORT_FORMATS:
+            raise Invalid(f"Unknown format {format[:40]!r}.", hint=f"Use one of: {', '.join(EXPORT_FORMATS)}.")
+        return export_conversation(await self.get(conversation), format)
+
+    async def delete(self, conversation: str) -> Conversation:
+        """Delete a conversation with its messages, and close its session. Raise `NotFound`, or `Conflict` while it answers."""
+        deleted = await offload(self._records.delete, conversation)
+        with suppress(NotFound):  # retention or another process was faster
+            await self._engine.sessions.close(deleted.id)
+        return deleted
+
+    async def remember(self, text: str) -> RememberedFact:
+        """Remember a fact for the actor's user: it enters the prompt of later turns where it fits."""
+        return await self._facts.remember(text)
+
+    async def memories(self) -> list[RememberedFact]:
+        """Return the remembered facts of the actor's user, the newest first."""
+        return await self._facts.list()
+
+    async def forget(self, fact: str) -> RememberedFact:
+        """Forget a fact by its id, or the start of it."""
+        return await self._facts.forget(fact)
+
+    async def _turn(
+        self, conversation: str, message: str, model: Model | str, *, is_new: bool
+    ) -> AsyncGenerator[Update]:
+        agent = self._engine.as_actor(conversation_agent(self._engine.actor))
+        agent.actor.require("skills.read")
+        text = _check_message(message) if is_new else ""
+        begun = await offload_to_completion(self._records.begin, conversation, agent.actor, text)
+        keeper = asyncio.ensure_future(begun.journal.keep())
+        try:
+            loop = await self._prepare(agent, begun, model)
+            async with aclosing(loop.run()) as updates:
+                async for update in updates:
+                    yield update
+        finally:
+            keeper.cancel()
+            await asyncio.wait([keeper])
+            await _leave(begun)
+
+    async def _prepare(self, agent: Engine, begun: BegunTurn, model: Model | str) -> TurnLoop:
+        session, journal = begun.session, begun.journal
+        fallback = None if isinstance(model, str) else model
+        requests = await offload(ModelRequests, agent.context, session, model=model)
+        question = journal.question.text
+        memory = self.parts.memory or self._facts
+        toolbox = Toolbox(agent, conversation=session.id, fallback_model=fallback)
+        conversation = await offload(self._records.find, session.id) if self.parts.tools else None
+        added = self.parts.tools(self, conversation) if self.parts.tools and conversation else ()
+        tools = AgentTools(toolbox=toolbox, added={tool.name: tool for tool in added})
+        return TurnLoop(
+            engine=agent,
+            session=session,
+            journal=journal,
+            tools=tools,
+            calls=CallRunner(engine=self._engine, tools=tools, journal=journal, redact=journal.redact),
+            requests=requests,
+            policies=self.parts.policies,
+            memory=await recall(memory, question, session),
+            graph_context=await recall(self.parts.graph_context, question, session),
+            decider=self.parts.decider,
+        )
+
+
+async def _leave(begun: BegunTurn) -> None:
+    """Let others work on the conversation if the turn did not come to its end."""
+    if begun.journal.row.lease != "":
+        with suppress(ProwessError):  # the lease is lost, or expires by itself
+            await begun.journal.end("stopped")
+
+
+def _check_message(message: str) -> str:
+    if not message.strip():
+        raise Invalid("The message is empty.", hint="Write what you want to know or have done.")
+    if len(message) > MAX_MESSAGE_CHARS:
+        raise TooLarge(
+            f"The message has {len(message):,} characters; at most {MAX_MESSAGE_CHARS:,} are allowed.",
+            hint="Send a shorter message, or put the text into a file that a tool can read.",
+        )
+    return message

@@ -1,0 +1,126 @@
+"""Phases 1 and 2 of a turn: which skills fit the message, and what is decided about that.
+
+No model is asked unless the application sets a decider. A skill that clearly fits is activated through the gate. The model
+gets the names of other skills that may fit, never text of a skill that nobody has accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from prowess.engine.engine import Engine
+from prowess.errors import ProwessError
+from prowess.match.recommendation import Recommendation
+from prowess.session.session import Session, fits_budget
+from prowess.session.sessions import with_session_role
+from prowess.session.text import read_skill_text
+from prowess.session.turn import ContextPackage, Turn, TurnDecision, suggest_decision
+from prowess.threads import offload
+
+Decider = Callable[[ContextPackage], Awaitable[TurnDecision]]
+"""Decides about a message in place of the ranking; it may ask a model."""
+
+CONTEXT_CHARS = 2_000
+"""How much of the earlier conversation counts for matching."""
+_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeDecision:
+    """A decision that was carried out, what the model is told about it, and the session if that changed."""
+
+    decision: TurnDecision
+    recommendations: tuple[Recommendation, ...]
+    hint: str = ""
+    session: Session | None = None
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """The decision as the conversation stores it."""
+        return {
+            "decision": self.decision.as_json(),
+            "recommendations": [_brief(one) for one in self.recommendations if one.decision != "no"],
+            "hint": self.hint,
+        }
+
+
+async def decide_turn(
+    engine: Engine, session: Session, message: str, *, before: str = "", decider: Decider | None = None
+) -> MadeDecision:
+    """Decide about a message for the engine's agent, carry the decision out, and record it as `decision_made`.
+
+    An activation that needs an approval is left to the model: asking a person for every skill that matches would be a
+    nuisance, and the model's call says why it needs the skill.
+    """
+    package = await engine.turns.context(message, session=session, before=before[-CONTEXT_CHARS:])
+    decision = await decider(package) if decider else suggest_decision(package.recommendations)
+    hint = _tell(decision, package)
+    if decision.action == "activate":
+        obstacle = await offload(_find_obstacle, engine, session, decision.skill)
+        if obstacle is not None:
+            decision, hint = obstacle
+    try:
+        turn = await engine.turns.decide(package, decision)
+    except ProwessError as error:
+        decision = TurnDecision(action="answer", reason=f"{decision.skill} could not be activated: {error.message}")
+        hint, turn = "", Turn(decision=decision)
+        await engine.turns.decide(package, decision)
+    return MadeDecision(decision=decision, recommendations=package.recommendations, hint=hint, session=turn.session)
+
+
+def _find_obstacle(engine: Engine, session: Session, skill: str) -> tuple[TurnDecision, str] | None:
+    """Return the decision in place of an activation that is not needed or not possible now, and what the model is told."""
+    context, name = engine.context, skill.rpartition(":")[2]
+    held = session.get(name)
+    if held is not None:
+        return TurnDecision(action="answer", reason=f"{name} fits and is enabled already."), ""
+    try:
+        text = read_skill_text(context.catalog, skill)
+    except ProwessError as error:
+        return TurnDecision(action="answer", reason=f"{name} fits but has no text: {error.message}"), _may_fit([name])
+    actor = with_session_role(session, context.actor)
+    ruling = context.resources.gate.preview(actor, text.subject, context.read_policy())
+    if ruling.answer == "ask":
+        reason = f"{name} fits, but needs an approval: {ruling.reason}"
+        hint = (
+            f"The skill {name} fits this message, but a person must approve it first. If you need it, call enable_skill "
+            "with your reason."
+        )
+        return TurnDecision(action="clarify", reason=reason), hint
+    if ruling.answer == "deny":
+        return TurnDecision(action="answer", reason=f"{name} fits, but is not allowed: {ruling.reason}"), ""
+    if not fits_budget(name, len(text.block), session, 0):
+        hint = f"The skill {name} fits this message, but the prompt has no room for it. Disable a skill to make room."
+        return TurnDecision(action="clarify", reason=f"{name} fits, but the prompt has no room for it."), hint
+    return None
+
+
+def _tell(decision: TurnDecision, package: ContextPackage) -> str:
+    """Return what the model is told about a decision: names of skills only."""
+    match decision.action:
+        case "activate" if decision.artifacts:
+            return (
+                f"Run the skill {decision.skill} with run_skill; its parts for this: {', '.join(decision.artifacts)}."
+            )
+        case "research":
+            return "Find out what is missing with the tools before you answer."
+        case "clarify":
+            names = [one.slug for one in package.recommendations if one.decision in ("offer", "maybe")]
+            return _may_fit(names[:_NAMES])
+        case _:
+            return ""
+
+
+def _may_fit(names: list[str]) -> str:
+    if not names:
+        return "If the message can mean several things, ask the user which is meant."
+    return (
+        f"Skills that may fit this message: {', '.join(names)}. If one of them does, call enable_skill or run_skill. If you "
+        "are not sure what the user needs, ask."
+    )
+
+
+def _brief(one: Recommendation) -> dict[str, Any]:
+    return {"skill": one.slug, "score": one.score, "fit": one.decision, "why": one.why}

@@ -1,0 +1,181 @@
+"""Read and write conversations for one actor. Blocking.
+
+A conversation belongs to the user of an organization. For everybody else it does not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from prowess.agent.calls import not_made
+from prowess.agent.conversation import Conversation, to_conversation
+from prowess.agent.journal import Journal, open_calls, storable
+from prowess.engine.context import Context
+from prowess.errors import Conflict, NotFound
+from prowess.policy.actor import Actor
+from prowess.policy.text import clean_text
+from prowess.session.session import Session
+from prowess.session.sessions import find_open_session, find_session, read_session
+from prowess.storage import conversations
+from prowess.storage.clock import now
+from prowess.storage.conversations import ConversationRow, MessageRow
+
+HISTORY_MESSAGES = 2_000
+"""How many messages of a conversation a turn reads."""
+EXPORT_MESSAGES = 100_000
+_TITLE_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunTurn:
+    """A turn that this process may work on: the session and the journal of its conversation."""
+
+    session: Session
+    journal: Journal
+
+
+class ConversationRecords:
+    """The conversations of the context's actor. An agent finds only those that it began."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def open(self, session: Session, title: str) -> Conversation:
+        """Return the conversation of a session; create it if necessary."""
+        with self._context.resources.records().write() as connection:
+            row = self._ensure(connection, session, clean_text(title.strip(), limit=_TITLE_CHARS))
+        return to_conversation(row, session)
+
+    def find(self, conversation: str, *, limit: int = 0) -> Conversation:
+        """Return a conversation by its id or name, with its last messages; raise `NotFound`."""
+        with self._context.resources.records().read() as connection:
+            session = self._find_session(connection, conversation)
+            row = self._get(connection, session.id)
+            messages = conversations.list_messages(connection, session.id, limit=limit) if limit else []
+        return to_conversation(row, session, tuple(messages))
+
+    def list(self, limit: int) -> list[Conversation]:
+        """Return conversations without their messages, the last active first."""
+        actor = self._context.actor
+        actor.require("skills.read")
+        if not self._context.resources.has_records():
+            return []
+        by = "" if actor.is_person else actor.label
+        with self._context.resources.records().read() as connection:
+            rows = conversations.list_conversations(connection, actor.owner, created_by=by, limit=limit)
+            return [to_conversation(row, self._find_session(connection, row.id)) for row in rows]
+
+    def delete(self, conversation: str) -> Conversation:
+        """Delete a conversation with its messages; raise `Conflict` while a turn runs."""
+        found = self.find(conversation)
+        if found.state == "running":
+            raise _busy(found.id)
+        with self._context.resources.records().write() as connection:
+            conversations.delete_conversation(connection, self._context.actor.owner, found.id)
+        return found
+
+    def begin(self, conversation: str, agent: Actor, message: str) -> BegunTurn:
+        """Lock a conversation for a turn and store the message; '' goes on with the last turn.
+
+        Raise `NotFound`, `Invalid` for a closed session, or `Conflict` if another turn runs.
+        """
+        resources = self._context.resources
+        records = resources.records()
+        holder = str(uuid.uuid4())
+        with records.write() as connection:
+            key = self._context.session_key(conversation)
+            found = find_open_session(connection, self._context.actor, key)
+            # The agent must find it too: a session of another agent is not its own to work in.
+            find_session(connection, agent, found.id)
+            session = read_session(connection, found)
+            row = self._ensure(connection, session, _make_title(message))
+            if not conversations.take_lease(connection, row.id, holder):
+                raise _busy(row.id)
+            row = replace(row, lease=holder)
+            messages = conversations.list_messages(connection, row.id, limit=HISTORY_MESSAGES)
+            journal = Journal(
+                records=records, row=row, holder=holder, messages=messages, redact=resources.runner.redact
+            )
+            if message:
+                self._add_question(connection, journal, message)
+            elif not messages:
+                raise NotFound("This conversation has no message to go on with.", hint="Send a message first.")
+        return BegunTurn(session=session, journal=journal)
+
+    def _add_question(self, connection: sa.Connection, journal: Journal, message: str) -> None:
+        row, turn = journal.row, journal.row.turn + 1
+        last = journal.messages[-1].number if journal.messages else 0
+        # A model API rejects a call without a result, so what the last turn left open is answered first.
+        told = json.dumps(not_made("not-made", "The user wrote another message before this call had a result.", _AGAIN))
+        added: list[MessageRow] = [
+            _message(row, last + place, row.turn, role="tool", call_id=call.id, name=call.name, text=told)
+            for place, call in enumerate(open_calls(journal.messages), 1)
+        ]
+        added.append(_message(row, last + len(added) + 1, turn, role="user", text=storable(journal.redact(message))))
+        conversations.add_messages(connection, added)
+        changes: dict[str, Any] = {
+            "turn": turn,
+            "pending": {},
+            "title": row.title or _make_title(message),
+            "updated_at": now(),
+        }
+        conversations.hold_lease(connection, row.id, journal.holder, changes)
+        journal.messages += added
+        journal.row = replace(row, **changes)
+
+    def _ensure(self, connection: sa.Connection, session: Session, title: str) -> ConversationRow:
+        owner = self._context.actor.owner
+        found = conversations.get_conversation(connection, owner, session.id)
+        if found is None:
+            row = ConversationRow(
+                id=session.id,
+                organization_id=owner.organization_id,
+                user_id=owner.user_id,
+                created_by=self._context.actor.label,
+                title=title,
+            )
+            conversations.add_conversation(connection, row)
+            found = self._get(connection, session.id)
+        return found
+
+    def _get(self, connection: sa.Connection, conversation_id: str) -> ConversationRow:
+        row = conversations.get_conversation(connection, self._context.actor.owner, conversation_id)
+        if row is None:
+            raise _unknown(conversation_id)
+        return row
+
+    def _find_session(self, connection: sa.Connection, conversation: str) -> Session:
+        key = self._context.session_key(conversation)
+        try:
+            return read_session(connection, find_session(connection, self._context.actor, key))
+        except NotFound:
+            raise _unknown(conversation) from None
+
+
+_AGAIN = "Call it again if it is still needed."
+
+
+def _message(row: ConversationRow, number: int, turn: int, **fields: Any) -> MessageRow:
+    return MessageRow(conversation_id=row.id, organization_id=row.organization_id, number=number, turn=turn, **fields)
+
+
+def _make_title(message: str) -> str:
+    return clean_text(" ".join(message.split()), limit=_TITLE_CHARS)
+
+
+def _unknown(conversation: str) -> NotFound:
+    return NotFound(
+        f"Conversation {conversation[:80]!r} not found.", hint="Run `prowess conversations` to list the conversations."
+    )
+
+
+def _busy(conversation: str) -> Conflict:
+    return Conflict(
+        f"The conversation {conversation[:80]} is answering another message.",
+        hint="Wait until it is done, and try again.",
+    )

@@ -1,0 +1,164 @@
+"""Store conversations: their messages, who works on a turn, and remembered facts.
+
+A turn is worked on by one holder of a lease at a time. Everything that a turn writes renews the lease in the same
+transaction, and fails if another holder has it, so a process that hung cannot write into the turn that replaced its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.conversation_tables import conversation_messages, conversations, memories
+from prowess.storage.owner import Owner, owner_condition
+from prowess.storage.tables import dialect_insert
+
+ConversationState = Literal["idle", "running", "waiting", "stopped", "failed"]
+MessageRole = Literal["user", "assistant", "tool"]
+
+LEASE_SECONDS = 90.0
+"""How long a turn is locked after its process died."""
+
+_C, _M, _F = conversations.c, conversation_messages.c, memories.c
+_THIS = _C.id == sa.bindparam("which")
+_insert = dialect_insert(conversations, lambda insert: insert.on_conflict_do_nothing())
+_FREE = sa.or_(_C.lease == "", _C.lease_until < sa.bindparam("moment"))
+_TAKE = sa.update(conversations).where(_THIS, _FREE)
+_HELD = sa.update(conversations).where(_THIS, _C.lease == sa.bindparam("holder"))
+_GET = sa.select(conversations).where(owner_condition(conversations), _THIS)
+_MESSAGES = sa.select(conversation_messages).where(_M.conversation_id == sa.bindparam("which"))
+_LAST_MESSAGES = _MESSAGES.order_by(_M.number.desc()).limit(sa.bindparam("most", type_=sa.Integer))
+_INSERT_MESSAGE = sa.insert(conversation_messages)
+_SET_DETAIL = sa.update(conversation_messages).where(
+    _M.conversation_id == sa.bindparam("which"), _M.number == sa.bindparam("place")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRow:
+    """One conversation: whose it is, its state, and what it has cost."""
+
+    id: str
+    organization_id: str = ""
+    user_id: str = ""
+    created_by: str
+    title: str = ""
+    turn: int = 0
+    state: ConversationState = "idle"
+    pending: dict[str, str] = field(default_factory=dict[str, str])
+    lease: str = ""
+    lease_until: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    created_at: str = field(default_factory=now)
+    updated_at: str = field(default_factory=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRow:
+    """One message of a conversation. `detail` has what else is known: a decision, the tokens, an outcome."""
+
+    conversation_id: str
+    number: int
+    organization_id: str = ""
+    turn: int
+    role: MessageRole
+    call_id: str = ""
+    name: str = ""
+    created_at: str = field(default_factory=now)
+    calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    detail: dict[str, Any] = field(default_factory=dict[str, Any])
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRow:
+    """One fact that is remembered for a user."""
+
+    id: str
+    organization_id: str = ""
+    user_id: str = ""
+    created_by: str
+    created_at: str = field(default_factory=now)
+    text: str
+
+
+def add_conversation(connection: sa.Connection, row: ConversationRow) -> None:
+    """Store a conversation, unless it is there."""
+    connection.execute(_insert(connection), {column.name: getattr(row, column.name) for column in _C})
+
+
+def get_conversation(connection: sa.Connection, owner: Owner, conversation_id: str) -> ConversationRow | None:
+    """Return a conversation of the owner, or None."""
+    found = connection.execute(_GET, {**owner.key, "which": conversation_id}).mappings().first()
+    return ConversationRow(**found) if found else None
+
+
+def list_conversations(
+    connection: sa.Connection, owner: Owner, *, created_by: str = "", limit: int
+) -> list[ConversationRow]:
+    """Return the owner's conversations, the last active first; with `created_by`, only those that this actor began."""
+    query = sa.select(conversations).where(owner_condition(conversations))
+    query = query.where(_C.created_by == created_by) if created_by else query
+    query = query.order_by(_C.updated_at.desc(), _C.id).limit(limit)
+    return [ConversationRow(**row) for row in connection.execute(query, owner.key).mappings()]
+
+
+def delete_conversation(connection: sa.Connection, owner: Owner, conversation_id: str) -> bool:
+    """Delete a conversation with its messages; return False if the owner has none with this id."""
+    query = sa.delete(conversations).where(owner_condition(conversations), _THIS)
+    return connection.execute(query, {**owner.key, "which": conversation_id}).rowcount == 1
+
+
+def take_lease(connection: sa.Connection, conversation_id: str, holder: str) -> bool:
+    """Lock a conversation for a turn; return False if somebody else works on one."""
+    moment = now()
+    values = {"lease": holder, "lease_until": seconds_from_now(LEASE_SECONDS), "state": "running"}
+    return connection.execute(_TAKE.values(**values), {"which": conversation_id, "moment": moment}).rowcount == 1
+
+
+def hold_lease(connection: sa.Connection, conversation_id: str, holder: str, values: Mapping[str, Any]) -> bool:
+    """Renew the lease and change these columns; return False, with nothing changed, if the lease is lost."""
+    changed = {"lease_until": seconds_from_now(LEASE_SECONDS), **values}
+    return connection.execute(_HELD.values(**changed), {"which": conversation_id, "holder": holder}).rowcount == 1
+
+
+def add_messages(connection: sa.Connection, rows: Sequence[MessageRow]) -> None:
+    """Store messages."""
+    if rows:
+        values = [{column.name: getattr(row, column.name) for column in _M} for row in rows]
+        connection.execute(_INSERT_MESSAGE, values)
+
+
+def set_detail(connection: sa.Connection, row: MessageRow) -> None:
+    """Replace the detail of a message."""
+    key = {"which": row.conversation_id, "place": row.number}
+    connection.execute(_SET_DETAIL.values(detail=row.detail), key)
+
+
+def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int) -> list[MessageRow]:
+    """Return the last messages of a conversation, oldest first."""
+    rows = connection.execute(_LAST_MESSAGES, {"which": conversation_id, "most": limit}).mappings()
+    return [MessageRow(**row) for row in rows][::-1]
+
+
+def add_memory(connection: sa.Connection, row: MemoryRow) -> None:
+    """Store a fact."""
+    connection.execute(sa.insert(memories), {column.name: getattr(row, column.name) for column in _F})
+
+
+def list_memories(connection: sa.Connection, owner: Owner, *, limit: int) -> list[MemoryRow]:
+    """Return the owner's facts, the newest first."""
+    query = sa.select(memories).where(owner_condition(memories)).order_by(_F.created_at.desc(), _F.id).limit(limit)
+    return [MemoryRow(**row) for row in connection.execute(query, owner.key).mappings()]
+
+
+def delete_memories(connection: sa.Connection, owner: Owner, ids: Sequence[str]) -> int:
+    """Delete facts of the owner by id; return how many there were."""
+    query = sa.delete(memories).where(owner_condition(memories), _F.id.in_(ids))
+    return connection.execute(query, owner.key).rowcount
