@@ -83,6 +83,7 @@ def environment(url: str) -> dict[str, str]:
         "OPENAI_API_KEY": "none",
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "none",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
         "NO_PROXY": "127.0.0.1",
     }
 

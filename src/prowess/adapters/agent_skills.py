@@ -13,9 +13,8 @@ Runs, loads and decisions are recorded by the engine, as with every other interf
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,17 +24,16 @@ from prowess.llm.model import Model
 from prowess.match.recommendation import Recommendation
 from prowess.policy.actor import agent_of
 from prowess.session.turn import TurnDecision
-from prowess.tools.tool import Tool, ToolAnswer
+from prowess.tools.tool import SpecFormat, Tool, ToolAnswer
 from prowess.tools.toolbox import Toolbox
 
 _MAX_KEPT = 256
 """How many answers of calls that a framework asked about, and did not run yet, are kept."""
 
 
-def require_framework(package: str, *, framework: str, extra: str) -> None:
-    """Raise `Unavailable` with the install line if a framework is not installed."""
-    if importlib.util.find_spec(package) is None:
-        raise Unavailable(f"{framework} is not installed.", hint=f"Run `pip install 'prowess[{extra}]'`.")
+def missing_framework(framework: str, extra: str) -> Unavailable:
+    """Return the error of a framework that is not installed, with its install line."""
+    return Unavailable(f"{framework} is not installed.", hint=f"Run `pip install 'prowess[{extra}]'`.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +61,22 @@ class PendingApproval:
             "action": self.action,
             "text": self.text,
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PendingApproval:
+        """Return the request that `as_json` gave."""
+        return cls(
+            id=data["approval_id"],
+            tool=data["tool"],
+            arguments=data["arguments"],
+            skill=data["skill"],
+            action=data["action"],
+            text=data["text"],
+        )
+
+
+AskPerson = Callable[[PendingApproval], Awaitable[bool]]
+"""Shows a request to a person, and returns True if they approve it. It must not answer by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +186,10 @@ class AgentSkills:
     async def tools(self) -> list[Tool]:
         """Return the tools that the agent can use now. Those whose name a model API would reject are left out."""
         return [tool for tool in await self._box.offered() if tool.spec("openai") is not None]
+
+    async def specs(self, format: SpecFormat) -> list[dict[str, Any]]:
+        """Return the tools that the agent can use now as a model API takes them."""
+        return await self._box.specs(format)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str = "") -> CallResult:
         """Call a tool. Errors are returned as answers that a model can act on.

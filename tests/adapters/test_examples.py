@@ -1,0 +1,117 @@
+"""The example program of each framework, from the user's message to the answer, on a scripted model.
+
+In all of them the model runs a matched skill, enables another one that nobody has accepted yet, and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from tests.adapters.conftest import ROOT, RunExample
+from tests.adapters.model_server import ModelServer, Reply, environment, serve_model
+
+from prowess import Prowess
+
+MESSAGE = "Do my notes about Mara contradict each other?"
+CLAIMS = [
+    {"text": "Mara was born in winter.", "page": "mara-venn"},
+    {"text": "Mara is a summer child.", "page": "timeline"},
+]
+RUN = (
+    "run_skill",
+    {"skill": "consistency-checker", "artifact": "Check Prompt", "inputs": {"entity": "Mara", "claims": CLAIMS}},
+)
+FOUND = "1 and 2: she cannot be born in both seasons."
+ENABLE = ("enable_skill", {"skill": "commit-messages", "reason": "To commit the correction."})
+ANSWER = "Yes: two pages disagree about her birth."
+SCRIPT = (Reply(calls=(RUN,)), Reply(calls=(ENABLE,)), Reply(text=ANSWER))
+MATCHED, APPROVED = '<skill name="Consistency Checker">', '<skill name="Commit messages">'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One program. `framework` is the name of its environment; '' for packages that every developer has."""
+
+    program: str
+    framework: str = ""
+    model: str = "gpt-6-mini"
+    rebuilds: bool = True
+    """True if the framework rebuilds the prompt at each step."""
+
+
+EXAMPLES = {
+    example.program: example
+    for example in (
+        Example(program="with_openai"),
+        Example(program="with_anthropic", model="claude-haiku-5-5"),
+        Example(program="with_pydantic_ai", model="openai:gpt-6-mini"),
+        Example(program="with_openai_agents", framework="openai-agents"),
+        Example(program="with_langchain", framework="langchain", model="openai:gpt-6-mini"),
+        Example(program="with_deepagents", framework="langchain", model="openai:gpt-6-mini"),
+    )
+}
+QUICK = [name for name, example in EXAMPLES.items() if not example.framework]
+IN_ENVIRONMENTS = [name for name, example in EXAMPLES.items() if example.framework]
+
+
+@pytest.fixture
+def run(run_here: RunExample, run_there: RunExample, run_model: Callable[[list[str]], None]) -> Callable[..., str]:
+    """Run an example with the script, and these lines typed at its prompts."""
+
+    def start(name: str, model: ModelServer, *typed: str) -> str:
+        example = EXAMPLES[name]
+        run_model([FOUND])
+        program = ROOT / "examples/frameworks" / f"{name}.py"
+        options = {"typed": typed, "environment": {**environment(model.url), "MODEL": example.model}}
+        if example.framework:
+            return run_there(example.framework, program, MESSAGE, **options)
+        return run_here(program, MESSAGE, **options)
+
+    return start
+
+
+@pytest.fixture(params=[*QUICK, *(pytest.param(name, marks=pytest.mark.long) for name in IN_ENVIRONMENTS)])
+def example(request: pytest.FixtureRequest) -> Example:
+    return EXAMPLES[request.param]
+
+
+def test_an_example_matches_runs_asks_and_answers(example: Example, run: Callable[..., str]) -> None:
+    with serve_model(*SCRIPT) as model:
+        printed = run(example.program, model, "y")
+
+    first, second, third = model.requests
+    assert MATCHED in first.system, "the skill that fits the message is in the first request"
+    assert "You help a writer" in first.system
+    assert {"run_skill", "enable_skill"} <= set(first.tools)
+    assert FOUND in second.text, "the result of the run went back to the model"
+    assert APPROVED not in second.system
+    assert "enabled" in third.text
+    if example.rebuilds:
+        assert APPROVED in third.system, "the skill that was enabled during the turn is in the next request"
+    assert "agent:agent wants to enable the skill commit-messages." in printed
+    assert printed.rstrip().endswith(ANSWER)
+    asyncio.run(_check_records())
+
+
+async def _check_records() -> None:
+    """Check that the run left a trace, the match a decision, and the approval the answer of a person."""
+    async with Prowess.open(ROOT / "examples/workspace") as prowess:
+        (trace,) = await prowess.traces.list()
+        (approval,) = await prowess.approvals.list(("approved",))
+        decisions = [event for event in await prowess.events.list() if event.name == "decision_made"]
+    assert trace.skill_slug == "consistency-checker"
+    assert (approval.slug, approval.requester) == ("commit-messages", "agent:agent")
+    assert [event.data["skill"] for event in decisions] == ["consistency-checker"]
+
+
+def test_a_denied_call_goes_back_to_the_model_as_such(example: Example, run: Callable[..., str]) -> None:
+    with serve_model(*SCRIPT) as model:
+        printed = run(example.program, model, "n")
+
+    third = model.requests[2]
+    assert APPROVED not in third.system
+    assert "denied" in third.text.lower() or "refused" in third.text.lower()
+    assert printed.rstrip().endswith(ANSWER)
