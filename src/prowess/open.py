@@ -17,6 +17,7 @@ from weakref import WeakSet
 from prowess.agent.parts import AgentParts
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.scans import Scans
+from prowess.connectors.pool import Pool
 from prowess.engine.answers import RecentAnswers
 from prowess.engine.context import MarketplaceSettings, Resources
 from prowess.engine.engine import Engine
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from prowess.authoring.compose.composer import Composer
     from prowess.authoring.evals.evals import Evals
     from prowess.authoring.optimize.optimizations import Optimizations
+    from prowess.connectors.connectors import Connectors
     from prowess.feed.event_feed import EventFeed
     from prowess.feed.event_recorder import EventRecorder
     from prowess.feed.metrics import Metrics
@@ -223,6 +225,13 @@ class Prowess(Engine):
         return Composer(self._context)
 
     @cached_property
+    def connectors(self) -> Connectors:
+        """Configure MCP servers, and call their tools. Needs the extra `mcp` for everything that opens one."""
+        from prowess.connectors.connectors import Connectors
+
+        return Connectors(self._context)
+
+    @cached_property
     def optimize(self) -> Optimizations:
         """Optimise skills, test candidates on held-out cases, and decide about proposals."""
         from prowess.authoring.optimize.optimizations import Optimizations
@@ -288,11 +297,12 @@ class Prowess(Engine):
                 workspace=stores.settings.workspace,
             )
 
-        workers = Workers(make_worker)
+        workers, pool = Workers(make_worker), Pool()
         live_watch = LiveWatch(lambda: engine)
 
         def close() -> None:
             # Traces and events that are still pending go into the databases, so those are closed last.
+            pool.close()
             components.close()
             feeds.close()
             answers.close()
@@ -301,6 +311,7 @@ class Prowess(Engine):
         async def aclose() -> None:
             # Jobs use everything else, so they end first.
             await workers.close()
+            await pool.aclose()
             await components.aclose()
 
         def make_resources(key: tuple[str, str]) -> Resources:
@@ -344,6 +355,7 @@ class Prowess(Engine):
                 trusted_folders=stores.settings.trusted_folders,
                 environment=stores.settings.environment,
                 registries=lambda: make_registry_settings(stores.settings, stores.limits),
+                connector_pool=lambda: pool,
                 clean_up=components.clean_up,
                 aclose=aclose,
                 close=close,

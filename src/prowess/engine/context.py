@@ -148,6 +148,8 @@ class Resources:
     """Environment variables that skills may be granted."""
     registries: Callable[[], RegistrySettings]
     """Return where the registries of skills are."""
+    connector_pool: Callable[[], object]
+    """Return the open connectors, a `prowess.connectors.pool.Pool`; that package is above this one."""
     clean_up: Callable[[], None]
     """Close the traces of interrupted runs, and delete records that are no longer kept, in all organizations. Never raises."""
     aclose: Callable[[], Awaitable[None]]

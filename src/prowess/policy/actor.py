@@ -159,7 +159,19 @@ def _check_name(name: str, *, person: bool) -> None:
 
 
 Action = Literal[
-    "enable", "load", "load_script", "run", "install", "update", "delete", "fetch_live", "configure", "approve"
+    "enable",
+    "load",
+    "load_script",
+    "run",
+    "install",
+    "update",
+    "delete",
+    "fetch_live",
+    "connect",
+    "read_tool",
+    "call_tool",
+    "configure",
+    "approve",
 ]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -172,6 +184,9 @@ ACTION_PERMISSIONS: Mapping[str, Permission] = {
     "install": "skills.write",
     "update": "skills.write",
     "delete": "skills.write",
+    "connect": "skills.read",
+    "read_tool": "skills.run",
+    "call_tool": "skills.run",
     "configure": "admin",
     "approve": "approvals.resolve",
 }
@@ -186,7 +201,10 @@ USE_ACTIONS: frozenset[str] = frozenset({"enable", "load", "load_script", "run",
 WRITE_ACTIONS: frozenset[str] = frozenset({"install", "update", "delete"})
 """Actions that change the catalog."""
 
-_APPROVAL_GROUPS: Mapping[str, str] = {"load": "enable", "load_script": "enable"}
+CONNECTOR_ACTIONS: frozenset[str] = frozenset({"connect", "read_tool", "call_tool"})
+"""Actions on a connector: open it, call a tool that says it only reads, call any other tool."""
+
+_APPROVAL_GROUPS: Mapping[str, str] = {"load": "enable", "load_script": "enable", "read_tool": "call_tool"}
 
 
 def approval_group(action: str) -> str:
@@ -195,5 +213,8 @@ def approval_group(action: str) -> str:
 
 
 def is_single_use(action: str) -> bool:
-    """Return True if an approval is consumed by its first use. Approvals of `enable` and `run` last while the bytes stay the same."""
-    return approval_group(action) not in ("enable", "run")
+    """Return True if an approval is consumed by its first use.
+
+    Approvals of `enable`, `run` and `connect` last while the bytes stay the same.
+    """
+    return approval_group(action) not in ("enable", "run", "connect")

@@ -369,9 +369,17 @@ def _read_history(connection: sa.Connection, actor: Actor, action: str, subject:
     )
 
 
+# To the interface that shows the request, fetching a skill is enabling it.
+_REQUEST_TYPES = {
+    "enable": "skill_enablement",
+    "fetch_live": "skill_enablement",
+    "connect": "connector_access",
+    "call_tool": "connector_call",
+}
+
+
 def _make_request_event(row: ApprovalRow, subject: Subject) -> EventEntry:
-    # To the interface that shows the request, fetching a skill is enabling it.
-    kind = "skill_enablement" if row.action in ("enable", "fetch_live") else f"skill_{row.action}"
+    kind = _REQUEST_TYPES.get(row.action, f"skill_{row.action}")
     data = {
         "type": kind,
         "approval_id": row.id,

@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from prowess.policy.actor import ACTION_PERMISSIONS, ACTIONS, PERSON_ACTIONS, USE_ACTIONS, WRITE_ACTIONS, Actor
+from prowess.policy.actor import (
+    ACTION_PERMISSIONS,
+    ACTIONS,
+    CONNECTOR_ACTIONS,
+    PERSON_ACTIONS,
+    USE_ACTIONS,
+    WRITE_ACTIONS,
+    Actor,
+)
 from prowess.policy.organization import ENABLEMENTS, Enablement, OrgPolicy
 from prowess.policy.roles import Role
 from prowess.policy.subject import Subject
@@ -42,6 +50,8 @@ def apply_rules(actor: Actor, action: str, subject: Subject | None, policy: OrgP
             "No skill was given, or its content is unknown.",
             "Pass the slug of a skill from `prowess list`.",
         )
+    if action in CONNECTOR_ACTIONS:
+        return _rule_connector(actor, action, subject)
     denied = _check_disabled(action, subject, policy)
     if denied:
         return denied
@@ -76,18 +86,40 @@ def _check_role(actor: Actor, action: str, subject: Subject | None, role: Role |
             "Run `prowess policy roles` to list the roles, or act without a role.",
         )
     if not role.may(action):
+        what = f"use {_CONNECTOR_WORDS[action]}" if action in _CONNECTOR_WORDS else f"{_action_words(action)} skills"
         return _deny(
             "role-action",
-            f"The role {role.name!r} may not {_action_words(action)} skills.",
+            f"The role {role.name!r} may not {what}.",
             "Use an actor with another role: `prowess policy roles` lists what each role may do.",
         )
-    if subject is not None and not role.covers(subject.tags):
+    # Tags are those of skills; connectors have none.
+    if subject is not None and action not in CONNECTOR_ACTIONS and not role.covers(subject.tags):
         return _deny(
             "role-tags",
             f"The role {role.name!r} may only use skills tagged {', '.join(role.skill_tags)}; {subject.slug!r} has none of these tags.",
             "Choose a skill with one of these tags, or use an actor with another role (`prowess policy roles`).",
         )
     return None
+
+
+_CONNECTOR_WORDS = {
+    "connect": "connectors",
+    "read_tool": "tools of connectors",
+    "call_tool": "tools of connectors that change something",
+}
+
+
+def _rule_connector(actor: Actor, action: str, subject: Subject) -> Ruling:
+    """Ask before a connector that nobody has accepted is opened, and before an agent calls a tool that nobody allowed."""
+    if subject.permitted:
+        return _allow("connector-allowed", "Allowed: a person has allowed this.")
+    if action == "connect":
+        return _ask(
+            "connector-found", "Approval required: nobody has accepted the configuration of this connector yet."
+        )
+    if actor.is_person:
+        return _allow("person", "Allowed: a person calls the tool.")
+    return _ask("connector-call", "Approval required: an agent wants to call a tool of a connector.")
 
 
 def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling | None:

@@ -105,6 +105,8 @@ class Subject:
     """The scopes of trusted skills that it hides, unless a person has accepted that."""
     may_send_out: bool = False
     """True if a person has accepted that it sends out."""
+    permitted: bool = False
+    """For a connector or one of its tools: True if a person has allowed exactly this without being asked again."""
     unaccepted: tuple[UsedEntry, ...] = ()
     """Those of `uses` that nobody has accepted for this skill."""
     text: str = field(default="", compare=False, repr=False)

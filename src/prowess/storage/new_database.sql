@@ -1,4 +1,4 @@
--- Revision 0018. Written by scripts/schema.py from the migrations. Do not edit.
+-- Revision 0019. Written by scripts/schema.py from the migrations. Do not edit.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -632,3 +632,23 @@ CREATE TABLE memories (
 	CONSTRAINT pk_memories PRIMARY KEY (id)
 );
 CREATE INDEX ix_memories_created ON memories (organization_id, user_id, created_at);
+CREATE TABLE connectors (
+	organization_id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	config JSON NOT NULL, 
+	created_by TEXT NOT NULL, 
+	created_at TEXT NOT NULL, 
+	updated_at TEXT NOT NULL, 
+	CONSTRAINT pk_connectors PRIMARY KEY (organization_id, name)
+);
+CREATE TABLE connector_grants (
+	organization_id TEXT NOT NULL, 
+	user_id TEXT NOT NULL, 
+	connector TEXT NOT NULL, 
+	config_digest TEXT NOT NULL, 
+	tool TEXT NOT NULL, 
+	tool_digest TEXT NOT NULL, 
+	granted_by TEXT NOT NULL, 
+	created_at TEXT NOT NULL, 
+	CONSTRAINT pk_connector_grants PRIMARY KEY (organization_id, user_id, connector, config_digest, tool)
+);

@@ -268,7 +268,7 @@ _NAME_LIMITS: dict[SpecFormat, int] = {"openai": 64, "openai-responses": 64, "an
 _API_NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 Effect = Literal["reads", "changes", "destroys", "runs"]
-Need = Literal["", "skills", "files", "scripts", "conversation", "writing", "registry", "live"]
+Need = Literal["", "skills", "files", "scripts", "conversation", "writing", "registry", "live", "connectors"]
 
 DEFAULT_HINT = "Go on without this, or ask the user."
 """The hint for an error that has none."""

@@ -22,7 +22,7 @@ from prowess.policy.actor import Actor, agent_of
 from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
 from prowess.run.request import Step, StepListener, ignore_step
-from prowess.tools import compose, edit, live, lookup, use
+from prowess.tools import compose, connectors, edit, live, lookup, use
 from prowess.tools import use as running
 from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_tools, role_offers_skill
 from prowess.tools.tool import (
@@ -64,6 +64,10 @@ _TOOL_TABLE: tuple[tuple[ToolFunction, Effect, Need], ...] = (
     (edit.skill_delete, "destroys", "writing"),
     (compose.compose_skill, "changes", "writing"),
     (lookup.skill_reload, "reads", ""),
+    (connectors.list_connectors, "reads", "connectors"),
+    (connectors.search_connector_tools, "reads", "connectors"),
+    (connectors.execute_connector_tool, "runs", "connectors"),
+    (connectors.request_connector_access, "changes", "connectors"),
 )
 
 TOOL_ALIASES = {"skill_list": "list_skills"}
@@ -106,6 +110,8 @@ class Toolbox:
         role = await self._role(acting)
         held = inventory or await context.engine.skills.inventory()
         there = _available_needs(held, context) | await self._live_needs()
+        if await connectors.has_connectors(context):
+            there.add("connectors")
         ours = [
             tool
             for tool in builtin_tools().values()

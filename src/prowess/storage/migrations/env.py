@@ -6,6 +6,7 @@ from alembic import context
 
 from prowess.storage import (
     composition_tables,
+    connector_tables,
     conversation_tables,
     eval_tables,
     job_tables,
@@ -23,6 +24,7 @@ modules = (
     tables,
     sessions,
     composition_tables,
+    connector_tables,
     conversation_tables,
     eval_tables,
     job_tables,

@@ -1,0 +1,201 @@
+"""Read and write the configuration of connectors, and what people have allowed. Everything here blocks."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from prowess.connectors.admission import Connector, ConnectorScope
+from prowess.connectors.config import ConnectorConfig, parse_config
+from prowess.connectors.tool_list import ConnectorTool
+from prowess.connectors.workspace_file import program_files, read_workspace, write_workspace
+from prowess.engine.context import Context
+from prowess.errors import Invalid, NotFound, Refused
+from prowess.policy.text import clean_text
+from prowess.storage import connectors as stored
+from prowess.storage import ledger
+
+if TYPE_CHECKING:
+    from prowess.policy.actor import Actor
+
+REMOTE_PREFIX = "CONNECTOR_"
+"""A person at another machine may refer only to variables of the server whose names begin like this."""
+
+
+class ConnectorRecords:
+    """The connectors in reach of one actor, as they are stored."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def _actor(self) -> Actor:
+        return self._context.actor
+
+    def find(self, name: str) -> Connector:
+        """Return a connector, or raise `NotFound`."""
+        found = {one.name: one for one in self.read()}
+        if name in found:
+            return found[name]
+        near = difflib.get_close_matches(name, found, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else "Run `prowess connector list` to list them."
+        raise NotFound(f"There is no connector {clean_text(name, limit=80)!r}.", hint=hint)
+
+    def read(self) -> list[Connector]:
+        """Return all connectors, by name. One of the organization hides one of the workspace."""
+        self._actor.require("skills.read")
+        resources = self._context.resources
+        rows: list[stored.ConnectorRow] = []
+        grants: list[stored.ConnectorGrant] = []
+        if resources.has_records():
+            with resources.records().read() as connection:
+                rows = stored.list_connectors(connection, self._actor.organization)
+                grants = stored.list_grants(connection, self._actor.owner)
+        found = self._read_workspace(grants) | {row.name: _from_row(row, grants) for row in rows}
+        return [found[name] for name in sorted(found)]
+
+    def _read_workspace(self, grants: Sequence[stored.ConnectorGrant]) -> dict[str, Connector]:
+        # The workspace of a server is a folder of its operator, and of no concern to people at other machines.
+        if self._actor.is_remote:
+            return {}
+        workspace = self._context.resources.workspace
+        try:
+            entries = read_workspace(workspace)
+        except Invalid as error:
+            return {"workspace": Connector(name="workspace", scope="workspace", problem=error.message)}
+        found: dict[str, Connector] = {}
+        for name, config in entries.items():
+            shown = clean_text(name, limit=64)
+            if isinstance(config, Invalid):
+                found[shown] = Connector(name=shown, scope="workspace", problem=config.message)
+                continue
+            digest = config.digest(program_files(workspace, config))
+            found[name] = _with_grants(
+                Connector(name=name, scope="workspace", config=config, digest=digest), grants, needs_acceptance=True
+            )
+        return found
+
+    def check_writer(self, config: ConnectorConfig, scope: ConnectorScope) -> None:
+        """Raise `Refused` unless the actor may add or remove this connector."""
+        actor = self._actor
+        if not actor.is_person:
+            raise Refused("Only a person may configure connectors.", hint="Tell the user what to add.")
+        actor.require("admin" if scope == "org" else "skills.write")
+        if not actor.is_remote:
+            return
+        if scope == "workspace" or config.command:
+            raise Refused(
+                "A command or a workspace can only be configured on the machine itself.",
+                hint="Run `prowess connector add` there, or use a server with a URL.",
+            )
+        foreign = [name for name in config.variables if not name.startswith(REMOTE_PREFIX)]
+        if foreign or config.private:
+            raise Refused(
+                f"The variable {foreign[0]} of the server cannot be used from another machine."
+                if foreign
+                else "An address that is not public can only be allowed on the machine itself.",
+                hint=f"The operator can set a variable whose name begins with {REMOTE_PREFIX}.",
+            )
+
+    def add(self, name: str, config: ConnectorConfig, scope: ConnectorScope) -> None:
+        """Store a connector. One of the workspace is accepted with it."""
+        self.check_writer(config, scope)
+        actor, resources = self._actor, self._context.resources
+        if scope == "workspace":
+            if any(one.name == name and one.scope == "org" for one in self.read()):
+                raise Refused(
+                    f"The organization has a connector {name!r}, which would hide this one.", hint="Use another name."
+                )
+            write_workspace(resources.workspace, {name: config})
+        with resources.records().write() as connection:
+            if scope == "org":
+                row = stored.ConnectorRow(
+                    organization_id=actor.organization, name=name, config=config.as_json(), created_by=actor.label
+                )
+                stored.put_connector(connection, row)
+            else:
+                digest = config.digest(program_files(resources.workspace, config))
+                stored.put_grants(connection, [self._make_grant(name, scope, digest)])
+            ledger.append(
+                connection, actor.organization, audits=[self._entry(name, "connector-added", config.digest())]
+            )
+
+    def remove(self, name: str) -> Connector:
+        """Remove a connector with everything that was allowed for it, and return what it was."""
+        connector = self.find(name)
+        self.check_writer(connector.config or ConnectorConfig(url="https://localhost/"), connector.scope)
+        actor, resources = self._actor, self._context.resources
+        if connector.scope == "workspace":
+            write_workspace(resources.workspace, {name: None})
+        with resources.records().write() as connection:
+            if connector.scope == "org":
+                stored.remove_connector(connection, actor.organization, name)
+            stored.remove_all_grants(connection, actor.organization, name)
+            entry = self._entry(name, "connector-removed", connector.digest)
+            ledger.append(connection, actor.organization, audits=[entry])
+        return connector
+
+    def grant(self, connector: Connector, tools: Sequence[ConnectorTool]) -> None:
+        """Allow tools of a connector, or, without any, the connector itself."""
+        grants = [self._make_grant(connector.name, connector.scope, connector.digest, tool) for tool in tools]
+        if not tools:
+            grants = [self._make_grant(connector.name, connector.scope, connector.digest)]
+        with self._context.resources.records().write() as connection:
+            stored.put_grants(connection, grants)
+            names = [tool.name for tool in tools]
+            entry = self._entry(connector.name, "connector-allowed", connector.digest, tools=names)
+            ledger.append(connection, self._actor.organization, audits=[entry])
+
+    def revoke(self, connector: Connector, tools: list[str]) -> None:
+        """Take back what was allowed: some tools, or everything."""
+        everyone = connector.scope == "org" and self._actor.admin
+        with self._context.resources.records().write() as connection:
+            owners = [self._actor.owner, *([replace(self._actor.owner, user_id="")] if everyone else [])]
+            for owner in owners:
+                stored.remove_grants(connection, owner, connector.name, tools)
+            entry = self._entry(connector.name, "connector-disallowed", connector.digest, tools=tools)
+            ledger.append(connection, self._actor.organization, audits=[entry])
+
+    def _make_grant(
+        self, name: str, scope: ConnectorScope, digest: str, tool: ConnectorTool | None = None
+    ) -> stored.ConnectorGrant:
+        actor = self._actor
+        return stored.ConnectorGrant(
+            organization_id=actor.organization,
+            user_id="" if scope == "org" and actor.admin else actor.user,
+            connector=name,
+            config_digest=digest,
+            tool=tool.name if tool else "",
+            tool_digest=tool.digest if tool else "",
+            granted_by=actor.label,
+        )
+
+    def _entry(self, name: str, outcome: str, digest: str, **detail: Any) -> ledger.AuditEntry:
+        return ledger.AuditEntry(
+            actor=self._actor.label,
+            channel=self._actor.channel,
+            action="configure",
+            slug=f"connector:{name}",
+            digest=digest,
+            outcome=outcome,
+            detail=detail,
+        )
+
+
+def _from_row(row: stored.ConnectorRow, grants: Sequence[stored.ConnectorGrant]) -> Connector:
+    try:
+        config = parse_config(row.name, row.config)
+    except Invalid as error:
+        return Connector(name=row.name, scope="org", problem=error.message)
+    connector = Connector(name=row.name, scope="org", config=config, digest=config.digest())
+    return _with_grants(connector, grants, needs_acceptance=False)
+
+
+def _with_grants(connector: Connector, grants: Sequence[stored.ConnectorGrant], *, needs_acceptance: bool) -> Connector:
+    """Return a connector with what is allowed for exactly this digest of it."""
+    own = [one for one in grants if one.connector == connector.name and one.config_digest == connector.digest]
+    accepted = not needs_acceptance or any(not one.tool for one in own)
+    tools = tuple((one.tool, one.tool_digest) for one in own if one.tool) if accepted else ()
+    return replace(connector, accepted=accepted, tools=tools)

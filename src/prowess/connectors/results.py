@@ -1,0 +1,125 @@
+"""What a server sends, made safe to show: cleaned, cut, and marked with where it comes from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+from prowess.policy.text import clean_text
+from prowess.redaction.redactor import Redactor
+from prowess.skill.text.hidden import replace_hidden
+
+MAX_RESULT_CHARS = 32_000
+"""The most characters of a result that an agent gets."""
+_MAX_BLOCKS = 200
+
+
+def clean(text: str, *, limit: int = MAX_RESULT_CHARS) -> str:
+    """Return a text of a server without control characters, terminal escapes and hidden text, cut at the limit."""
+    # Cut first: the rest of a text of megabytes need not be looked at.
+    return clean_text(replace_hidden(text[: limit * 2], lambda _: ""), limit=limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """The result of a call: the text of its content, its structured content if it fits, and what is missing.
+
+    `is_error` is what the server says. `notes` says what was left out.
+    """
+
+    connector: str
+    tool: str
+    text: str
+    structured: Any = None
+    is_error: bool = False
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON, with its origin."""
+        return {
+            "connector": self.connector,
+            "tool": self.tool,
+            "is_error": self.is_error,
+            "content": self.text,
+            **({"structured": self.structured} if self.structured is not None else {}),
+            **({"notes": list(self.notes)} if self.notes else {}),
+            "origin": f"connector:{self.connector}/{self.tool}",
+        }
+
+
+def read_result(connector: str, tool: str, result: Any, redactor: Redactor) -> CallResult:
+    """Return the result of a call (`mcp_types.CallToolResult`), redacted, cleaned and within the limit."""
+    notes: list[str] = []
+    parts: list[str] = []
+    left = MAX_RESULT_CHARS
+    blocks: list[Any] = list(result.content)
+    for block in blocks[:_MAX_BLOCKS]:
+        whole = redactor.text(_block_text(block)[: left * 2])
+        part = clean(whole, limit=max(left, 0))
+        if len(whole) > len(part) and left - len(part) <= 0:
+            notes.append(f"The result was cut after {MAX_RESULT_CHARS:,} characters. Ask for less data.")
+            parts.append(part)
+            break
+        parts.append(part)
+        left -= len(part)
+    if len(blocks) > _MAX_BLOCKS:
+        notes.append(f"The result has {len(blocks):,} parts; the first {_MAX_BLOCKS} are here.")
+    structured = _read_structured(result.structured_content, parts, redactor, notes)
+    return CallResult(
+        connector=connector,
+        tool=tool,
+        text="\n".join(part for part in parts if part),
+        structured=structured,
+        is_error=bool(result.is_error),
+        notes=tuple(notes),
+    )
+
+
+def _block_text(block: Any) -> str:
+    """Return the text of a part of a result. Pictures, sounds and files are named, not passed on."""
+    match getattr(block, "type", ""):
+        case "text":
+            return str(block.text)
+        case "image" | "audio":
+            return f"[{block.type}, {block.mime_type}, {len(block.data):,} characters of base64 left out]"
+        case "resource_link":
+            return f"[link to {block.uri}]"
+        case "resource":
+            text = getattr(block.resource, "text", None)
+            return f"[file {block.resource.uri}]" if text is None else str(text)
+        case _:
+            return "[a part of another type]"
+
+
+def _read_structured(value: Any, parts: list[str], redactor: Redactor, notes: list[str]) -> Any:
+    """Return structured content if it is small; None if there is none, or the text says the same."""
+    if value is None:
+        return None
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
+    if len(parts) == 1 and _is_same(parts[0], value):
+        return None
+    if len(text) > MAX_RESULT_CHARS:
+        notes.append(f"The structured content has {len(text):,} characters and was left out.")
+        return None
+    return _clean_value(redactor.value(value))
+
+
+def _is_same(text: str, value: Any) -> bool:
+    try:
+        return bool(json.loads(text) == value)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _clean_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(key), limit=200): _clean_value(one) for key, one in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list):
+        return [_clean_value(one) for one in cast("list[Any]", value)]
+    return value
