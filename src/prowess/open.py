@@ -249,8 +249,7 @@ class Prowess(Engine):
     ) -> Self:
         """Return this engine for another actor; see `Engine.as_actor`."""
         other = super().as_actor(actor, organization=organization, user=user, role=role, channel=channel)
-        other._workers = self._workers  # noqa: SLF001  (another engine of this class)
-        other._agent_parts = self._agent_parts  # noqa: SLF001
+        other._workers, other._agent_parts = self._workers, self._agent_parts  # noqa: SLF001  (of this class, too)
         return other
 
     @classmethod

@@ -40,7 +40,13 @@ NAMES = [
 ]
 LIVE = ["search_skills_registry", "fetch_registry_skill"]
 """Tools that are offered only where an administrator has turned them on; `tests/seeds/test_agentcy_registry.py` calls them."""
+CONNECTORS = ["list_connectors", "search_connector_tools", "execute_connector_tool", "request_connector_access"]
+"""Tools that are offered only where a connector is configured; `tests/connectors` calls them."""
 GOOD: dict[str, dict[str, Any]] = {
+    "list_connectors": {},
+    "search_connector_tools": {"query": "notes", "connector": "", "limit": 5},
+    "execute_connector_tool": {"connector": "notes", "tool": "echo", "arguments": {"text": "x"}, "reason": "a test"},
+    "request_connector_access": {"connector": "notes", "reason": "to take notes"},
     "search_skills": {"query": "triage", "tags": [], "limit": 5},
     "enable_skill": {"skill_slug": "triage", "reason": "it is slow"},
     "list_enabled_skills": {"content": True},
@@ -76,11 +82,11 @@ def hold(answer: Any) -> None:
 
 
 def test_the_tools_are_these():
-    assert [name for name in builtin_tools() if name not in LIVE] == NAMES
-    assert set(builtin_tools()) == {*NAMES, *LIVE}
+    assert [name for name in builtin_tools() if name not in (*LIVE, *CONNECTORS)] == NAMES
+    assert set(builtin_tools()) == {*NAMES, *LIVE, *CONNECTORS}
 
 
-@pytest.mark.parametrize("name", [*NAMES, *LIVE])
+@pytest.mark.parametrize("name", [*NAMES, *LIVE, *CONNECTORS])
 def test_every_tool_has_a_description_and_a_schema_whose_every_argument_is_described(name: str):
     tool = builtin_tools()[name]
     assert len(tool.description) > 30
@@ -247,7 +253,9 @@ async def test_no_text_of_a_skill_is_in_any_tool(place: Any, box: Callable[..., 
         )
         await engine.skills.reload()
         offered = await box(engine).offered()
-        assert [(tool.name, tool.description, tool.parameters, tool.result) for tool in offered] == before
+        assert [(tool.name, tool.description, tool.parameters, tool.result) for tool in offered] == [
+            one for one in before if one[0] not in CONNECTORS
+        ]
         assert CANARY not in str(before)
         assert "evil" not in str(before)
 

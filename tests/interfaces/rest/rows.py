@@ -523,4 +523,8 @@ TOOLS: dict[str, ToolRow] = {
     "skill_delete": ToolRow(needs="skills.write", arguments={"skill": "{skill}"}),
     "compose_skill": ToolRow(needs="skills.write", arguments={"request": " "}),
     "skill_reload": ToolRow(),
+    "list_connectors": ToolRow(),
+    "search_connector_tools": ToolRow(arguments={"query": "notes"}),
+    "execute_connector_tool": ToolRow(needs="skills.run", arguments={"connector": "notes", "tool": "echo"}),
+    "request_connector_access": ToolRow(arguments={"connector": "notes", "reason": "to take notes"}),
 }
