@@ -74,7 +74,7 @@ def tried(url: str, *, examples: int, everything: bool) -> list[str]:
         "max-failures": 20,
     }
     config = schemathesis.Config.from_dict(settings)
-    schema = schemathesis.openapi.from_url(f"{url}{OPENAPI_PATH}", config=config)
+    schema = schemathesis.openapi.from_url(f"{url}{OPENAPI_PATH}", config=config, timeout=60)
     # A stream of events does not end by itself.
     schema = schema.exclude(path_regex=r"/events$", method="GET")
     problems: list[str] = []
