@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from prowess.agent.updates import TurnEnded, Update
 from prowess.llm.model import Reply, ToolCall
+from prowess.open import Prowess
+from prowess.tools.tool import Effect, Tool, ToolAnswer, ToolContext
 
 
 def calling(*calls: tuple[str, dict[str, Any]]) -> Reply:
@@ -25,3 +27,17 @@ async def end_of(updates: AsyncGenerator[Update]) -> TurnEnded:
     last = (await play(updates))[-1]
     assert isinstance(last, TurnEnded)
     return last
+
+
+def make_tool(name: str, call: Callable[..., Awaitable[dict[str, Any]]], effect: Effect = "reads") -> Tool:
+    """Return a tool whose function gets the arguments by name."""
+
+    async def answer(_: ToolContext, arguments: Mapping[str, Any]) -> ToolAnswer:
+        return ToolAnswer(data=await call(**arguments))
+
+    return Tool(name=name, description="", parameters={"type": "object"}, effect=effect, call=answer)
+
+
+def add_tools(prowess: Prowess, *tools: Tool) -> None:
+    """Offer tools in all conversations."""
+    prowess.agent.parts.tools = lambda _agent, _conversation: tools

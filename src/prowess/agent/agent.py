@@ -147,7 +147,7 @@ class Agent:
 
 async def _leave(begun: BegunTurn) -> None:
     """Let others work on the conversation if the turn did not come to its end."""
-    if begun.journal.row.lease != "":
+    if begun.journal.is_held:
         with suppress(ProwessError):  # the lease is lost, or expires by itself
             await begun.journal.end("stopped")
 

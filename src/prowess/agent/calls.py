@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,12 @@ from prowess.agent.compaction import cut_text
 from prowess.agent.journal import Journal
 from prowess.agent.updates import ApprovalNeeded, ToolEnded, ToolStarted, Update
 from prowess.engine.engine import Engine
-from prowess.errors import ApprovalRequired, NotFound
+from prowess.errors import ApprovalRequired, NotFound, ProwessError
 from prowess.llm.model import ToolCall
 from prowess.policy.consent import consent_text
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.conversations import MessageRow
-from prowess.tools.tool import Tool, ToolAnswer
+from prowess.tools.tool import DEFAULT_HINT, Tool, ToolAnswer
 from prowess.tools.toolbox import Toolbox
 from prowess.view import approval_json
 
@@ -29,6 +30,7 @@ RESULT_CHARS = 20_000
 """The most characters of a result that reach the model."""
 
 _ORDERED = ("changes", "destroys")
+log = logging.getLogger(__name__)
 Emit = Callable[[Update], None]
 
 
@@ -54,9 +56,17 @@ class AgentTools:
         return tool.effect if tool else "changes"
 
     async def attempt(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """Call a tool. Errors are answers."""
+        """Call a tool. Errors are answers, and unexpected ones are logged."""
         tool = self.added.get(name)
-        return await (tool.call(self.toolbox.context, arguments) if tool else self.toolbox.attempt(name, arguments))
+        if tool is None:
+            return await self.toolbox.attempt(name, arguments)
+        try:
+            return await tool.call(self.toolbox.context, arguments)
+        except ProwessError as error:
+            return tool.refusal(error)
+        except Exception:
+            log.exception("The tool %s failed.", name)
+            return tool.refusal(ProwessError("Internal error. Your call was correct.", hint=DEFAULT_HINT))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -48,8 +48,10 @@ def fit_history(rows: Sequence[MessageRow], limit: int) -> list[Message]:
     turns = [list(group) for _, group in groupby(messages, key=lambda one: one[0])]
     left_out: list[list[tuple[int, Message]]] = []
     room = limit - _SUMMARY_CHARS
-    while len(turns) > 1 and sum(map(_size, turns)) > room:
+    size = sum(map(_size, turns))
+    while len(turns) > 1 and size > room:
         left_out.append(turns.pop(0))
+        size -= _size(left_out[-1])
     kept = [one for turn in turns for one in turn]
     places = [place for place, (_, message) in enumerate(kept) if message.role == "tool"]
     for most in (4_000, 1_000, _SHORT):
@@ -72,11 +74,15 @@ def cut_text(text: str, limit: int) -> str:
 
 
 def _shorten(messages: list[tuple[int, Message]], places: Sequence[int], most: int, limit: int) -> None:
+    over = _size(messages) - limit
     for place in places:
-        if _size(messages) <= limit:
+        if over <= 0:
             return
         turn, message = messages[place]
-        messages[place] = (turn, replace(message, text=cut_text(message.text, most)))
+        short = cut_text(message.text, most)
+        if len(short) < len(message.text):
+            over -= len(message.text) - len(short)
+            messages[place] = (turn, replace(message, text=short))
 
 
 def _summarize(turns: Sequence[Sequence[tuple[int, Message]]]) -> Message:

@@ -52,6 +52,11 @@ class Journal:
         return [one for one in self.turn if one.role == "assistant"]
 
     @property
+    def is_held(self) -> bool:
+        """True until the turn has ended."""
+        return self.row.lease != ""
+
+    @property
     def pending(self) -> dict[str, str]:
         """The ids of approvals that calls wait for, by the id of the call."""
         return self.row.pending
@@ -66,7 +71,7 @@ class Journal:
         self.messages[place] = self._noted = replace(self.question, detail=detail)
 
     async def add_answer(self, text: str, calls: list[ToolCall], usage: Usage, cost: float | None, model: str) -> None:
-        """Store an answer of the model, and add up what it cost."""
+        """Store an answer of the model, and add up what it cost. An answer without calls ends the turn."""
         row = self.row
         total = row.cost if cost is None else (row.cost or 0.0) + cost
         spent = {
@@ -80,8 +85,10 @@ class Journal:
             "output_tokens": usage.output_tokens,
             "cost_usd": cost,
         }
+        # In the same transaction: most turns have one answer, and each transaction takes longer than all its statements.
+        end = {} if calls else {"state": "idle", "lease": "", "updated_at": now()}
         made = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-        await self._add("assistant", text, calls=made, detail=detail, changes=spent)
+        await self._add("assistant", text, calls=made, detail=detail, changes={**spent, **end})
 
     async def add_result(self, call: ToolCall, text: str, *, ok: bool) -> None:
         """Store the result of a call. It no longer waits for an approval."""
@@ -95,8 +102,10 @@ class Journal:
             await self._write([], {"pending": {**self.pending, call.id: approval_id}})
 
     async def end(self, state: ConversationState) -> None:
-        """End the turn and let others work on the conversation."""
+        """End the turn and let others work on the conversation, unless the last answer did."""
         async with self._lock:
+            if not self.is_held:
+                return
             await self._write([], {"state": state, "lease": "", "updated_at": now()})
 
     async def keep(self) -> None:
@@ -105,7 +114,8 @@ class Journal:
             await asyncio.sleep(LEASE_SECONDS / 3)
             try:
                 async with self._lock:
-                    await self._write([], {})
+                    if self.is_held:
+                        await self._write([], {})
             except ProwessError as error:
                 # The next message that is stored fails, too, if the lease is lost.
                 _log.warning("The lease of a conversation could not be renewed: %s", error.message)

@@ -86,7 +86,6 @@ class ConversationRecords:
         """
         resources = self._context.resources
         records = resources.records()
-        holder = str(uuid.uuid4())
         with records.write() as connection:
             key = self._context.session_key(conversation)
             found = find_open_session(connection, self._context.actor, key)
@@ -94,39 +93,22 @@ class ConversationRecords:
             find_session(connection, agent, found.id)
             session = read_session(connection, found)
             row = self._ensure(connection, session, _make_title(message))
-            if not conversations.take_lease(connection, row.id, holder):
-                raise _busy(row.id)
-            row = replace(row, lease=holder)
-            messages = conversations.list_messages(connection, row.id, limit=HISTORY_MESSAGES)
-            journal = Journal(
-                records=records, row=row, holder=holder, messages=messages, redact=resources.runner.redact
-            )
+            changes: dict[str, Any] = {"lease": str(uuid.uuid4())}
             if message:
-                self._add_question(connection, journal, message)
-            elif not messages:
+                changes |= {"turn": row.turn + 1, "pending": {}, "updated_at": now()}
+                changes |= {} if row.title else {"title": _make_title(message)}
+            if not conversations.take_lease(connection, row.id, changes):
+                raise _busy(row.id)
+            messages = conversations.list_messages(connection, row.id, limit=HISTORY_MESSAGES)
+            if not message and not messages:
                 raise NotFound("This conversation has no message to go on with.", hint="Send a message first.")
+            row = replace(row, **changes)
+            added = _make_question(row, messages, resources.runner.redact(message)) if message else []
+            conversations.add_messages(connection, added)
+        journal = Journal(
+            records=records, row=row, holder=row.lease, messages=[*messages, *added], redact=resources.runner.redact
+        )
         return BegunTurn(session=session, journal=journal)
-
-    def _add_question(self, connection: sa.Connection, journal: Journal, message: str) -> None:
-        row, turn = journal.row, journal.row.turn + 1
-        last = journal.messages[-1].number if journal.messages else 0
-        # A model API rejects a call without a result, so what the last turn left open is answered first.
-        told = json.dumps(not_made("not-made", "The user wrote another message before this call had a result.", _AGAIN))
-        added: list[MessageRow] = [
-            _message(row, last + place, row.turn, role="tool", call_id=call.id, name=call.name, text=told)
-            for place, call in enumerate(open_calls(journal.messages), 1)
-        ]
-        added.append(_message(row, last + len(added) + 1, turn, role="user", text=storable(journal.redact(message))))
-        conversations.add_messages(connection, added)
-        changes: dict[str, Any] = {
-            "turn": turn,
-            "pending": {},
-            "title": row.title or _make_title(message),
-            "updated_at": now(),
-        }
-        conversations.hold_lease(connection, row.id, journal.holder, changes)
-        journal.messages += added
-        journal.row = replace(row, **changes)
 
     def _ensure(self, connection: sa.Connection, session: Session, title: str) -> ConversationRow:
         owner = self._context.actor.owner
@@ -158,6 +140,18 @@ class ConversationRecords:
 
 
 _AGAIN = "Call it again if it is still needed."
+
+
+def _make_question(row: ConversationRow, messages: list[MessageRow], text: str) -> list[MessageRow]:
+    """Return the person's message, after results for calls that the last turn left without."""
+    last = messages[-1].number if messages else 0
+    # A model API rejects a call without a result.
+    told = json.dumps(not_made("not-made", "The user wrote another message before this call had a result.", _AGAIN))
+    added = [
+        _message(row, last + place, messages[-1].turn, role="tool", call_id=call.id, name=call.name, text=told)
+        for place, call in enumerate(open_calls(messages), 1)
+    ]
+    return [*added, _message(row, last + len(added) + 1, row.turn, role="user", text=storable(text))]
 
 
 def _message(row: ConversationRow, number: int, turn: int, **fields: Any) -> MessageRow:

@@ -115,11 +115,13 @@ def delete_conversation(connection: sa.Connection, owner: Owner, conversation_id
     return connection.execute(query, {**owner.key, "which": conversation_id}).rowcount == 1
 
 
-def take_lease(connection: sa.Connection, conversation_id: str, holder: str) -> bool:
-    """Lock a conversation for a turn; return False if somebody else works on one."""
-    moment = now()
-    values = {"lease": holder, "lease_until": seconds_from_now(LEASE_SECONDS), "state": "running"}
-    return connection.execute(_TAKE.values(**values), {"which": conversation_id, "moment": moment}).rowcount == 1
+def take_lease(connection: sa.Connection, conversation_id: str, values: Mapping[str, Any]) -> bool:
+    """Lock a conversation for a turn and change these columns, the holder of the lease among them.
+
+    Return False, with nothing changed, if somebody else works on a turn.
+    """
+    changed = {"lease_until": seconds_from_now(LEASE_SECONDS), "state": "running", **values}
+    return connection.execute(_TAKE.values(**changed), {"which": conversation_id, "moment": now()}).rowcount == 1
 
 
 def hold_lease(connection: sa.Connection, conversation_id: str, holder: str, values: Mapping[str, Any]) -> bool:
