@@ -84,6 +84,7 @@ def environment(url: str) -> dict[str, str]:
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "none",
         "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "NO_PROXY": "127.0.0.1",
     }
 

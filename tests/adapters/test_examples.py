@@ -27,7 +27,6 @@ RUN = (
 FOUND = "1 and 2: she cannot be born in both seasons."
 ENABLE = ("enable_skill", {"skill": "commit-messages", "reason": "To commit the correction."})
 ANSWER = "Yes: two pages disagree about her birth."
-SCRIPT = (Reply(calls=(RUN,)), Reply(calls=(ENABLE,)), Reply(text=ANSWER))
 MATCHED, APPROVED = '<skill name="Consistency Checker">', '<skill name="Commit messages">'
 
 
@@ -40,6 +39,15 @@ class Example:
     model: str = "gpt-6-mini"
     rebuilds: bool = True
     """True if the framework rebuilds the prompt at each step."""
+    prefix: str = ""
+    """What the framework puts before the names of our tools."""
+
+    @property
+    def script(self) -> tuple[Reply, ...]:
+        """What the model answers."""
+        (run, inputs), (enable, wanted) = RUN, ENABLE
+        calls = ((self.prefix + run, inputs), (self.prefix + enable, wanted))
+        return (*(Reply(calls=(call,)) for call in calls), Reply(text=ANSWER))
 
 
 EXAMPLES = {
@@ -51,6 +59,16 @@ EXAMPLES = {
         Example(program="with_openai_agents", framework="openai-agents"),
         Example(program="with_langchain", framework="langchain", model="openai:gpt-6-mini"),
         Example(program="with_deepagents", framework="langchain", model="openai:gpt-6-mini"),
+        Example(program="with_agent_framework", framework="agent-framework"),
+        Example(
+            program="with_claude_agent",
+            framework="claude-agent",
+            model="claude-haiku-5-5",
+            rebuilds=False,
+            prefix="mcp__prowess__",
+        ),
+        Example(program="with_google_adk", framework="google-adk", model="claude-haiku-5-5"),
+        Example(program="with_llama_index", framework="llama-index", model="gpt-5-mini"),
     )
 }
 QUICK = [name for name, example in EXAMPLES.items() if not example.framework]
@@ -79,13 +97,13 @@ def example(request: pytest.FixtureRequest) -> Example:
 
 
 def test_an_example_matches_runs_asks_and_answers(example: Example, run: Callable[..., str]) -> None:
-    with serve_model(*SCRIPT) as model:
+    with serve_model(*example.script) as model:
         printed = run(example.program, model, "y")
 
     first, second, third = model.requests
     assert MATCHED in first.system, "the skill that fits the message is in the first request"
     assert "You help a writer" in first.system
-    assert {"run_skill", "enable_skill"} <= set(first.tools)
+    assert {f"{example.prefix}run_skill", f"{example.prefix}enable_skill"} <= set(first.tools)
     assert FOUND in second.text, "the result of the run went back to the model"
     assert APPROVED not in second.system
     assert "enabled" in third.text
@@ -108,10 +126,16 @@ async def _check_records() -> None:
 
 
 def test_a_denied_call_goes_back_to_the_model_as_such(example: Example, run: Callable[..., str]) -> None:
-    with serve_model(*SCRIPT) as model:
+    with serve_model(*example.script) as model:
         printed = run(example.program, model, "n")
 
     third = model.requests[2]
     assert APPROVED not in third.system
-    assert "denied" in third.text.lower() or "refused" in third.text.lower()
+    assert any(word in third.text.lower() for word in ("denied", "refused", "rejected"))
     assert printed.rstrip().endswith(ANSWER)
+    assert asyncio.run(_list_denied()) == ["commit-messages"]
+
+
+async def _list_denied() -> list[str]:
+    async with Prowess.open(ROOT / "examples/workspace") as prowess:
+        return [approval.slug for approval in await prowess.approvals.list(("denied",))]

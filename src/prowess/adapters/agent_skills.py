@@ -235,12 +235,26 @@ class AgentSkills:
             if state != ("approved" if approved else "denied"):
                 raise
 
+    async def resume(
+        self, approval_id: str, name: str, arguments: Mapping[str, Any] | str, *, approved: bool
+    ) -> CallResult:
+        """Record what a person answered, then make the call that waited for it. A denied call is refused by the gate.
+
+        If the request has expired, or was answered otherwise elsewhere, the call is not made, and the answer says why.
+        """
+        try:
+            await self.answer(approval_id, approved=approved)
+        except ProwessError as error:
+            return CallResult(data=(await self._box.refusal(name, error)).data, ok=False)
+        return await self.call(name, arguments)
+
     async def _find_approval(
         self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer
     ) -> PendingApproval | None:
-        if not isinstance(answer.error, ApprovalRequired):
-            return None
-        return await self._read_approval(answer.error.approval_id, name, arguments)
+        # Loading a skill reports its errors in the answer, with the id of the request.
+        error = answer.error
+        approval_id = error.approval_id if isinstance(error, ApprovalRequired) else answer.data.get("approval_id")
+        return await self._read_approval(str(approval_id), name, arguments) if approval_id else None
 
     async def _read_approval(self, approval_id: str, name: str, arguments: Mapping[str, Any]) -> PendingApproval:
         from prowess.policy.consent import consent_text
