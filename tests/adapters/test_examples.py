@@ -6,6 +6,8 @@ In all of them the model runs a matched skill, enables another one that nobody h
 from __future__ import annotations
 
 import asyncio
+import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -139,3 +141,11 @@ def test_a_denied_call_goes_back_to_the_model_as_such(example: Example, run: Cal
 async def _list_denied() -> list[str]:
     async with Prowess.open(ROOT / "examples/workspace") as prowess:
         return [approval.slug for approval in await prowess.approvals.list(("denied",))]
+
+
+def test_the_page_about_frameworks_shows_parts_of_the_examples() -> None:
+    programs = [path.read_text() for path in (ROOT / "examples/frameworks").glob("*.py")]
+    snippets = re.findall(r"```py\n(.*?)```", (ROOT / "docs/frameworks.md").read_text(), re.DOTALL)
+    assert snippets
+    for snippet in snippets:
+        assert any(textwrap.indent(snippet, " " * 8) in program for program in programs), snippet

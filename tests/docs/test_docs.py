@@ -154,4 +154,4 @@ def test_a_python_snippet_runs(name, code):
 
 def test_python_that_does_not_run_here_is_run_by_the_tests_of_its_page():
     pages = {path.name for path in DOCS.rglob("*.md") if "```py\n" in path.read_text()}
-    assert pages == {"api.md", "client.md", "functions.md", "plugins.md", "programs.md", "sandbox.md"}
+    assert pages == {"api.md", "client.md", "frameworks.md", "functions.md", "plugins.md", "programs.md", "sandbox.md"}

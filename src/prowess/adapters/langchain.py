@@ -13,7 +13,7 @@ The prompt and the tools are rebuilt before each model request. An approval is a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal
+from typing import Any, cast
 
 from prowess.adapters.agent_skills import AgentSkills, AskPerson, PendingApproval, missing_framework
 
@@ -95,7 +95,7 @@ def _interrupt(approval: PendingApproval, call_id: str) -> dict[str, Any]:
         "description": approval.text,
         "approval": approval.as_json(),
     }
-    return interrupt(request, response_schema=ApproveDecision | RejectDecision)
+    return cast("dict[str, Any]", interrupt(request, response_schema=cast("Any", ApproveDecision | RejectDecision)))
 
 
 async def answer_interrupts(interrupts: Sequence[Interrupt], ask: AskPerson) -> dict[str, dict[str, str]]:
@@ -105,13 +105,16 @@ async def answer_interrupts(interrupts: Sequence[Interrupt], ask: AskPerson) -> 
     """
     decisions: dict[str, dict[str, str]] = {}
     for one in interrupts:
-        if isinstance(one.value, dict) and "approval" in one.value:
-            approved = await ask(PendingApproval.from_json(one.value["approval"]))
-            decision: Literal["approve", "reject"] = "approve" if approved else "reject"
-            decisions[one.id] = {"type": decision}
+        value = cast("dict[str, Any]", one.value if isinstance(one.value, dict) else {})
+        if "approval" in value:
+            approved = await ask(PendingApproval.from_json(value["approval"]))
+            decisions[one.id] = {"type": "approve" if approved else "reject"}
     return decisions
 
 
 def _tool_name(tool: Any) -> str:
     """Return the name of a tool, which may be one that the model's provider runs."""
-    return str(tool.get("function", tool).get("name", "")) if isinstance(tool, dict) else tool.name
+    if not isinstance(tool, dict):
+        return tool.name
+    spec = cast("dict[str, Any]", tool)
+    return str(spec.get("function", spec).get("name", ""))

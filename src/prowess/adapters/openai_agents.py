@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from prowess.adapters.agent_skills import AgentSkills, AskPerson, missing_framework
-from prowess.errors import Invalid
 from prowess.tools.tool import Tool
 
 try:
-    from agents import Agent, FunctionTool, RunContextWrapper, RunState, ToolApprovalItem
-    from agents.result import RunResultBase
+    from agents import Agent, FunctionTool, RunContextWrapper, RunResult, RunResultStreaming, RunState, ToolApprovalItem
     from agents.tool_context import ToolContext
 except ModuleNotFoundError as error:
     raise missing_framework("The OpenAI Agents SDK", "openai-agents") from error
@@ -35,14 +33,11 @@ class SkillTool(FunctionTool):
 class SkillAgent(Agent[Any]):
     """An agent with skills. A run with a new message of the user begins a turn."""
 
-    skills: AgentSkills | None = None
-    _tools: dict[str, tuple[Tool, SkillTool]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    skills: AgentSkills = field(kw_only=True)
+    _tools: dict[str, tuple[Tool, SkillTool]] = field(
+        default_factory=dict[str, tuple[Tool, SkillTool]], init=False, repr=False, compare=False
+    )
     _began: str = field(default="", init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.skills is None:
-            raise Invalid("A SkillAgent needs skills.", hint="Pass skills=AgentSkills(prowess, conversation=…).")
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Any]:
         """Return the agent's tools and those of its skills, as they are now. Tools of the same name stay the agent's."""
@@ -57,8 +52,9 @@ class SkillAgent(Agent[Any]):
 
     async def _begin(self, run_context: RunContextWrapper[Any]) -> None:
         # The input of a run is the same at each of its steps, and after an interruption.
-        given = [item for item in run_context.turn_input if item.get("role") == "user"]
-        key = json.dumps([len(run_context.turn_input), given[-1:]], default=str)
+        items = cast("list[dict[str, Any]]", run_context.turn_input)
+        given = [item for item in items if item.get("role") == "user"]
+        key = json.dumps([len(items), given[-1:]], default=str)
         if given and key != self._began:
             self._began = key
             await self.skills.begin(_text(given[-1]["content"]))
@@ -90,7 +86,7 @@ def _make_tool(skills: AgentSkills, tool: Tool) -> SkillTool:
     )
 
 
-async def answer_interruptions(result: RunResultBase, ask: AskPerson) -> RunState[Any]:
+async def answer_interruptions(result: RunResult | RunResultStreaming, ask: AskPerson) -> RunState[Any]:
     """Ask a person about every interruption by our tools, record the answers, and return the state to continue with.
 
     Interruptions by other tools stay as they are: approve or reject them in the state before you continue.
@@ -113,7 +109,7 @@ async def answer_interruptions(result: RunResultBase, ask: AskPerson) -> RunStat
     return state
 
 
-async def _find_skills(result: RunResultBase, item: ToolApprovalItem) -> AgentSkills | None:
+async def _find_skills(result: RunResult | RunResultStreaming, item: ToolApprovalItem) -> AgentSkills | None:
     """Return the skills whose tool was interrupted, or None if the tool is not ours."""
     if not isinstance(item.agent, SkillAgent):
         return None
