@@ -56,7 +56,7 @@ class Registries:
         """
         from prowess.sources.registries.ranking import rank_entries
 
-        words = _check_query(query)
+        words = check_query(query)
         shows_texts, opened = await offload(self._open, registry)
         found, trending = await asyncio.gather(
             opened.search(words, limit=_SEARCHED), _or_nothing(opened.trending(limit=_TRENDING))
@@ -187,13 +187,8 @@ class Registries:
         """
         from prowess.sources.download import RoutedClient
 
-        actor = self._context.actor
-        actor.require("skills.read")
-        policy = self._context.read_policy()
-        client = RoutedClient(self._context.resources.fetch_context().client, policy.host_routes)
-        if actor.is_person:
-            return True, client
-        return _may_fetch(actor, policy), client
+        shows_texts, policy = permit_fetch(self._context)
+        return shows_texts, RoutedClient(self._context.resources.fetch_context().client, policy.host_routes)
 
     def _present(self, hits: Sequence[RegistryHit], shows_texts: bool) -> list[RegistryHit]:
         marked = [replace(hit, installed=self._is_installed(hit)) for hit in hits]
@@ -215,6 +210,17 @@ async def _or_nothing(entries: Any) -> list[RegistryEntry]:
         return []
 
 
+def permit_fetch(context: Context) -> tuple[bool, OrgPolicy]:
+    """Return True if the actor may see texts of unknown skills, and the policy. Blocking.
+
+    Raise `Refused` for an agent that may not fetch at all.
+    """
+    actor = context.actor
+    actor.require("skills.read")
+    policy = context.read_policy()
+    return actor.is_person or _may_fetch(actor, policy), policy
+
+
 def _may_fetch(actor: Actor, policy: OrgPolicy) -> bool:
     """Return True if an agent may fetch a skill without being asked, False if a person is asked; else raise `Refused`."""
     from prowess.policy.gate import judge
@@ -234,7 +240,8 @@ def _may_fetch(actor: Actor, policy: OrgPolicy) -> bool:
     return ruling.answer == "allow"
 
 
-def _check_query(query: str) -> str:
+def check_query(query: str) -> str:
+    """Return the words of a query on one line, or raise `Invalid`."""
     words = " ".join(query.split())
     if not words or len(words) > MAX_QUERY_CHARS or not words.isprintable():
         raise Invalid(

@@ -287,7 +287,7 @@ async def _load(context: Context, slug: str, *, reference: str | None, script: s
     loaded = await offload(
         lambda: context.resources.loader.load(context.actor, slug, reference=reference, script=script, session=session)
     )
-    _record_load(context, slug, reference, script, loaded, error=loaded.error, began=began)
+    record_load(context, slug, reference, script, loaded, error=loaded.error, began=began)
     return loaded
 
 
@@ -297,13 +297,13 @@ async def load_file(context: Context, slug: str, path: str, *, session: str) -> 
     loaded = await offload(lambda: context.resources.loader.resource(context.actor, slug, path, session=session))
     reference, script = (None, path) if loaded.is_script else (path, None)
     error = loaded.error.message if loaded.error else None
-    _record_load(context, slug, reference, script, loaded, error=error, began=began)
+    record_load(context, slug, reference, script, loaded, error=error, began=began)
     if loaded.error is not None:
         raise loaded.error
     return loaded.content
 
 
-def _record_load(
+def record_load(
     context: Context,
     slug: str,
     reference: str | None,
@@ -313,6 +313,7 @@ def _record_load(
     error: str | None,
     began: float,
 ) -> None:
+    """Record that a text of a skill was loaded, or why not."""
     from prowess.feed.event_recorder import SkillLoad
 
     context.resources.recorder().record(

@@ -198,7 +198,7 @@ def _check_dangers(action: str, subject: Subject, ruling: Ruling) -> Ruling:
 
 def _rule_by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolicy) -> Ruling:
     if action == "fetch_live" or subject.trust == "live":
-        return _rule_live(actor, policy)
+        return _check_hosted(actor, subject, _rule_live(actor, policy))
     by_agent = not actor.is_person
     if subject.trust == "found" and (action in USE_ACTIONS or (action == "update" and by_agent)):
         return _rule_found(actor, action, policy)
@@ -264,6 +264,13 @@ def _rule_live(actor: Actor, policy: OrgPolicy) -> Ruling:
             "Use an installed skill, or ask an administrator to run `prowess policy set skills_dynamic_search_enabled true`.",
         )
     return _rule_by_settings(actor, policy, "skills fetched live", "skills_dynamic_search_policy")
+
+
+def _check_hosted(actor: Actor, subject: Subject, ruling: Ruling) -> Ruling:
+    """Ask before an agent uses a skill that a connector serves, whatever the policy: its server chooses the instructions."""
+    if ruling.answer != "allow" or actor.is_person or subject.source_type != "connector":
+        return ruling
+    return _ask("connector-skill", "Approval required: a connector serves this skill.")
 
 
 def _rule_by_settings(actor: Actor, policy: OrgPolicy, what: str, *names: str) -> Ruling:

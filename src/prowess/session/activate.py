@@ -79,8 +79,16 @@ class Activation:
         Raise `Conflict` if the catalog has its slug: a fetched skill never replaces one of the catalog.
         """
         text = read_fetched_text(package, origin=origin, limits=limits)
-        self._refuse_shadow(text.outline.slug)
+        self.refuse_shadow(text.outline.slug)
         return self._enable(actor, session, text, reason, "fetch_live", package)
+
+    def enable_hosted(self, actor: Actor, session: str, text: SkillText, *, reason: str = "") -> Session:
+        """Put a skill that a connector serves into the prompt. Its slug is in the connector's namespace.
+
+        Raise `Conflict` if the catalog has that slug.
+        """
+        self.refuse_shadow(text.outline.slug)
+        return self._enable(actor, session, text, reason, "fetch_live")
 
     def _enable(
         self, actor: Actor, session: str, text: SkillText, reason: str, action: Action, fetched: Package | None = None
@@ -102,7 +110,8 @@ class Activation:
             raise outcome.error
         return outcome.session
 
-    def _refuse_shadow(self, slug: str) -> None:
+    def refuse_shadow(self, slug: str) -> None:
+        """Raise `Conflict` if the catalog may have this slug, which a skill from elsewhere never replaces."""
         # A store that does not answer may have the slug, so only a certain absence counts.
         if not self.catalog.is_gone(slug):
             raise Conflict(
@@ -215,6 +224,8 @@ class Activation:
         enter = sessions.reserve if held is None else sessions.exchange
         if enter(connection, row.id, make_enabled_row(text, acting, policy, admission.approval), text.block) != "done":
             raise Conflict(f"The session {before.conversation!r} changed in the meantime.", hint="Try again.")
+        if text.entry is not None:
+            put_blobs(connection, [text.entry])
         after = read_session(connection, find_session(connection, actor, row.id))
         # The same bytes under a new policy leave the prompt as it is.
         news = () if same else (make_state_event(after, slug),)

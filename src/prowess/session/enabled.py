@@ -16,6 +16,7 @@ from prowess.session.sessions import find_session, read_session
 from prowess.session.text import SkillText
 from prowess.storage import ledger, sessions
 from prowess.storage.approvals import ApprovalRow
+from prowess.storage.blobs import dump_manifest
 from prowess.storage.ledger import AuditEntry, EventEntry
 from prowess.storage.sessions import EnabledBlock, EnabledRow, SessionRow
 
@@ -78,7 +79,7 @@ def make_audit_entry(
 def make_enabled_row(text: SkillText, actor: Actor, policy: OrgPolicy, approval: ApprovalRow | None) -> EnabledRow:
     """Return the row of a skill that is admitted: its bytes, by whom, and under which policy."""
     outline, subject = text.outline, text.subject
-    detail = {
+    detail: dict[str, Any] = {
         "tokens": estimate_tokens(text.block),
         "place": outline.location,
         "by": actor.label,
@@ -92,6 +93,8 @@ def make_enabled_row(text: SkillText, actor: Actor, policy: OrgPolicy, approval:
         "frozen": subject.frozen,
         "trust": subject.trust,
     }
+    if text.entry is not None:
+        detail["entry"] = dump_manifest(text.entry.manifest)
     return EnabledRow(
         slug=outline.slug,
         title=outline.title,

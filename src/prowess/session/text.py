@@ -33,6 +33,8 @@ class SkillText:
     subject: Subject
     body: str
     block: str
+    entry: Package | None = None
+    """What a connector lists of a skill that it serves, under which other files of it may be read later."""
 
 
 def read_skill_text(catalog: Catalog, slug: str) -> SkillText:

@@ -1,4 +1,4 @@
-"""Tools that find skills in a registry and use one for this conversation only.
+"""Tools that find skills in a registry or at a connector, and use one for this conversation only.
 
 They are offered only where an administrator has turned that on (`skills_dynamic_search_enabled`).
 """
@@ -6,19 +6,25 @@ They are offered only where an administrator has turned that on (`skills_dynamic
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, Field
 
+from prowess.engine.engine import Engine
 from prowess.engine.registry_results import RegistryHit
+from prowess.errors import Invalid
 from prowess.tools.tool import ToolContext
 from prowess.tools.use import describe_enabled
+
+if TYPE_CHECKING:
+    from prowess.connectors.hosted.skills import HostedSkills
 
 
 async def search_skills_registry(
     context: ToolContext,
     query: Annotated[str, Field(min_length=1, max_length=300, description="What you want to do, in a few words.")],
     limit: Annotated[int, Field(ge=1, le=50, description="How many to return.")] = 10,
+    source: Annotated[str, Field(max_length=100, description="connector:NAME, for the skills of a connector.")] = "",
 ) -> dict[str, Any]:
     """Search a public registry for skills that are not installed. Call search_skills first.
 
@@ -26,7 +32,14 @@ async def search_skills_registry(
     fetch_registry_skill with the `source` and `skill_id` that you chose.
     """
     # With the role of the session, which may not allow this.
-    found = await context.engine.as_actor(await context.acting()).registries.search(query, limit=limit)
+    engine = context.engine.as_actor(await context.acting())
+    connector = _connector_of(source)
+    if source and not connector:
+        raise Invalid(f"Unknown source {source[:80]!r}.", hint="Use connector:NAME, or leave it out.")
+    if connector:
+        found = await hosted_skills(engine).search(connector, query, limit=limit)
+    else:
+        found = await engine.registries.search(query, limit=limit)
     return {"skills": [_describe_hit(hit) for hit in found], "hint": _next_call(found)}
 
 
@@ -52,12 +65,30 @@ async def fetch_registry_skill(
     session = await context.session()
     known = {one.slug: one.digest for one in session.enabled}
     engine = context.engine.as_actor(await context.acting())
-    after = await engine.registries.fetch(source, skill_id=skill_id, session=session, reason=reason)
+    if connector := _connector_of(source):
+        after = await hosted_skills(engine).fetch(connector, skill_id, session=session, reason=reason)
+    else:
+        after = await engine.registries.fetch(source, skill_id=skill_id, session=session, reason=reason)
     # A skill that was there already stays where it was; otherwise the new one is the last.
     fetched = next((one for one in after.enabled if known.get(one.slug) != one.digest), None)
     if fetched is None:
         return {"status": "enabled", **after.state, "hint": "This skill was fetched before. Follow its instructions."}
-    return {**await describe_enabled(context, after, fetched), "source_type": fetched.source_type}
+    told = {**await describe_enabled(context, after, fetched), "source_type": fetched.source_type}
+    return {**told, "files": await hosted_skills(engine).files(fetched.slug, session=after)} if connector else told
+
+
+def hosted_skills(engine: Engine) -> HostedSkills:
+    """Return the skills that connectors serve, as the engine's actor may use them."""
+    # Imported here because it imports the database, which offering the tools does not need.
+    from prowess.connectors.connectors import Connectors
+
+    return Connectors(engine.context).hosted
+
+
+def _connector_of(source: str) -> str:
+    """Return the name of the connector that a source names, or ''."""
+    prefix, _, name = source.partition(":")
+    return name if prefix == "connector" else ""
 
 
 def _describe_hit(hit: RegistryHit) -> dict[str, Any]:

@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from prowess.catalog.store import Fault
+from prowess.errors import NotFound
 from prowess.match.recommendation import Recommendation
 from prowess.policy.text import clean_text
 from prowess.skill.model import SkillCard
+from prowess.tools.live import hosted_skills
 from prowess.tools.skill_tools import read_tool_status
 from prowess.tools.tool import SkillName, ToolContext
 
@@ -104,12 +106,27 @@ async def read_skill_resource(
     ],
 ) -> dict[str, Any]:
     """Read one file of a skill. Text is returned as `text`, other files as base64 in `data`."""
-    content = await context.engine.skills.resource(skill, path, session=context.conversation)
+    try:
+        content = await context.engine.skills.resource(skill, path, session=context.conversation)
+    except NotFound:
+        # After the catalog, so that no connector's skill can take the place of a local one.
+        if (text := await _read_hosted(context, skill, path)) is None:
+            raise
+        return {"skill": skill, "path": path, "text": text}
     data: dict[str, Any] = {"skill": skill, "path": path, "size": len(content)}
     try:
         return {**data, "text": content.decode()}
     except UnicodeDecodeError:
         return {**data, "data": base64.b64encode(content).decode()}
+
+
+async def _read_hosted(context: ToolContext, skill: str, path: str) -> str | None:
+    """Return a file of a connector's skill that is enabled in this conversation; None if it is not such a skill."""
+    session = await context.find_session()
+    held = session.get(skill) if session else None
+    if session is None or held is None or held.source_type == "catalog":
+        return None
+    return await hosted_skills(context.engine.as_actor(await context.acting())).read_file(skill, path, session=session)
 
 
 async def skill_reload(context: ToolContext) -> dict[str, Any]:

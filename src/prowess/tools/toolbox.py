@@ -213,7 +213,8 @@ class Toolbox:
         # Compared with True, so that an unreadable value counts as off.
         if (await self.context.engine.policy.get()).skills_dynamic_search_enabled is not True:
             return set()
-        return {"registry", "live", "conversation"} if self.context.conversation else {"registry"}
+        # Files of a connector's skill can be read once it is fetched.
+        return {"registry", "live", "conversation", "files"} if self.context.conversation else {"registry"}
 
     async def _role(self, acting: Actor) -> Role | None:
         """Return the role that the actor works in, or None."""

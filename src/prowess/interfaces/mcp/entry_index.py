@@ -27,10 +27,10 @@ from prowess.interfaces.mcp.skill_entry import (
     candidate_slugs,
     enclosing_slugs,
     entry_path,
-    frontmatter_json,
     make_entry,
 )
 from prowess.skill.filenames import SKILL_MD
+from prowess.skill.json_frontmatter import frontmatter_json
 from prowess.skill.kinds import kind_info
 from prowess.skill.model import SkillCard
 from prowess.skill.outline import SkillOutline

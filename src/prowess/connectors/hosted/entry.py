@@ -1,0 +1,225 @@
+"""Entries of `skills/list` and `skills/get`: what a server says about a skill, checked before anything else is read.
+
+The entry is what a person approves: every file with its digest. `HostedSkill.manifest` is its canonical form, so the digest
+of a hosted skill changes with the connector, the address, any file, any digest, and any field of the frontmatter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from prowess.connectors.hosted.address import MAX_URI_CHARS, SkillAddress, parse_skill_uri
+from prowess.errors import Invalid, TooLarge
+from prowess.skill.filenames import SKILL_MD
+from prowess.skill.json_frontmatter import has_valid_name
+from prowess.skill.package import File, Package, check_clash
+from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
+
+MANIFEST_PATH = "entry.json"
+MAX_FRONTMATTER_CHARS = 65_536
+MAX_FRONTMATTER_DEPTH = 20
+_MAX_INT_BITS = 1_024
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII)
+
+State = Literal["fixed", "dynamic"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedFile:
+    """One file of a hosted skill. `path` is its path inside the skill."""
+
+    uri: str
+    path: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostedSkill:
+    """A skill as a server lists it. `files` is empty for a dynamic one, whose content no digest describes."""
+
+    connector: str
+    address: SkillAddress
+    frontmatter: dict[str, Any]
+    files: tuple[HostedFile, ...]
+    state: State = "fixed"
+
+    @property
+    def uri(self) -> str:
+        """The address of its SKILL.md."""
+        return self.address.uri
+
+    @property
+    def name(self) -> str:
+        """The name in its frontmatter, which is the last segment of its path."""
+        return self.address.name
+
+    @property
+    def description(self) -> str:
+        """The description in its frontmatter. A stranger wrote it."""
+        return self.frontmatter["description"]
+
+    @property
+    def slug(self) -> str:
+        """The slug in a conversation, in the namespace of the connector."""
+        return self.address.slug_for(self.connector)
+
+    @property
+    def origin(self) -> str:
+        """Its identity: the connector by the host's name for it, and the address."""
+        return f"connector:{self.connector} {self.uri}"
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @cached_property
+    def by_path(self) -> dict[str, HostedFile]:
+        """Its files by path."""
+        return {file.path: file for file in self.files}
+
+    @property
+    def main(self) -> HostedFile:
+        """Its SKILL.md."""
+        return self.by_path[SKILL_MD]
+
+    @cached_property
+    def manifest(self) -> Package:
+        """The entry in a canonical form, as a package of one file: it is kept with an approval, and its digest is the skill's."""
+        value = {
+            "connector": self.connector,
+            "uri": self.uri,
+            "frontmatter": self.frontmatter,
+            "resources": [
+                {"uri": file.uri, "digest": f"sha256:{file.sha256}", "size": file.size}
+                for file in sorted(self.files, key=lambda file: file.uri)
+            ],
+        }
+        text = json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return Package(name=self.name, files=(File(path=MANIFEST_PATH, content=text.encode("ascii")),))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 that identifies exactly this entry of exactly this connector."""
+        return self.manifest.digest
+
+    def nested_in(self, path: str) -> str:
+        """Return the folder of the nested skill that a file belongs to, or '' if it belongs to this skill alone."""
+        folder = path.rpartition("/")[0]
+        while folder:
+            if f"{folder}/{SKILL_MD}" in self.by_path:
+                return folder
+            folder = folder.rpartition("/")[0]
+        return ""
+
+
+def parse_entry(connector: str, value: object) -> HostedSkill:
+    """Return the skill of an entry, or raise `Invalid` if any rule of the extension is broken."""
+    if not isinstance(value, dict):
+        raise Invalid("The entry is not an object.")
+    entry = cast("dict[str, Any]", value)
+    address = parse_skill_uri(entry.get("uri"))
+    frontmatter = _check_frontmatter(entry.get("frontmatter"), address)
+    resources: object = entry.get("resources")
+    if resources == "dynamic":
+        return HostedSkill(connector=connector, address=address, frontmatter=frontmatter, files=(), state="dynamic")
+    if not isinstance(resources, list):
+        raise Invalid("`resources` is neither a list of files nor 'dynamic'.")
+    files = _check_files(cast("list[object]", resources), address)
+    return HostedSkill(connector=connector, address=address, frontmatter=frontmatter, files=files)
+
+
+def read_manifest(package: Package) -> HostedSkill:
+    """Return the skill of a manifest that was kept, checked like an answer of a server."""
+    kept = package.get(MANIFEST_PATH)
+    # The digest of the package was checked, so this is what `manifest` wrote.
+    value: dict[str, Any] = json.loads(kept.content) if kept else {}
+    return parse_entry(str(value.get("connector", "")), value)
+
+
+def _check_frontmatter(value: object, address: SkillAddress) -> dict[str, Any]:
+    if not isinstance(value, dict) or not _is_plain_json(cast("object", value), MAX_FRONTMATTER_DEPTH):
+        raise Invalid("`frontmatter` is not a plain JSON object.")
+    frontmatter = cast("dict[str, Any]", value)
+    if len(json.dumps(frontmatter)) > MAX_FRONTMATTER_CHARS:
+        raise TooLarge(f"The frontmatter has more than {MAX_FRONTMATTER_CHARS:,} characters.")
+    if not has_valid_name(frontmatter):
+        raise Invalid("The name or the description in the frontmatter is not valid.")
+    if frontmatter["name"] != address.name:
+        raise Invalid(f"The address does not end with the name {frontmatter['name']!r} of the skill.")
+    return frontmatter
+
+
+def _check_files(resources: list[object], address: SkillAddress) -> tuple[HostedFile, ...]:
+    # Counted before any of them is looked at.
+    if len(resources) > FILES_LIMIT:
+        raise TooLarge(f"The skill has {len(resources):,} files; the extension allows {FILES_LIMIT}.")
+    files: list[HostedFile] = []
+    seen: dict[str, str] = {}
+    for resource in resources:
+        file = _check_file(resource, address)
+        check_clash(file.path, seen)
+        files.append(file)
+    if sum(file.size for file in files) > BYTES_LIMIT:
+        raise TooLarge(f"The files of the skill have more than {BYTES_LIMIT:,} bytes.")
+    if address.uri not in {file.uri for file in files}:
+        raise Invalid("The list of files lacks the skill's own SKILL.md.")
+    return tuple(files)
+
+
+def _check_file(resource: object, address: SkillAddress) -> HostedFile:
+    given = cast("dict[str, object]", resource if isinstance(resource, dict) else {})
+    uri, digest, size = given.get("uri"), given.get("digest"), given.get("size")
+    if not isinstance(uri, str) or len(uri) > MAX_URI_CHARS:
+        raise Invalid("A file has no valid address.")
+    path = address.path_of(uri)
+    found = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
+    if found is None:
+        raise Invalid(f"The digest of {path!r} is not `sha256:` and 64 lowercase hexadecimal digits.")
+    # True is an int in Python.
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise Invalid(f"The size of {path!r} is not a number of bytes.")
+    return HostedFile(uri=uri, path=path, sha256=found[1], size=size)
+
+
+def _is_plain_json(value: object, depth: int) -> bool:
+    """Return True for JSON of limited depth whose texts can be stored: no lone surrogates, no infinite numbers."""
+    if depth < 0:
+        return False
+    if isinstance(value, dict):
+        pairs = cast("dict[object, object]", value).items()
+        return all(isinstance(key, str) and _is_text(key) and _is_plain_json(one, depth - 1) for key, one in pairs)
+    if isinstance(value, list):
+        return all(_is_plain_json(one, depth - 1) for one in cast("list[object]", value))
+    if isinstance(value, str):
+        return _is_text(value)
+    if isinstance(value, float):
+        return value - value == 0  # neither infinite nor NaN
+    # Python refuses to write very long integers.
+    return value is None or (isinstance(value, int) and value.bit_length() <= _MAX_INT_BITS)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def same_json(one: object, other: object) -> bool:
+    """Return True if two JSON values are equal. Numbers are equal by value, but True is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        first, second = cast("dict[str, object]", one), cast("dict[str, object]", other)
+        return first.keys() == second.keys() and all(same_json(first[key], second[key]) for key in first)
+    if isinstance(one, list) and isinstance(other, list):
+        pairs = cast("list[object]", one), cast("list[object]", other)
+        return len(pairs[0]) == len(pairs[1]) and all(same_json(*pair) for pair in zip(*pairs, strict=True))
+    return one == other
