@@ -36,6 +36,7 @@ from prowess.threads import offload
 if TYPE_CHECKING:
     from mcp.client.client import Client
 
+    from prowess.connectors.hosted.skills import HostedList, HostedSkills
     from prowess.policy.actor import Actor
 
 
@@ -180,6 +181,23 @@ class Connectors:
         connector = await self._admit(name)
         async with self._pool.use(self._opener(connector), seconds=seconds) as client:
             yield client
+
+    @property
+    def hosted(self) -> HostedSkills:
+        """Skills that connectors serve: read, fetch into a session, and read their files there."""
+        from prowess.connectors.hosted.client import ClientSkillServer
+        from prowess.connectors.hosted.skills import HostedSkills
+
+        @asynccontextmanager
+        async def connect(name: str) -> AsyncGenerator[ClientSkillServer]:
+            async with self.session(name) as client:
+                yield ClientSkillServer(name, client)
+
+        return HostedSkills(self._context, connect)
+
+    async def skills(self, name: str) -> HostedList:
+        """Return the skills that a connector serves, and what would be decided about each. Only a person sees them."""
+        return await self.hosted.list(name)
 
     def state(self, connector: Connector) -> str:
         """Return why a connector is refused for a while after failures; '' if it is not."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
+from prowess.connectors import pool
 from prowess.connectors.hosted.client import ClientSkillServer
 from prowess.connectors.hosted.reader import SkillReader
 from prowess.connectors.hosted.skills import HostedSkills
@@ -95,17 +96,20 @@ async def test_an_older_protocol_has_no_skills(in_memory):
             await SkillReader(ClientSkillServer("old", client)).list()
 
 
+@pytest.mark.long
 async def test_an_agent_uses_a_skill_of_our_server_through_its_tools(mine, workspace, monkeypatch):
     """Everything at once: a process over stdio, the tools, the approval, a file, and the change of a file."""
     command = {
         "command": sys.executable,
         "args": ["-m", "prowess", "mcp", "--wait", "0", "--workspace", str(workspace)],
     }
+    # On a loaded machine, a server takes its time to start.
+    monkeypatch.setattr(pool, "CONNECT_SECONDS", 240.0)
     # The server has a home of its own, as one at another machine has.
     monkeypatch.setenv("SERVER_HOME", str(mine / "server"))
     names = {"PROWESS_HOME": "${SERVER_HOME}", "PROWESS_TRUSTED_FOLDERS": "${PROWESS_TRUSTED_FOLDERS}"}
     async with Prowess.open(mine, actor=ANN) as engine:
-        await engine.connectors.add("peer", {**command, "env": names})
+        await engine.connectors.add("peer", {**command, "env": names, "seconds": 240})
         await engine.policy.set("skills_dynamic_search_enabled", value=True)
         box = Toolbox(engine, actor=agent_of(ANN), conversation="chat")
         found = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 import stat
 import sys
@@ -91,6 +92,10 @@ class _StdinLines:
             while chunk:  # the empty chunk at the end is queued too, and ends the iteration
                 try:
                     chunk = os.read(descriptor, _CHUNK_BYTES)
+                except BlockingIOError:
+                    # Some clients pass one socket for both directions, so the writer's setting is the reader's, too.
+                    select.select([descriptor], [], [])
+                    continue
                 except OSError:
                     chunk = b""
                 with suppress(RuntimeError):  # the loop is closed, so nobody reads the queue

@@ -33,7 +33,9 @@ def list_hosted(name: str, workspace: str | None, as_json: bool) -> None:
         print_json(found.as_json())
         return
     if not found.skills:
-        click.echo(f"{one_line(name)} lists no skill. It may still serve some: `prowess connector read {name} ADDRESS`.")
+        click.echo(
+            f"{one_line(name)} lists no skill. It may still serve some: `prowess connector read {name} ADDRESS`."
+        )
     else:
         rows = [
             (row.state, row.skill.uri, str(len(row.skill.files) or ""), one_line(row.skill.description))
