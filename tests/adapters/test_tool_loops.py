@@ -11,7 +11,7 @@ from tests.adapters.conftest import ROOT
 from tests.adapters.model_server import ModelServer, Reply, serve_model
 
 from prowess import Prowess
-from prowess.adapters.agent_skills import AgentSkills
+from prowess.adapters.agent_skills import AgentSkills, PendingApproval
 from prowess.adapters.tool_calls import LoopResult
 
 pytestmark = pytest.mark.anyio
@@ -117,3 +117,19 @@ async def test_a_tool_that_does_not_exist_is_answered_with_an_error(loop: Loop) 
 
     assert done.text == "Sorry."
     assert "Unknown tool" in model.requests[1].text
+
+
+async def test_a_person_who_answers_too_late_does_not_fail_the_turn(loop: Loop) -> None:
+    with serve_model(Reply(calls=(ENABLE,)), Reply(text="Then not.")) as model:
+        async with _open() as prowess:
+
+            async def deny_elsewhere_first(approval: PendingApproval) -> bool:
+                await prowess.approvals.resolve(approval.id, approved=False)
+                return True
+
+            skills = AgentSkills(prowess, conversation="chat")
+            done = await loop(model, skills, _say("Commit it"), ask=deny_elsewhere_first)
+
+    assert done.text == "Then not."
+    assert '<skill name="Commit messages">' not in model.requests[1].system
+    assert "can no longer be answered" in model.requests[1].text

@@ -235,15 +235,33 @@ class AgentSkills:
             if state != ("approved" if approved else "denied"):
                 raise
 
+    async def ask(self, approval: PendingApproval, ask: AskPerson) -> bool:
+        """Ask a person and record the answer. Return True if the call must be made again.
+
+        That is also so if the request has expired or was answered otherwise elsewhere: the gate then says what holds.
+        """
+        approved = await ask(approval)
+        try:
+            await self.answer(approval, approved=approved)
+        except Conflict:
+            return True
+        return approved
+
     async def resume(
-        self, approval_id: str, name: str, arguments: Mapping[str, Any] | str, *, approved: bool
+        self,
+        approval: PendingApproval | str,
+        name: str,
+        arguments: Mapping[str, Any] | str,
+        *,
+        approved: bool,
+        note: str = "",
     ) -> CallResult:
         """Record what a person answered, then make the call that waited for it. A denied call is refused by the gate.
 
         If the request has expired, or was answered otherwise elsewhere, the call is not made, and the answer says why.
         """
         try:
-            await self.answer(approval_id, approved=approved)
+            await self.answer(approval, approved=approved, note=note)
         except ProwessError as error:
             return CallResult(data=(await self._box.refusal(name, error)).data, ok=False)
         return await self.call(name, arguments)
@@ -253,7 +271,9 @@ class AgentSkills:
     ) -> PendingApproval | None:
         # Loading a skill reports its errors in the answer, with the id of the request.
         error = answer.error
-        approval_id = error.approval_id if isinstance(error, ApprovalRequired) else answer.data.get("approval_id")
+        if isinstance(error, ApprovalRequired):
+            return await self._read_approval(error.approval_id, name, arguments)
+        approval_id = answer.data.get("approval_id") if answer.data.get("error") else None
         return await self._read_approval(str(approval_id), name, arguments) if approval_id else None
 
     async def _read_approval(self, approval_id: str, name: str, arguments: Mapping[str, Any]) -> PendingApproval:

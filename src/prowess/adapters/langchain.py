@@ -65,9 +65,13 @@ class ProwessMiddleware(AgentMiddleware):
         # LangGraph starts this node again after an interrupt: the call above asks again, and finds the same request.
         if result.approval is not None:
             decision = _interrupt(result.approval, str(call["id"]))
-            note = str(decision.get("message", ""))
-            await self._skills.answer(result.approval, approved=decision["type"] == "approve", note=note)
-            result = await self._skills.call(call["name"], call["args"])
+            result = await self._skills.resume(
+                result.approval,
+                call["name"],
+                call["args"],
+                approved=decision["type"] == "approve",
+                note=str(decision.get("message", "")),
+            )
         return ToolMessage(
             content=result.text,
             name=call["name"],

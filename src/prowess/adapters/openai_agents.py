@@ -99,9 +99,7 @@ async def answer_interruptions(result: RunResult | RunResultStreaming, ask: AskP
         name, arguments, call_id = item.tool_name or "", item.arguments or "", item.call_id or ""
         approval = await skills.check(name, arguments, call_id=call_id)
         # None if it was answered elsewhere, or if the arguments are not JSON, which the answer tells the model.
-        approved = True if approval is None else await ask(approval)
-        if approval is not None:
-            await skills.answer(approval, approved=approved)
+        approved = approval is None or await skills.ask(approval, ask)
         if approved:
             state.approve(item)
         else:

@@ -85,9 +85,7 @@ async def answer_requests(skills: AgentSkills, requests: DeferredToolRequests, a
         metadata = requests.metadata.get(call.tool_call_id, {})
         if "approval_id" not in metadata:
             continue
-        approval = PendingApproval.from_json(metadata)
-        approved = await ask(approval)
-        await skills.answer(approval, approved=approved)
+        approved = await skills.ask(PendingApproval.from_json(metadata), ask)
         answers.approvals[call.tool_call_id] = True if approved else ToolDenied("The user denied this call.")
     return answers
 

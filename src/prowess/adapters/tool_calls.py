@@ -47,6 +47,6 @@ async def answer_calls(skills: AgentSkills, calls: Sequence[ToolCall], ask: AskP
         return results
     for place, (call, result) in enumerate(zip(calls, results, strict=True)):
         if result.approval is not None:
-            await skills.answer(result.approval, approved=await ask(result.approval))
-            results[place] = await skills.call(call.name, call.arguments)
+            approved = await ask(result.approval)
+            results[place] = await skills.resume(result.approval, call.name, call.arguments, approved=approved)
     return results
