@@ -13,9 +13,9 @@ from contextlib import aclosing, suppress
 
 from prowess.agent.calls import AgentTools, CallRunner
 from prowess.agent.conversation import (
-    EXPORT_FORMATS,
+    CONVERSATION_FORMATS,
     Conversation,
-    ExportFormat,
+    ConversationFormat,
     RememberedFact,
     export_conversation,
 )
@@ -78,10 +78,10 @@ class Agent:
         """Return a conversation with its messages, or raise `NotFound`."""
         return await offload(self._records.find, conversation, limit=EXPORT_MESSAGES)
 
-    async def export(self, conversation: str, *, format: ExportFormat = "json") -> str:
+    async def export(self, conversation: str, *, format: ConversationFormat = "json") -> str:
         """Return a conversation as a document: `json` with everything, or `markdown` to read."""
-        if format not in EXPORT_FORMATS:
-            raise Invalid(f"Unknown format {format[:40]!r}.", hint=f"Use one of: {', '.join(EXPORT_FORMATS)}.")
+        if format not in CONVERSATION_FORMATS:
+            raise Invalid(f"Unknown format {format[:40]!r}.", hint=f"Use one of: {', '.join(CONVERSATION_FORMATS)}.")
         return export_conversation(await self.get(conversation), format)
 
     async def delete(self, conversation: str) -> Conversation:

@@ -10,8 +10,8 @@ from prowess.session.session import Session
 from prowess.storage.clock import now
 from prowess.storage.conversations import ConversationRow, ConversationState, MemoryRow, MessageRole, MessageRow
 
-ExportFormat = Literal["json", "markdown"]
-EXPORT_FORMATS: tuple[ExportFormat, ...] = ("json", "markdown")
+ConversationFormat = Literal["json", "markdown"]
+CONVERSATION_FORMATS: tuple[ConversationFormat, ...] = ("json", "markdown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def to_fact(row: MemoryRow) -> RememberedFact:
     return RememberedFact(id=row.id, text=row.text, created_by=row.created_by, created_at=row.created_at)
 
 
-def export_conversation(conversation: Conversation, format: ExportFormat) -> str:
+def export_conversation(conversation: Conversation, format: ConversationFormat) -> str:
     """Return a conversation as a document: JSON with everything, or Markdown to read."""
     if format == "json":
         return json.dumps(conversation.as_json(), ensure_ascii=False, indent=2) + "\n"

@@ -84,3 +84,14 @@ class TurnEnded:
 
 
 Update = Decided | TextWritten | ToolStarted | ToolEnded | ApprovalNeeded | SkillsChanged | TurnEnded
+
+UPDATE_KINDS: dict[str, type[Update]] = {
+    "decided": Decided,
+    "text": TextWritten,
+    "tool_started": ToolStarted,
+    "tool_ended": ToolEnded,
+    "approval_needed": ApprovalNeeded,
+    "skills_changed": SkillsChanged,
+    "turn_ended": TurnEnded,
+}
+"""The updates by their kind, for those who receive them as JSON."""

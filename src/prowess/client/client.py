@@ -18,6 +18,7 @@ from prowess.errors import Conflict, Invalid, NotFound, Refused
 if TYPE_CHECKING:
     import httpx2
 
+    from prowess.client.conversations import Agent
     from prowess.client.governance import Approvals, AuditLog, Policy
     from prowess.client.jobs import Jobs
     from prowess.client.people import Organizations, Tokens, Users
@@ -98,6 +99,13 @@ class AsyncClient:
         from prowess.client.jobs import Jobs
 
         return Jobs(self._transport)
+
+    @cached_property
+    def agent(self) -> Agent:
+        """Talk to the agent of the server, and read conversations."""
+        from prowess.client.conversations import Agent
+
+        return Agent(self._transport)
 
     @cached_property
     def approvals(self) -> Approvals:

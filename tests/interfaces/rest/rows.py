@@ -195,6 +195,13 @@ def make_session(world: World) -> dict[str, str]:
     return {"id": made["id"]}
 
 
+def make_conversation(world: World) -> dict[str, str]:
+    """Begin a conversation of the owner. There is no model, so the turn fails, and the message stays."""
+    made = make_session(world)
+    world.do("POST", f"/api/v1/sessions/{made['id']}/messages", json={"message": "hello"})
+    return made
+
+
 def make_approval(world: World) -> dict[str, str]:
     """Let the owner's agent ask for something that needs an approval."""
     asked = world.send(AGENT, "DELETE", f"/api/v1/skills/{make_slug(world)}")
@@ -256,6 +263,7 @@ _OF_SKILL: dict[str, Any] = {"make": make_skill, "owner": "organization"}
 _OF_SOURCE: dict[str, Any] = {"make": make_source, "owner": "organization"}
 _OF_SESSION: dict[str, Any] = {"make": make_session, "owner": "user", "exceptions": {"agent": 404}}
 """An agent has sessions of its own, and sees no others."""
+_OF_CONVERSATION: dict[str, Any] = {**_OF_SESSION, "make": make_conversation}
 _OF_DRAFT: dict[str, Any] = {"make": make_composition, "owner": "user", "exceptions": {"agent": 404}}
 _NO_RUNS = {"writer": 403}
 """Drafting asks a model, which takes the permission to run skills, too."""
@@ -342,6 +350,13 @@ ROUTES: dict[str, Row] = {
     "POST /api/v1/sessions/{id}/decide": Row(
         **_READ, **_OF_SESSION, request={"json": {"message": "hello", "action": "answer"}}
     ),
+    "POST /api/v1/sessions/{id}/messages": Row(needs="skills.run", **_OF_SESSION, request={"json": {"message": "hi"}}),
+    "POST /api/v1/sessions/{id}/messages/resume": Row(needs="skills.run", **_OF_CONVERSATION),
+    "GET /api/v1/sessions/{id}/messages": Row(**_READ, **_OF_SESSION),
+    "DELETE /api/v1/sessions/{id}/messages": Row(needs="skills.run", **_OF_CONVERSATION, once=True, status=204),
+    "GET /api/v1/sessions/{id}/messages/export": Row(**_READ, **_OF_CONVERSATION),
+    "GET /api/v1/conversations": Row(**_READ),
+    "GET /api/v1/conversations/{id}": Row(**_READ, **_OF_CONVERSATION),
     # There is nothing to run in a skill of instructions, and a caller who may run it learns that.
     "POST /api/v1/sessions/{id}/run": Row(needs="skills.run", **_OF_SESSION, **_ABOUT, status=422),
     "POST /api/v1/skills/{id}/run": Row(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,10 +16,11 @@ from prowess.interfaces.cli.server import chosen_server
 from prowess.interfaces.cli.signals import run_async
 
 if TYPE_CHECKING:
+    import asyncio
+
     from rich.status import Status
 
     from prowess.catalog.importer import Progress, ProgressCallback
-    from prowess.interfaces.cli.server import ServerOptions
     from prowess.match.matcher import Matcher
     from prowess.match.recommendation import Recommendation
     from prowess.open import Prowess
@@ -57,8 +58,59 @@ def with_engine(
 
     SIGTERM and SIGHUP cancel the work as Ctrl-C does.
     """
+    opening = _prepare_opening(workspace, channel, settings)
+
+    async def session() -> T:
+        async with opening() as prowess:
+            return await work(prowess)
+
+    return run_async(session)
+
+
+class OpenEngine:
+    """An engine, or a client of a server, that stays open between pieces of work, so that a person can be asked there.
+
+    Nothing asynchronous runs in between.
+    """
+
+    def __init__(self, prowess: Prowess, runner: asyncio.Runner) -> None:
+        self._prowess = prowess
+        self._runner = runner
+
+    def run(self, work: Callable[[Prowess], Awaitable[T]]) -> T:
+        """Await work with the engine and return its result.
+
+        Ctrl-C cancels the work and raises `KeyboardInterrupt` once it has cleaned up; a second Ctrl-C raises it at once.
+        """
+        return run_async(lambda: work(self._prowess), runner=self._runner)
+
+
+@contextmanager
+def open_engine(workspace: str | None) -> Generator[OpenEngine]:
+    """Yield an engine that stays open for several pieces of work; with `--server`, a client of the server."""
+    import asyncio
+
+    opening = _prepare_opening(workspace, "cli", None)
+    with asyncio.Runner() as runner:
+        entered = opening()
+        prowess = run_async(entered.__aenter__, runner=runner)
+        try:
+            yield OpenEngine(prowess, runner)
+        except BaseException as error:
+            failure = error
+            run_async(lambda: entered.__aexit__(type(failure), failure, failure.__traceback__), runner=runner)
+            raise
+        run_async(lambda: entered.__aexit__(None, None, None), runner=runner)
+
+
+def _prepare_opening(
+    workspace: str | None, channel: str, settings: Settings | None
+) -> Callable[[], AbstractAsyncContextManager[Prowess]]:
+    """Return a function that opens the engine, or a client of the server that the command runs against."""
     if (server := chosen_server()) is not None:
-        return _with_client(server, work)
+        from prowess.interfaces.cli.server import open_client
+
+        return lambda: open_client(server)
     _limit_blas_threads()
     import logging
 
@@ -67,22 +119,7 @@ def with_engine(
     # Connection problems are raised as Prowess errors, so the driver's own log lines would only repeat them.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     chosen = choose_workspace(workspace)
-
-    async def session() -> T:
-        async with Prowess.open(workspace=chosen, settings=settings, channel=channel) as prowess:
-            return await work(prowess)
-
-    return run_async(session)
-
-
-def _with_client(server: ServerOptions, work: Callable[[Prowess], Awaitable[T]]) -> T:
-    from prowess.interfaces.cli.server import open_client
-
-    async def session() -> T:
-        async with open_client(server) as client:
-            return await work(client)
-
-    return run_async(session)
+    return lambda: Prowess.open(workspace=chosen, settings=settings, channel=channel)
 
 
 def _limit_blas_threads() -> None:

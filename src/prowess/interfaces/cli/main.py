@@ -40,6 +40,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "index": ("prompt", "Print the list of skills for a system prompt."),
         "role": ("prompt", "Print the prompt of a role, such as reviewer or qa."),
     },
+    "Talk to an agent": {
+        "chat": ("chat", "Talk to an agent that finds, enables and uses your skills."),
+        "conversations": ("conversations", "List, show, export and delete conversations."),
+    },
     "Run skills": {
         "run": ("run", "Run a skill and record a trace."),
         "traces": ("traces", "List, show and export past runs."),

@@ -20,7 +20,8 @@ SERVER_COMMANDS = frozenset(
     {
         "list", "show", "match", "search", "why", "enable", "disable", "prompt", "load", "sessions", "approvals", "run",
         "traces", "stats", "events", "policy", "switch", "import", "export", "history", "diff", "rollback", "delete",
-        "audit", "index", "token", "user", "org", "registry", "jobs", "source",
+        "audit", "index", "token", "user", "org", "registry", "jobs", "source", "chat",
+        "conversations",
     }
 )  # fmt: skip
 """Commands that run against a server."""

@@ -12,9 +12,12 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -72,8 +75,8 @@ def catch_termination() -> Generator[Termination]:
         _current = Termination()
 
 
-def run_async(work: Callable[[], Awaitable[T]]) -> T:
-    """Run asynchronous work and return its result.
+def run_async(work: Callable[[], Awaitable[T]], *, runner: asyncio.Runner | None = None) -> T:
+    """Run asynchronous work and return its result. With a `runner`, its event loop is used, and stays open.
 
     A termination signal cancels the work. Once it has cleaned up, raise click's `Exit` with the signal's exit code.
     """
@@ -93,7 +96,7 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
             termination.cancel = None
 
     try:
-        return asyncio.run(cancellable())
+        return asyncio.run(cancellable()) if runner is None else runner.run(cancellable())
     except (asyncio.CancelledError, KeyboardInterrupt):
         # Without a signal of ours this is Ctrl-C, which `main.run` reports.
         if not termination.number:

@@ -13,6 +13,10 @@ from prowess.interfaces.cli.options import command
 from prowess.view import to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prowess.events import Event
+    from prowess.open import Prowess
     from prowess.session.explanation import Explanation, Step
 
 
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     "why",
     'prowess why "write release notes for these commits"',
     'prowess why "fix the build" --explain',
+    "prowess why --last --session 3f2a91bc",
     "prowess why --replay account.json",
 )
 @click.argument("words", nargs=-1, metavar="[MESSAGE]")
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Maximum number of candidates.",
 )
+@click.option("--last", is_flag=True, help="Show the last decision about a message, here or in --session.")
 @click.option("--replay", metavar="FILE", help="Compare with the output of an earlier `why --json`.")
 @click.option("--explain", is_flag=True, help="Show every step for skills that are not offered, too.")
 @common_options
@@ -41,6 +47,7 @@ def why_command(
     words: tuple[str, ...],
     session: str,
     limit: int,
+    last: bool,
     replay: str | None,
     explain: bool,
     workspace: str | None,
@@ -49,11 +56,16 @@ def why_command(
     """Explain for each skill why it was or was not offered for a message, and whether it could be enabled.
 
     Shows the score with its signals, the place in the index, the decision of the policy and the budget of each candidate.
-    Changes nothing.
+    Changes nothing. With --last, shows what an agent decided about the last message, and which skills it considered.
     """
     from prowess.interfaces.cli.options import read_message
     from prowess.interfaces.cli.output import print_json
 
+    if last:
+        if words or replay:
+            raise click.UsageError("--last cannot be combined with a message or --replay.")
+        _show_last(session, workspace, as_json=as_json)
+        return
     before = _read_account(replay) if replay else None
     if before is not None and words:
         raise click.UsageError("A message and --replay cannot be combined.")
@@ -68,7 +80,31 @@ def why_command(
     elif as_json:
         print_json(account)
     else:
-        _print_account(account, explain=explain)
+        print_account(account, explain=explain)
+
+
+def _show_last(session: str, workspace: str | None, *, as_json: bool) -> None:
+    """Print the last decision that was recorded, in a conversation or in any."""
+    from prowess.interfaces.cli.commands.events import read_latest
+    from prowess.interfaces.cli.conversation_output import print_decision
+    from prowess.interfaces.cli.output import print_json
+
+    async def read(prowess: Prowess) -> Sequence[Event]:
+        chosen = (await prowess.sessions.get(session)).id if session else ""
+        return await read_latest(
+            lambda after, limit: prowess.events.list(after=after, limit=limit, names=["decision_made"], session=chosen),
+            1,
+            last=await prowess.events.last(),
+        )
+
+    found = with_engine(workspace, read)
+    if as_json:
+        print_json(found[0].data if found else None)
+    elif found:
+        data = found[0].data
+        print_decision({"decision": data, "recommendations": data.get("recommended") or []})
+    else:
+        click.echo("No decision was recorded yet. `prowess chat` makes one for each message.")
 
 
 def _read_account(path: str) -> dict[str, Any]:
@@ -119,7 +155,8 @@ def _print_differences(before: dict[str, Any], account: Explanation, *, as_json:
         raise click.exceptions.Exit(1)
 
 
-def _print_account(account: Explanation, *, explain: bool) -> None:
+def print_account(account: Explanation, *, explain: bool) -> None:
+    """Print an explanation; with `explain`, every step for skills that are not offered, too."""
     from prowess.interfaces.cli.output import clean, print_wrapped
 
     skills = "1 skill" if account.skills == 1 else f"{account.skills:,} skills"

@@ -1,0 +1,221 @@
+"""A conversation at the terminal: turns, approvals that a person answers, and the loop that reads messages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from prowess.errors import ApprovalRequired, ProwessError
+from prowess.interfaces.cli.chat_screen import ChatScreen, JsonScreen, format_pill
+from prowess.interfaces.cli.error_output import report_error
+from prowess.interfaces.cli.output import one_line
+from prowess.interfaces.cli.slash_commands import SLASH_COMMANDS, Leave, run_slash_command
+
+if TYPE_CHECKING:
+    from prowess.agent.conversation import Conversation
+    from prowess.agent.updates import TurnEnded, Update
+    from prowess.interfaces.cli.engine import OpenEngine
+    from prowess.open import Prowess
+    from prowess.session.session import Session
+
+T = TypeVar("T")
+Turn = Callable[["Prowess", str], AsyncGenerator["Update"]]
+"""What starts a turn in the conversation with this id."""
+
+PROMPT = "> "
+APPROVE_QUESTION = "Approve exactly this?"
+
+
+class Chat:
+    """One conversation with the agent, for the person at this terminal.
+
+    It is created with the first message, so that looking around leaves nothing behind.
+    """
+
+    def __init__(
+        self,
+        engine: OpenEngine,
+        *,
+        workspace: str | None,
+        conversation: str = "",
+        model: str = "",
+        role: str = "",
+        as_json: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._workspace = workspace
+        self._as_json = as_json
+        self._role = role
+        self.id = conversation
+        """The id of the conversation; empty before its first message."""
+        self.model = model
+        self.pill = ""
+        """The prompt budget as it was last seen."""
+        self.turns = 0
+        """How many turns were taken here."""
+
+    def run(self, work: Callable[[Prowess], Awaitable[T]]) -> T:
+        """Await work with the engine and return its result."""
+        return self._engine.run(work)
+
+    def start(self) -> str:
+        """Return the id of the conversation, which is created if there is none yet."""
+        if not self.id:
+            self.id = self.run(lambda prowess: prowess.agent.start(model=self.model, role=self._role)).id
+        return self.id
+
+    def read_session(self) -> Session:
+        """Return the session of the conversation: its enabled skills and its budget."""
+        own = self.start()
+        session = self.run(lambda prowess: prowess.sessions.get(own))
+        self.pill = format_pill(session.state)
+        return session
+
+    def read(self) -> Conversation | None:
+        """Return the conversation with its messages; None before the first one."""
+        return self.run(lambda prowess: prowess.agent.get(self.id)) if self.id else None
+
+    def leave_conversation(self) -> None:
+        """Let the next message begin a new conversation."""
+        self.id, self.pill, self.turns = "", "", 0
+
+    def enable(self, slug: str) -> Session:
+        """Enable a skill, as the person at the terminal. If that needs an approval, ask for it."""
+        from prowess.interfaces.cli.approval_card import ask_person
+
+        own = self.start()
+        try:
+            session = self.run(lambda prowess: prowess.enable(slug, session=own))
+        except ApprovalRequired as asked:
+            if not ask_person(asked.approval_id, self._workspace, APPROVE_QUESTION):
+                raise
+            session = self.run(lambda prowess: prowess.enable(slug, session=own))
+        self.pill = format_pill(session.state)
+        return session
+
+    def send(self, message: str) -> TurnEnded | None:
+        """Send a message and show the turn. Return how it ended, or None if the person stopped it."""
+        return self._play(lambda prowess, own: prowess.agent.send(own, message, model=self.model))
+
+    def resume(self) -> TurnEnded | None:
+        """Go on with a turn that waits for approvals, and show it."""
+        return self._play(lambda prowess, own: prowess.agent.resume(own, model=self.model))
+
+    def _play(self, turn: Turn) -> TurnEnded | None:
+        """Show a turn. Ctrl-C stops it and keeps the conversation; a second one, before it has stopped, is raised."""
+        own = self.start()
+        self.turns += 1
+        if not self.pill:
+            self.read_session()
+        screen = JsonScreen(own) if self._as_json else ChatScreen(self.pill)
+        has_stopped = False
+
+        async def play(prowess: Prowess) -> None:
+            nonlocal has_stopped
+            try:
+                async with aclosing(turn(prowess, own)) as updates:
+                    async for update in updates:
+                        screen.show(update)
+            finally:
+                has_stopped = True
+
+        try:
+            with screen:
+                self.run(play)
+        except KeyboardInterrupt:
+            if not has_stopped:
+                raise
+            click.echo("Stopped. The conversation is kept.", err=True)
+        self.pill = screen.pill
+        return screen.ended
+
+    def answer_approvals(self, ended: TurnEnded | None) -> TurnEnded | None:
+        """Ask the person about each approval that a turn waits for, and go on. Return how the turn ended at last."""
+        from prowess.interfaces.cli.approval_card import ask_person
+
+        while ended is not None and ended.state == "waiting":
+            for approval_id in ended.approvals:
+                row = self.run(lambda prowess, asked=approval_id: prowess.approvals.get(asked))
+                # Somebody else may have answered in the meantime.
+                if row.state == "pending":
+                    click.echo("", err=True)
+                    ask_person(approval_id, self._workspace, APPROVE_QUESTION)
+            ended = self.resume()
+        return ended
+
+
+def print_waiting(conversation: str, approvals: tuple[str, ...]) -> None:
+    """Print what a turn waits for, and the commands that answer it and go on."""
+    shown = " and ".join(f"`prowess approvals show {one[:8]}`" for one in approvals)
+    click.echo(f"The turn waits for an approval. See {shown}, and answer at a terminal.", err=True)
+    click.echo(f"Then go on with `prowess chat --conversation {conversation[:8]} --resume`.", err=True)
+
+
+def talk(chat: Chat, *, resume: bool) -> None:
+    """Read messages and slash commands until the person leaves. With `resume`, begin with the turn that waits."""
+    _prepare_line_editing()
+    if resume:
+        _attempt(lambda: _take_turn(chat, chat.resume))
+    with suppress(Leave):
+        while (line := _read_line()) is not None:
+            if line.startswith("/"):
+                _attempt(lambda typed=line: run_slash_command(chat, typed))
+            elif line:
+                _attempt(lambda typed=line: _take_turn(chat, lambda: chat.send(typed)))
+    if chat.turns:
+        click.echo(f"Kept. Go on with `prowess chat --conversation {chat.id[:8]}`.", err=True)
+
+
+def _read_line() -> str | None:
+    """Return the next line that the person types; None if they leave."""
+    try:
+        return input(PROMPT).strip()
+    except (EOFError, KeyboardInterrupt):
+        click.echo("")
+        return None
+
+
+def _attempt(action: Callable[[], None]) -> None:
+    """Do what the person typed. An error is printed, and the conversation goes on."""
+    try:
+        action()
+    except (ProwessError, click.ClickException, OSError) as error:
+        report_error(error)
+    except click.Abort:
+        click.echo("\nNot answered.", err=True)
+
+
+def _take_turn(chat: Chat, turn: Callable[[], TurnEnded | None]) -> None:
+    ended = turn()
+    try:
+        chat.answer_approvals(ended)
+    except click.Abort:
+        click.echo("\nNot answered. The turn still waits.", err=True)
+        if ended is not None:
+            print_waiting(chat.id, ended.approvals)
+
+
+def _prepare_line_editing() -> None:
+    """Let the person edit lines, recall earlier ones, and complete slash commands, where Python has readline."""
+    with suppress(ImportError):
+        import readline
+
+        names = [f"/{name}" for name in SLASH_COMMANDS]
+
+        def complete(text: str, state: int) -> str | None:
+            found = [name for name in names if text.startswith("/") and name.startswith(text)]
+            return found[state] if state < len(found) else None
+
+        readline.set_completer(complete)
+        readline.set_completer_delims(" ")
+        readline.parse_and_bind("tab: complete")
+
+
+def print_opening(chat: Chat, title: str) -> None:
+    """Print what a person should know before the first message."""
+    told = f"Conversation {chat.id[:8]}: {one_line(title, 60)}" if chat.id else "New conversation"
+    model = f" · {one_line(chat.model, 60)}" if chat.model else ""
+    click.secho(f"{told}{model} · /help lists the commands, Ctrl-D leaves", dim=True, err=True)

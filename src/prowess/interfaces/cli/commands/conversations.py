@@ -1,0 +1,177 @@
+"""`prowess conversations`: list, show, export and delete conversations with the agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import delegate_to_subcommand, group
+
+if TYPE_CHECKING:
+    from prowess.agent.conversation import Conversation
+    from prowess.open import Prowess
+
+NO_CONVERSATIONS = "No conversations yet. `prowess chat` begins one."
+_MIN_ID_CHARS = 4
+
+
+async def find_conversation(prowess: Prowess, id: str) -> Conversation:
+    """Return the conversation with this id or name, or whose id begins so; the last one if `id` is empty.
+
+    Raise `Invalid` if several ids begin so, and `NotFound` if none does.
+    """
+    from prowess.errors import Invalid, NotFound
+
+    if not id:
+        found = await prowess.agent.list(limit=1)
+        if not found:
+            raise NotFound("There is no conversation to go on with.", hint="Begin one with `prowess chat`.")
+        return found[0]
+    if len(id) >= _MIN_ID_CHARS:
+        every = [one for one in await prowess.agent.list() if one.id.startswith(id.lower())]
+        if len(every) > 1:
+            raise Invalid(f"{len(every)} conversations begin with {id[:40]!r}.", hint="Give more characters of the id.")
+        if every:
+            return every[0]
+    return await prowess.agent.get(id)
+
+
+@group(
+    "conversations",
+    "prowess conversations",
+    "prowess conversations show 3f2a91bc",
+    "prowess conversations export 3f2a91bc --output chat.md",
+    invoke_without_command=True,
+)
+@common_options
+@click.pass_context
+def conversations_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+    """List your conversations with the agent, last changed first, or show, export or delete one."""
+    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
+        _list(workspace, as_json=as_json)
+
+
+@conversations_command.command("list", examples=("prowess conversations list", "prowess conversations list --json"))
+@common_options
+def list_conversations(workspace: str | None, as_json: bool) -> None:
+    """List your conversations, last changed first."""
+    _list(workspace, as_json=as_json)
+
+
+def _list(workspace: str | None, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.approval_card import format_time
+    from prowess.interfaces.cli.output import format_cost, one_line, print_json, print_table
+
+    found = with_engine(workspace, lambda prowess: prowess.agent.list())
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo(NO_CONVERSATIONS)
+        return
+    rows = [
+        (
+            one.id[:8],
+            one_line(one.title),
+            one.state,
+            str(one.turns),
+            format_cost(one.cost_usd),
+            format_time(one.updated_at),
+        )
+        for one in found
+    ]
+    print_table(("id", "title", "state", "turns", "cost", "changed"), rows, flexible=1, optional=("cost", "turns"))
+    if any(one.state == "waiting" for one in found):
+        click.echo("\nA conversation that waits goes on with `prowess chat --conversation ID` at a terminal.")
+
+
+@conversations_command.command(
+    "show", examples=("prowess conversations show 3f2a91bc", "prowess conversations show 3f2a91bc --json")
+)
+@click.argument("id")
+@common_options
+def show_conversation(id: str, workspace: str | None, as_json: bool) -> None:
+    """Show what was said in a conversation, with each tool call on one line.
+
+    ID is the id of the conversation, or its first four or more characters.
+    """
+    from prowess.interfaces.cli.conversation_output import print_conversation
+    from prowess.interfaces.cli.output import print_json
+
+    async def work(prowess: Prowess) -> Conversation:
+        return await prowess.agent.get((await find_conversation(prowess, _require_id(id))).id)
+
+    found = with_engine(workspace, work)
+    if as_json:
+        print_json(found)
+        return
+    print_conversation(found)
+    if found.state in ("waiting", "stopped"):
+        click.echo(f"\nGo on with `prowess chat --conversation {found.id[:8]} --resume`.", err=True)
+
+
+@conversations_command.command(
+    "export",
+    examples=("prowess conversations export 3f2a91bc > chat.md", "prowess conversations export 3f2a91bc -o chat.json"),
+)
+@click.argument("id")
+@click.option("--output", "-o", metavar="FILE", help="File to write; a name that ends in .json gets JSON.")
+@common_options
+def export_conversation(id: str, output: str | None, workspace: str | None, as_json: bool) -> None:
+    """Write a conversation as markdown, or with --json everything that is stored about it."""
+    from prowess.interfaces.cli.output import clean
+
+    is_json = as_json or bool(output and output.endswith(".json"))
+
+    async def work(prowess: Prowess) -> str:
+        found = await find_conversation(prowess, _require_id(id))
+        return await prowess.agent.export(found.id, format="json" if is_json else "markdown")
+
+    text = with_engine(workspace, work)
+    if output:
+        write_export(output, text)
+    else:
+        click.echo(text if is_json else clean(text), nl=False)
+
+
+@conversations_command.command(
+    "delete", examples=("prowess conversations delete 3f2a91bc", "prowess conversations delete 3f2a91bc --json")
+)
+@click.argument("id")
+@common_options
+def delete_conversation(id: str, workspace: str | None, as_json: bool) -> None:
+    """Delete a conversation with everything that was said in it, and disable its skills."""
+    from prowess.interfaces.cli.output import one_line, print_json
+
+    async def work(prowess: Prowess) -> Conversation:
+        found = await find_conversation(prowess, _require_id(id))
+        await prowess.agent.delete(found.id)
+        return found
+
+    deleted = with_engine(workspace, work)
+    if as_json:
+        print_json({"deleted": deleted.id})
+    else:
+        click.echo(f"Deleted {deleted.id[:8]}: {one_line(deleted.title, 80)}")
+
+
+def _require_id(id: str) -> str:
+    if not id.strip():
+        raise click.UsageError("Missing id. `prowess conversations` lists them.")
+    return id
+
+
+def write_export(path: str, text: str) -> None:
+    """Write an exported conversation to a new file, and say so. Raise `Conflict` if the file exists."""
+    from prowess.errors import Conflict
+    from prowess.interfaces.cli.output import escape_path
+
+    try:
+        with Path(path).expanduser().open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise Conflict(f"{escape_path(path)} already exists.", hint="Give the name of a new file.") from None
+    click.echo(f"Wrote {escape_path(path)}.", err=True)

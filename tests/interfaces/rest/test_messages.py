@@ -1,0 +1,183 @@
+"""Conversations with the agent over HTTP: a turn as JSON and as a stream, approvals, history, and clients that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prowess.llm.scripted import ScriptedModel
+from prowess.policy.actor import Actor
+
+pytestmark = pytest.mark.anyio
+
+ANN = Actor(name="ann", organization="acme", user="ann", channel="http")
+BOB = Actor(
+    name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read", "skills.run"}), channel="http"
+)
+ENABLE = {"calls": [{"name": "enable_skill", "arguments": {"skill_slug": "triage", "reason": "slow"}}]}
+UPDATES = ("decided", "text", "tool_started", "tool_ended", "approval_needed", "skills_changed", "turn_ended")
+
+
+@pytest.fixture
+def talking(site_with: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Return a function that serves a workspace whose default model answers from a script."""
+
+    @asynccontextmanager
+    async def serve(*steps: Any) -> AsyncGenerator[Any]:
+        script = tmp_path / "answers.json"
+        script.write_text(json.dumps(list(steps)))
+        async with site_with(PROWESS_MODEL=f"scripted:{script}") as site:
+            site.write("triage", "Check the locks first.")
+            await site.post("/sessions", {"conversation": "c"}, ANN)
+            yield site
+
+    return serve
+
+
+async def test_a_turn_is_one_answer_with_everything_that_happened(talking):
+    async with talking({"calls": [{"name": "list_skills", "arguments": {}}]}, "Hello.") as site:
+        turn = await site.post("/sessions/c/messages", {"message": "good morning"}, ANN)
+        assert (turn["state"], turn["text"], turn["approvals"], turn["error"]) == ("done", "Hello.", [], None)
+        assert turn["session"] == (await site.get("/sessions/c", ANN))["id"]
+        kinds = [update["kind"] for update in turn["updates"]]
+        assert (kinds[0], kinds[-1]) == ("decided", "turn_ended")
+        assert [kind for kind in kinds if kind.startswith("tool")] == ["tool_started", "tool_ended"]
+
+
+async def test_a_turn_is_streamed_as_events_named_by_their_kind(talking):
+    async with talking(ENABLE, "Check the locks.") as site:
+        stream = await site.stream("/sessions/c/messages", ANN, method="POST", body={"message": "good morning"})
+        frames = await stream.rest()
+        assert (stream.status, stream.headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
+        names = [frame.fields["event"] for frame in frames]
+        assert set(names) == set(UPDATES) - {"approval_needed"}
+        assert names[-1] == "turn_ended"
+        assert all(frame.data["kind"] == frame.fields["event"] for frame in frames)
+        changed = next(frame.data["state"] for frame in frames if frame.fields["event"] == "skills_changed")
+        assert changed["budget_max_chars"] == 16_000
+        assert [skill["slug"] for skill in changed["enabled_skills"]] == ["triage"]
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_turn_waits_for_a_person_and_is_resumed(talking, approved: bool):
+    async with talking(ENABLE, "Now I know." if approved else "Then not.") as site:
+        await site.engine.as_actor(ANN).policy.set("skill_enablement_policy", "prompt-user")
+        waiting = await site.post("/sessions/c/messages", {"message": "good morning"}, ANN)
+        assert (waiting["state"], len(waiting["approvals"])) == ("waiting", 1)
+        needed = next(update for update in waiting["updates"] if update["kind"] == "approval_needed")
+        assert (needed["approval_id"], needed["approval"]["slug"]) == (waiting["approvals"][0], "triage")
+
+        still = await site.post("/sessions/c/messages/resume", {}, ANN)
+        assert still["state"] == "waiting"
+        await site.post(f"/approvals/{needed['approval_id']}", {"approved": approved}, ANN)
+        done = await site.post("/sessions/c/messages/resume", {}, ANN)
+        assert (done["state"], done["text"]) == ("done", "Now I know." if approved else "Then not.")
+        enabled = (await site.get("/sessions/c", ANN))["enabled_skills"]
+        assert [skill["slug"] for skill in enabled] == (["triage"] if approved else [])
+
+
+async def test_what_was_said_comes_in_pages(talking):
+    async with talking("One.", "Two.") as site:
+        for message in ("first", "second"):
+            await site.post("/sessions/c/messages", {"message": message}, ANN)
+        page = await site.get("/sessions/c/messages?limit=3", ANN)
+        rest = await site.get(f"/sessions/c/messages?cursor={page['next_cursor']}", ANN)
+        said = [(one["role"], one["text"]) for one in page["items"] + rest["items"]]
+        assert said == [("user", "first"), ("assistant", "One."), ("user", "second"), ("assistant", "Two.")]
+        assert (len(page["items"]), page["total"], rest["next_cursor"]) == (3, 4, None)
+
+
+async def test_conversations_are_listed_exported_and_deleted(talking):
+    async with talking("Hello.") as site:
+        await site.post("/sessions/c/messages", {"message": "good morning"}, ANN)
+        (listed,) = (await site.get("/conversations", ANN))["items"]
+        assert (listed["id"], listed["turns"], listed["state"]) == (
+            (await site.get("/sessions/c", ANN))["id"],
+            1,
+            "idle",
+        )
+        assert (await site.get("/sessions/c/messages/export", ANN))["messages"][1]["text"] == "Hello."
+        markdown = await site.send("GET", "/sessions/c/messages/export?format=markdown", ANN)
+        assert markdown.headers["content-type"].startswith("text/markdown")
+        assert "## User\n\ngood morning" in markdown.text
+        assert (await site.send("DELETE", "/sessions/c/messages", ANN)).status_code == 204
+        assert (await site.get("/conversations", ANN))["items"] == []
+
+
+async def test_nobody_else_reads_or_continues_a_conversation(talking):
+    async with talking("Hello.") as site:
+        turn = await site.post("/sessions/c/messages", {"message": "good morning"}, ANN)
+        own = f"/sessions/{turn['session']}/messages"
+        for method, path, options in (
+            ("GET", own, {}),
+            ("POST", own, {"json": {"message": "hi"}}),
+            ("POST", f"{own}/resume", {"json": {}}),
+            ("DELETE", own, {}),
+            ("GET", f"{own}/export", {}),
+            ("GET", f"/conversations/{turn['session']}", {}),
+        ):
+            assert (await site.send(method, path, BOB, **options)).status_code == 404, (method, path)
+        assert (await site.get("/conversations", BOB))["items"] == []
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+async def test_a_turn_that_cannot_start_has_its_status_streamed_or_not(talking, accept: str):
+    async with talking() as site:
+        for path, body, status in (
+            ("/sessions/nothing/messages", {"message": "hi"}, 404),
+            ("/sessions/c/messages", {"message": ""}, 422),
+            ("/sessions/c/messages", {"text": "hi"}, 422),
+        ):
+            stream = await site.stream(path, ANN, method="POST", body=body, headers={"accept": accept})
+            assert (stream.status, stream.headers["content-type"]) == (status, "application/problem+json")
+            await stream.close()
+
+
+async def test_a_request_cannot_name_a_model_by_a_path_on_the_server(talking, tmp_path: Path):
+    secret = tmp_path / "secret.json"
+    secret.write_text(json.dumps(["from a file"]))
+    async with talking() as site:
+        answer = await site.send(
+            "POST", "/sessions/c/messages", ANN, json={"message": "hi", "model": f"scripted:{secret}"}
+        )
+        assert "from a file" not in answer.text
+        assert "may not choose the model" in answer.text
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+async def test_a_client_that_goes_away_stops_the_turn_and_the_conversation_goes_on(talking, accept: str, monkeypatch):
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def never_answer(self: ScriptedModel, request: Any) -> AsyncGenerator[str]:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+        yield ""
+
+    async with talking("Here I am.") as site:
+        with monkeypatch.context() as patch:
+            patch.setattr(ScriptedModel, "stream", never_answer)
+            stream = await site.stream(
+                "/sessions/c/messages",
+                ANN,
+                method="POST",
+                body={"message": "hi"},
+                headers={"accept": accept},
+                wait=False,
+            )
+            await asyncio.wait_for(asked.wait(), 60)
+            await stream.close()
+        assert left.is_set()
+        (conversation,) = (await site.get("/conversations", ANN))["items"]
+        assert conversation["state"] == "stopped"
+        assert (await site.post("/sessions/c/messages", {"message": "still there?"}, ANN))["text"] == "Here I am."
+        said = [one["text"] for one in (await site.get("/sessions/c/messages", ANN))["items"]]
+        assert said == ["hi", "still there?", "Here I am."]
