@@ -15,7 +15,7 @@ from tests.adapters.conftest import ROOT
 
 from prowess import Prowess
 from prowess.adapters.agent_skills import AgentSkills, PendingApproval
-from prowess.errors import BudgetExceeded, Conflict, Refused, Unavailable
+from prowess.errors import Conflict, Refused, Unavailable
 from prowess.policy.actor import agent_of
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,7 @@ async def _ask_for(skills: AgentSkills) -> PendingApproval:
 async def test_a_skill_that_fits_is_in_the_prompt_before_the_model_is_asked(skills: AgentSkills) -> None:
     turn = await skills.begin(MATCHING)
 
-    assert turn.skill == "consistency-checker"
+    assert turn.decision.skill == "consistency-checker"
     assert '<skill name="Consistency Checker">' in await skills.prompt(into="You help a writer.")
 
 
@@ -77,35 +77,42 @@ async def test_an_index_lists_the_skills_that_exist(prowess: Prowess) -> None:
     assert "release-notes" in prompt
 
 
-async def test_a_turn_goes_on_without_a_skill_that_a_person_must_approve(prowess: Prowess, skills: AgentSkills) -> None:
+async def test_a_skill_that_a_person_must_approve_is_left_to_the_model(prowess: Prowess, skills: AgentSkills) -> None:
     await prowess.policy.set("skill_enablement_policy", "prompt-user")
 
     turn = await skills.begin(MATCHING)
 
-    assert (turn.skill, turn.decision.action) == ("", "answer")
-    assert turn.approval is not None
-    assert "consistency-checker" in turn.approval.text
-    assert await skills.prompt() == ""
-
-    await skills.answer(turn.approval, approved=True)
-    assert (await skills.begin(MATCHING)).skill == "consistency-checker"
+    assert turn.decision.action == "clarify"
+    prompt = await skills.prompt()
+    assert "The skill consistency-checker fits this message, but a person must approve it first." in prompt
+    assert "<skill " not in prompt
+    assert await prowess.approvals.list() == []
 
 
-async def test_a_turn_goes_on_without_a_skill_that_does_not_fit_into_the_budget(
-    prowess: Prowess, skills: AgentSkills
-) -> None:
+async def test_a_turn_goes_on_without_a_skill_that_has_no_room(prowess: Prowess, skills: AgentSkills) -> None:
     await prowess.policy.set("skills_max_prompt_chars", 100)
 
     turn = await skills.begin(MATCHING)
 
-    assert isinstance(turn.error, BudgetExceeded)
-    assert turn.skill == ""
+    assert turn.decision.skill == ""
+    assert "no room" in await skills.prompt()
+
+
+async def test_what_the_model_is_told_about_a_message_is_gone_in_the_next_turn(
+    prowess: Prowess, skills: AgentSkills
+) -> None:
+    await prowess.policy.set("skill_enablement_policy", "prompt-user")
+    await skills.begin(MATCHING)
+    prompt = await skills.prompt(into="You help a writer.")
+    await skills.begin("Hello!")
+
+    assert await skills.prompt(into=prompt) == "You help a writer."
 
 
 async def test_a_message_that_no_skill_fits_enables_nothing(skills: AgentSkills) -> None:
     turn = await skills.begin("Hello!")
 
-    assert turn.skill == ""
+    assert turn.decision.skill == ""
     assert await skills.prompt() == ""
 
 

@@ -18,12 +18,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from prowess.agent.decision import MadeDecision, decide_turn
 from prowess.engine.engine import Engine
 from prowess.errors import ApprovalRequired, Conflict, Invalid, ProwessError, Unavailable
 from prowess.llm.model import Model
-from prowess.match.recommendation import Recommendation
 from prowess.policy.actor import agent_of
-from prowess.session.turn import TurnDecision
 from prowess.tools.tool import SpecFormat, Tool, ToolAnswer
 from prowess.tools.toolbox import Toolbox
 
@@ -93,20 +92,6 @@ class CallResult:
         return json.dumps(self.data, ensure_ascii=False, default=str)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnStart:
-    """What happened before the turn: the ranked skills, the decision, and the skill that was enabled, or ''.
-
-    If a skill fits but was not enabled, `error` says why; `approval` is the request that a person can answer.
-    """
-
-    recommendations: tuple[Recommendation, ...]
-    decision: TurnDecision
-    skill: str = ""
-    approval: PendingApproval | None = None
-    error: ProwessError | None = None
-
-
 class AgentSkills:
     """The skills of one agent in one conversation of an open engine, which stays open.
 
@@ -138,46 +123,28 @@ class AgentSkills:
         self._index = index
         self._message = ""
         self._kept: dict[str, CallResult] = {}
-        self.last_turn: TurnStart | None = None
+        self._hint = ""
 
-    async def begin(self, message: str, *, before: str = "") -> TurnStart:
+    async def begin(self, message: str, *, before: str = "") -> MadeDecision:
         """Match a message before the turn, and enable the skill that clearly fits. No model is asked.
 
-        `before` is what was said earlier; it counts less. A skill that may not be enabled, or does not fit into the budget,
-        is left out: the turn goes on without it, and the result says why.
+        `before` is what was said earlier; it counts less. A skill that needs an approval, or has no room in the prompt, is
+        left to the model: `hint`, which the prompt of this turn has, says that it could be enabled.
         """
         self._message = message
         self._kept.clear()
-        session = await self._box.context.session()
-        package = await self._engine.turns.context(message, session=session, before=before)
-        decision = await self._engine.turns.suggest(package)
-        error: ProwessError | None = None
-        approval: PendingApproval | None = None
-        try:
-            await self._engine.turns.decide(package, decision)
-        except ProwessError as refused:
-            error = refused
-            if isinstance(refused, ApprovalRequired):
-                approval = await self._read_approval(refused.approval_id, "enable_skill", {"skill": decision.skill})
-            reason = f"{decision.skill} fits, but was not enabled: {refused.message}"
-            decision = TurnDecision(action="answer", reason=reason)
-            await self._engine.turns.decide(package, decision)
-        self.last_turn = TurnStart(
-            recommendations=package.recommendations,
-            decision=decision,
-            skill=decision.skill,
-            approval=approval,
-            error=error,
-        )
-        return self.last_turn
+        made = await decide_turn(self._engine, await self._box.context.session(), message, before=before)
+        self._hint = made.hint
+        return made
 
     async def prompt(self, into: str = "") -> str:
         """Return a system prompt with the blocks of this step at its end; blocks of earlier steps in it are replaced."""
         from prowess.session.prompt import index_block, replace_blocks
 
         session = await self._box.context.session()
+        policies = "\n\n".join(text for text in (self.policies, self._hint) if text)
         blocks = await self._engine.sessions.blocks(
-            session, policies=self.policies, memory=self.memory, graph_context=self.graph_context
+            session, policies=policies, memory=self.memory, graph_context=self.graph_context
         )
         if self._index:
             blocks = (index_block(await self._engine.index(self._message, session=session)), *blocks)
