@@ -338,6 +338,7 @@ class Prowess(Engine):
                 metrics=feeds.metrics,
                 build_runner=components.build_runner,
                 model_client=lambda: components.model_client,
+                traces=components.traces,
                 open_registry=components.open_registry,
                 render=components.render,
                 fetch_source=fetcher or _fetch,

@@ -145,7 +145,11 @@ async def test_a_conversation_stops_at_the_spending_limit_of_its_session(place):
             stopped = await end_of(prowess.agent.send(conversation.id, "Hello again", model=model))
         kept = await prowess.agent.get(conversation.id)
 
-    assert first.cost_usd == kept.cost_usd > 0.2
+    async with place.open() as prowess:
+        [counted] = (await prowess.traces.stats()).rows
+
+    assert first.cost_usd == kept.cost_usd == counted.cost > 0.2
+    assert (counted.name, counted.statuses) == ("prowess.agent", {"ok": 1, "refused": 1})
     assert (stopped.state, stopped.error["code"], kept.state) == ("stopped", "spend-exceeded", "stopped")
     assert "spend_per_session_usd" in stopped.error["hint"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from prowess.engine.context import Context
 from prowess.llm.model import Model, Reply, Request, Usage
 from prowess.run.allowance import read_allowance
 from prowess.run.call import make_call, start_run
+from prowess.run.record import finish_row, start_row
 from prowess.run.request import RunRequest, Step
 from prowess.session.session import Session
 from prowess.skill.kinds import PromptTemplate
@@ -64,10 +66,22 @@ class ModelRequests:
         return await self._context.resources.model_client().model_for(make_call(self._run, AGENT.artifacts[0], {}))
 
     async def ask(self, request: Request, *, on_text: Callable[[str], None]) -> Answered:
-        """Send one request and return the answer. `on_text` receives its text as it is written."""
+        """Send one request and return the answer. `on_text` receives its text as it is written.
+
+        Every request leaves a trace, without its texts: the conversation has those.
+        """
         self._on_text = on_text
         call = make_call(self._run, AGENT.artifacts[0], {})
-        reply = await self._context.resources.model_client().ask(call, request, stream=True)
+        traces, row, began = self._context.resources.traces(), start_row(call), time.perf_counter()
+        traces.begin(row)
+        failed: BaseException | None = None
+        try:
+            reply = await self._context.resources.model_client().ask(call, request, stream=True)
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            traces.finish(finish_row(row, call, failed, round((time.perf_counter() - began) * 1000)))
         notes = call.notes
         return Answered(reply=reply, usage=notes.usage, cost=notes.cost, model=notes.model)
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from prowess.sources.fetch_context import FetchContext
     from prowess.sources.registries.table import RegistrySettings
     from prowess.storage.database import Connections
+    from prowess.traces.trace_recorder import TraceRecorder
 
 DEFAULT_CONVERSATION = "default"
 """The conversation that each workspace has for itself. Every other name means the same session in all folders."""
@@ -119,6 +120,8 @@ class Resources:
     build_runner: Callable[[Catalog, Registry], Runner]
     model_client: Callable[[], ModelClient]
     """Return what sends model requests of runs, within their limits."""
+    traces: Callable[[], TraceRecorder]
+    """Return what writes traces in the background."""
     open_registry: Callable[[Catalog], Registry]
     render: Callable[[str, Mapping[str, Any]], Awaitable[str]]
     """Render a Jinja template with values, in a process that can be killed."""

@@ -76,7 +76,7 @@ def with_record(
 
         def close(error: BaseException | None) -> Future[bool]:
             seconds = time.perf_counter() - began
-            stored = recorder.finish(_finish_row(row, call, error, round(seconds * 1000)))
+            stored = recorder.finish(finish_row(row, call, error, round(seconds * 1000)))
             code = error.code if isinstance(error, ProwessError) else None
             status = status_of(error)
             publish(_event(call, "run_finished", seconds=round(seconds, 6), status=status, error=code))
@@ -84,7 +84,7 @@ def with_record(
 
         began = time.perf_counter()
         recorder = traces()
-        row = _start_row(call)
+        row = start_row(call)
         # Written before the run: if the process dies, the row stays, and a later cleanup closes it as interrupted.
         recorder.begin(row)
         publish(_event(call, "run_started"))
@@ -143,7 +143,8 @@ def _event(
     )
 
 
-def _start_row(call: Call) -> Trace:
+def start_row(call: Call) -> Trace:
+    """Return the row of a call that begins."""
     run, skill, artifact = call.run, call.skill, call.artifact
     moment = now()
     return Trace(
@@ -168,7 +169,7 @@ def _start_row(call: Call) -> Trace:
     )
 
 
-def _finish_row(row: Trace, call: Call, error: BaseException | None, duration_ms: int) -> Trace:
+def finish_row(row: Trace, call: Call, error: BaseException | None, duration_ms: int) -> Trace:
     """Return the row of a call that has ended, with all its notes that may be stored."""
     notes, limits = call.notes, call.run.limits
     status = status_of(error)
