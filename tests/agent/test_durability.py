@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -92,6 +93,23 @@ async def test_an_answer_that_was_not_finished_is_asked_for_again(place):
 
     assert ended.text == "Short."
     assert [message.text for message in kept.messages] == ["Hello", "Short."]
+
+
+async def test_a_turn_goes_on_with_the_model_that_it_began_with(place, tmp_path):
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"calls": [{"name": "wait"}]}, "Done."]))
+    name = f"scripted:{script}"
+
+    async def wait() -> dict:
+        return {}
+
+    async with place.open() as prowess:
+        add_tools(prowess, make_tool("wait", wait))
+        conversation = await prowess.agent.start()
+        await abandon(prowess.agent.send(conversation.id, "Hello", model=name), ToolEnded)
+        ended = await end_of(prowess.agent.resume(conversation.id))
+
+    assert (ended.state, ended.text) == ("done", "Done.")
 
 
 async def test_resuming_a_turn_that_is_done_returns_its_end_and_asks_nobody(place):

@@ -123,8 +123,12 @@ class Agent:
 
     async def _prepare(self, agent: Engine, begun: BegunTurn, model: Model | str) -> TurnLoop:
         session, journal = begun.session, begun.journal
-        fallback = None if isinstance(model, str) else model
-        requests = await offload(ModelRequests, agent.context, session, model=model)
+        # A turn goes on with the model that it began with, also in another process.
+        chosen = model or str(journal.question.detail.get("model") or "")
+        requests = await offload(ModelRequests, agent.context, session, model=chosen)
+        fallback: Model | None = None
+        with suppress(ProwessError):  # the turn ends with this error when it asks the model
+            fallback = await requests.model()
         question = journal.question.text
         memory = self.parts.memory or self._facts
         toolbox = Toolbox(agent, conversation=session.id, fallback_model=fallback)
@@ -142,6 +146,7 @@ class Agent:
             memory=await recall(memory, question, session),
             graph_context=await recall(self.parts.graph_context, question, session),
             decider=self.parts.decider,
+            model=chosen if isinstance(chosen, str) else "",
         )
 
 

@@ -89,6 +89,8 @@ class TurnLoop:
     memory: str = ""
     graph_context: str = ""
     decider: Decider | None = None
+    model: str = ""
+    """The name of the model that was chosen for this turn; '' for the session's or the default."""
     _role_prompt: str = field(default="", init=False)
 
     async def run(self) -> AsyncGenerator[Update]:
@@ -144,7 +146,7 @@ class TurnLoop:
         journal = self.journal
         before = "\n".join(one.text for one in journal.messages if one.role == "user" and one.turn < journal.row.turn)
         made = await decide_turn(self.engine, self.session, journal.question.text, before=before, decider=self.decider)
-        journal.note_decision(made.detail)
+        journal.note_decision({**made.detail, "model": self.model})
         yield Decided(decision=made.decision.as_json(), recommendations=tuple(made.detail["recommendations"]))
         if made.session is not None:
             self.session = made.session
