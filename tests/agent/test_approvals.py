@@ -18,10 +18,10 @@ FITS = "Postgres is slow: what is postgres-triage for?"
 
 
 @pytest.fixture
-def asking(each_place):
+def asking(place):
     """A place where a person is asked before an agent enables a skill."""
-    each_place.skill("postgres-triage", "Look at pg_stat_activity first.")
-    return each_place
+    place.skill("postgres-triage", "Look at pg_stat_activity first.")
+    return place
 
 
 async def start(place) -> tuple[str, str]:
@@ -39,12 +39,13 @@ async def start(place) -> tuple[str, str]:
         return conversation.id, needed.approval_id
 
 
-async def test_an_approved_call_is_made_in_another_process_and_the_turn_goes_on(asking):
-    conversation, approval = await start(asking)
+async def test_an_approved_call_is_made_in_another_process_and_the_turn_goes_on(each_place):
+    each_place.skill("postgres-triage", "Look at pg_stat_activity first.")
+    conversation, approval = await start(each_place)
 
-    async with asking.open() as prowess:
+    async with each_place.open() as prowess:
         await prowess.approvals.resolve(approval, approved=True)
-    async with asking.open() as prowess:
+    async with each_place.open() as prowess:
         with ScriptedModel(["It is enabled."]) as model:
             updates = await play(prowess.agent.resume(conversation, model=model))
 
