@@ -193,8 +193,7 @@ class Prowess(Engine):
 
     _workers: Workers
     """The worker for jobs in this process, shared by the engines of all actors."""
-    _agent_parts: AgentParts
-    """What the application set for conversations, shared by the engines of all actors."""
+    _agent_parts: AgentParts  # what the application set for conversations, shared in the same way
 
     @cached_property
     def jobs(self) -> Jobs:
