@@ -27,14 +27,15 @@ def test_answering_our_interruptions_approves_no_call_of_another_tool(run_there:
 
 def test_calls_that_wait_together_go_on_together_after_a_restart(run_there: RunExample) -> None:
     own = ("search_skills", {"query": "anything"})
-    with serve_model(Reply(calls=(own, ENABLE, LOAD)), Reply(text="One of them.")) as model:
+    with serve_model(Reply(calls=(own, ENABLE, LOAD)), Reply(text="Both of them.")) as model:
         program = PROGRAMS / "langchain_own_tool.py"
         printed = run_there("langchain", program, WORKSPACE, typed=(), environment=environment(model.url))
 
     ended = json.loads(printed)
-    assert ended["answer"] == "One of them."
+    assert ended["answer"] == "Both of them."
     assert ended["asked"] == ["enable_skill", "load_skill"]
     assert ended["made"] == ["anything"], "the agent's own tool was called once"
     assert "mine" in model.requests[1].text
+    assert "If applied, this commit will" in model.requests[1].text, "the skill was loaded"
     assert '<skill name="Commit messages">' in model.requests[1].system
     assert [name for name in model.requests[0].tools if name == "search_skills"] == ["search_skills"]

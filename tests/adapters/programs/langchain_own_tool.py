@@ -24,8 +24,8 @@ def search_skills(query: str) -> str:
     return "mine"
 
 
-async def approve_enabling(approval: PendingApproval) -> bool:
-    return approval.tool == "enable_skill"
+async def approve(_: PendingApproval) -> bool:
+    return True
 
 
 async def main(workspace: str) -> None:
@@ -42,7 +42,7 @@ async def main(workspace: str) -> None:
             given = None
             if result.interrupts:
                 asked += sorted(one.value["name"] for one in result.interrupts)
-                given = Command(resume=await answer_interrupts(result.interrupts, approve_enabling))
+                given = Command(resume=await answer_interrupts(result.interrupts, approve))
     sys.stdout.write(json.dumps({"asked": asked, "made": made, "answer": result.value["messages"][-1].text}) + "\n")
 
 
