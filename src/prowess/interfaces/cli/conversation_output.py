@@ -87,4 +87,6 @@ def print_decision(detail: Mapping[str, Any]) -> None:
         )
         for one in considered
     ]
-    print_table(("skill", "score", "fit", "why"), rows, flexible=3)
+    # The event of a decision has no reasons for each skill.
+    shown = 4 if any(row[3] for row in rows) else 3
+    print_table(("skill", "score", "fit", "why")[:shown], [row[:shown] for row in rows], flexible=shown - 1)
