@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prowess.agent import loop, records
 from prowess.agent.compaction import MIN_CHARS, cut_text, fit_history, history_limit
 from prowess.agent.memory import choose_facts
 from prowess.llm.scripted import ScriptedModel
@@ -106,3 +107,32 @@ async def test_compaction_never_loses_an_enabled_skill(place):
     assert "Always sign with NOTES." in last.messages[0].text
     assert "left out" in last.messages[1].text
     assert len(last.messages) < 10
+
+
+@pytest.mark.anyio
+async def test_the_oldest_turn_that_is_read_is_a_whole_one(place, monkeypatch):
+    place.skill("notes")
+    steps = [calling(("load_skill", {"skill": "notes"})), "Read.", "Fine.", "Bye."]
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        with ScriptedModel(steps) as model:
+            await play(prowess.agent.send(conversation.id, "Hello", model=model))
+            await play(prowess.agent.send(conversation.id, "How are you?", model=model))
+            monkeypatch.setattr(records, "HISTORY_MESSAGES", 4)
+            await play(prowess.agent.send(conversation.id, "And now?", model=model))
+        kept = await prowess.agent.get(conversation.id)
+
+    assert [message.text for message in model.requests[-1].messages[1:]] == ["How are you?", "Fine.", "And now?"]
+    assert [message.number for message in kept.messages] == [*range(1, 9)]
+
+
+@pytest.mark.anyio
+async def test_calls_without_number_are_cut_at_the_limit_of_one_answer(place):
+    many = calling(*(("list_skills", {"n": n}) for n in range(200)))
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        with ScriptedModel([many, "Enough."]) as model:
+            ended = await end_of(prowess.agent.send(conversation.id, "Hello", model=model))
+
+    assert ended.state == "done"
+    assert sum(message.role == "tool" for message in model.requests[1].messages) == loop.MAX_CALLS

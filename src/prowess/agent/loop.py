@@ -27,6 +27,8 @@ from prowess.view import error_json
 
 MAX_STEPS = 24
 """Model requests in one turn."""
+MAX_CALLS = 64
+"""Calls in one answer of the model. More are ignored."""
 TURN_SECONDS = 1_800.0
 """How long one turn may take. Waiting for an approval does not count: the turn ends there."""
 
@@ -198,7 +200,7 @@ class TurnLoop:
         """Return the calls, each with an id that no other call of the conversation has: models repeat ids, or give none."""
         used = {str(one["id"]) for row in self.journal.messages for one in row.calls}
         named: list[ToolCall] = []
-        for place, call in enumerate(calls, 1):
+        for place, call in enumerate(calls[:MAX_CALLS], 1):
             name = call.id or "call"
             if name in used:
                 name = f"{name}.{self.journal.messages[-1].number + 1}.{place}"

@@ -26,7 +26,7 @@ from prowess.storage.clock import now
 from prowess.storage.conversations import ConversationRow, MessageRow
 
 HISTORY_MESSAGES = 2_000
-"""How many messages of a conversation a turn reads."""
+"""How many messages of a conversation a turn reads: more than a turn can have, by the limits of steps and calls."""
 EXPORT_MESSAGES = 100_000
 _TITLE_CHARS = 80
 
@@ -99,7 +99,7 @@ class ConversationRecords:
                 changes |= {} if row.title else {"title": _make_title(message)}
             if not conversations.take_lease(connection, row.id, changes):
                 raise _busy(row.id)
-            messages = conversations.list_messages(connection, row.id, limit=HISTORY_MESSAGES)
+            messages = _whole_turns(conversations.list_messages(connection, row.id, limit=HISTORY_MESSAGES))
             if not message and not messages:
                 raise NotFound("This conversation has no message to go on with.", hint="Send a message first.")
             row = replace(row, **changes)
@@ -140,6 +140,12 @@ class ConversationRecords:
 
 
 _AGAIN = "Call it again if it is still needed."
+
+
+def _whole_turns(messages: list[MessageRow]) -> list[MessageRow]:
+    """Return the messages from the first turn on that is whole: a model API rejects a result without its call."""
+    first = next((place for place, one in enumerate(messages) if one.role == "user"), 0)
+    return messages[first:]
 
 
 def _make_question(row: ConversationRow, messages: list[MessageRow], text: str) -> list[MessageRow]:

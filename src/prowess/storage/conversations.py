@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.conversation_tables import conversation_messages, conversations, memories
 from prowess.storage.owner import Owner, owner_condition
+from prowess.storage.rows import decode_json, raw_json
 from prowess.storage.tables import dialect_insert
 
 ConversationState = Literal["idle", "running", "waiting", "stopped", "failed"]
@@ -30,8 +31,13 @@ _FREE = sa.or_(_C.lease == "", _C.lease_until < sa.bindparam("moment"))
 _TAKE = sa.update(conversations).where(_THIS, _FREE)
 _HELD = sa.update(conversations).where(_THIS, _C.lease == sa.bindparam("holder"))
 _GET = sa.select(conversations).where(owner_condition(conversations), _THIS)
-_MESSAGES = sa.select(conversation_messages).where(_M.conversation_id == sa.bindparam("which"))
-_LAST_MESSAGES = _MESSAGES.order_by(_M.number.desc()).limit(sa.bindparam("most", type_=sa.Integer))
+_COLUMNS = [raw_json(column) if column.name in ("calls", "detail") else column for column in _M]
+_LAST_MESSAGES = (
+    sa.select(*_COLUMNS)
+    .where(_M.conversation_id == sa.bindparam("which"))
+    .order_by(_M.number.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
 _INSERT_MESSAGE = sa.insert(conversation_messages)
 _SET_DETAIL = sa.update(conversation_messages).where(
     _M.conversation_id == sa.bindparam("which"), _M.number == sa.bindparam("place")
@@ -145,8 +151,14 @@ def set_detail(connection: sa.Connection, row: MessageRow) -> None:
 
 def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int) -> list[MessageRow]:
     """Return the last messages of a conversation, oldest first."""
-    rows = connection.execute(_LAST_MESSAGES, {"which": conversation_id, "most": limit}).mappings()
-    return [MessageRow(**row) for row in rows][::-1]
+    # Every turn reads all of them, so the JSON is decoded without SQLAlchemy, which takes several times as long.
+    rows = connection.execute(_LAST_MESSAGES, {"which": conversation_id, "most": limit}).all()
+    names = [column.name for column in _M]
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    return [
+        MessageRow(**{**one, "calls": decode_json(one["calls"]), "detail": decode_json(one["detail"])})
+        for one in reversed(found)
+    ]
 
 
 def add_memory(connection: sa.Connection, row: MemoryRow) -> None:
