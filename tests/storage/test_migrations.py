@@ -225,6 +225,7 @@ def test_the_default_conversation_that_all_folders_shared_gets_a_name_of_its_own
 NEW = (
     *("compositions", "composition_rounds"),
     *("conversations", "conversation_messages", "memories"),
+    *("connectors", "connector_grants"),
     *("sessions", "session_skills", "approvals", "audit", "events", "org_settings"),
     *("skill_execution_traces", "run_checkpoints", "spend", "registry_entries"),
     *("installation", "skill_acceptances", "trusted_folders"),

@@ -144,7 +144,7 @@ def parse_config(name: str, value: object) -> ConnectorConfig:
             Problem(
                 code="connector",
                 severity="error",
-                message=f"{_place(fault['loc'])}{fault['msg'].removeprefix('Value error, ')}.",
+                message=f"{_place(fault['loc'])}{fault['msg'].removeprefix('Value error, ').rstrip('.')}.",
                 field=name,
             )
             for fault in faults

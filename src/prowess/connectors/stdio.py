@@ -10,7 +10,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -59,32 +58,31 @@ class ServerProcess:
         program = shutil.which(command[0], path=env.get("PATH")) if "/" not in command[0] else command[0]
         if program is None:
             raise Unavailable(f"The program {command[0]!r} was not found.", hint="Install it, or give its full path.")
-        self.channel, theirs = socket.socketpair()
         self.failure: RunFailed | None = None
         self._tail = b""
         self._ended = False
-        # This process must not keep the server's end open: the channel would never report that the server is gone.
-        with theirs:
-            try:
-                self._process = subprocess.Popen(  # noqa: S603  (a command line that a person has accepted, without a shell)
-                    [program, *command[1:]],
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
-                    stderr=subprocess.PIPE,
-                    bufsize=0,
-                    env=dict(env),
-                    cwd=cwd,
-                    # Its own session: Ctrl-C is for this process alone, and the group can be killed whole.
-                    start_new_session=True,
-                )
-            except OSError as error:
-                self.channel.close()
-                raise Unavailable(
-                    f"The program {command[0]!r} could not be started ({error.strerror}).",
-                    hint="Check the command of the connector.",
-                ) from error
-        assert self._process.stderr is not None  # noqa: S101  (it was asked for)
-        self._errors = self._process.stderr.fileno()
+        try:
+            # Pipes, not a socket: some servers cannot use one for both directions.
+            self._process = subprocess.Popen(  # noqa: S603  (a command line that a person has accepted, without a shell)
+                [program, *command[1:]],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env=dict(env),
+                cwd=cwd,
+                # Its own session: Ctrl-C is for this process alone, and the group can be killed whole.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Unavailable(
+                f"The program {command[0]!r} could not be started ({error.strerror}).",
+                hint="Check the command of the connector.",
+            ) from error
+        stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
+        assert stdin is not None and stdout is not None and stderr is not None  # noqa: S101, PT018  (they were asked for)
+        self.stdin, self.stdout, self._stderr = stdin, stdout, stderr
+        self._errors = stderr.fileno()
         os.set_blocking(self._errors, False)
 
     @property
@@ -136,9 +134,9 @@ class ServerProcess:
             self._process.wait(2)
         with suppress(OSError):
             self._tail = (self._tail + os.read(self._errors, 65_536))[-STDERR_BYTES:]
-        if self._process.stderr is not None:
-            self._process.stderr.close()
-        self.channel.close()
+        for pipe in (self._stderr, self.stdin, self.stdout):
+            with suppress(OSError):
+                pipe.close()
 
 
 @asynccontextmanager
@@ -151,23 +149,34 @@ async def process_streams(process: ServerProcess) -> AsyncGenerator[TransportStr
     received, incoming = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     outgoing, sending = anyio.create_memory_object_stream["SessionMessage"](0)
     tasks: list[asyncio.Task[None]] = []
-    writer: asyncio.StreamWriter | None = None
+    reading: asyncio.ReadTransport | None = None
+    writing: asyncio.WriteTransport | None = None
     try:
         process.watch_errors(loop)
-        reader, writer = await asyncio.open_connection(sock=process.channel, limit=MAX_MESSAGE_BYTES)
+        reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
+        reading, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+        writing, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), process.stdin
+        )
+        writer = asyncio.StreamWriter(writing, protocol, None, loop)
         tasks = [
             loop.create_task(_receive(process, reader, received, SessionMessage)),
             loop.create_task(_send(writer, sending)),
         ]
         yield incoming, outgoing
-        writer.write_eof()
+        writer.close()
         await process.exited(GRACE_SECONDS)
     finally:
         for task in tasks:
             task.cancel()
+        # Aborted, because closing would wait until the server has read what is still buffered.
+        # asyncio raises `AttributeError` for one that the server has ended.
+        if writing is not None:
+            with suppress(AttributeError):
+                writing.abort()
+        if reading is not None:
+            reading.close()
         process.end(loop)
-        if writer is not None:
-            writer.transport.abort()
         for stream in (received, incoming, outgoing, sending):
             stream.close()
         # The tasks end at once: what they wait for is closed.

@@ -52,6 +52,13 @@ def make_own_skill(world: World) -> dict[str, str]:
     return {"id": made["id"]}
 
 
+def make_connector(world: World) -> dict[str, str]:
+    """Make a connector of the organization. Its address is not public, so nothing is ever sent to it."""
+    name = world.name("connector").lower()
+    world.do("PUT", f"/api/v1/connectors/{name}", json={"url": "https://127.0.0.1:1/mcp"})
+    return {"name": name}
+
+
 SOURCE = {"repo": "acme/nothing"}
 """A repository that does not exist: nothing is fetched from it in these tests."""
 
@@ -272,6 +279,7 @@ _ASKS = {"agent": 403}
 """An agent needs an approval to change or delete a skill that it did not write."""
 _PERSONS = {"agent": 403}
 """Only people can."""
+_OF_CONNECTOR: dict[str, Any] = {"make": make_connector, "owner": "organization"}
 _NOT_ADMIN = ("reader", "writer", "runner", "approver", "other user", "agent")
 
 ROUTES: dict[str, Row] = {
@@ -402,6 +410,20 @@ ROUTES: dict[str, Row] = {
     "GET /api/v1/jobs/{id}/results": Row(**_READ, make=make_ended_job, owner="user"),
     "POST /api/v1/jobs/{id}/cancel": Row(needs="skills.run", make=make_ended_job, owner="user", status=409),
     "POST /api/v1/jobs/{id}/retry": Row(needs="skills.run", make=make_ended_job, owner="user", status=409),
+    "GET /api/v1/connectors": Row(**_READ),
+    "GET /api/v1/connectors/{name}": Row(**_READ, **_OF_CONNECTOR),
+    "PUT /api/v1/connectors/{name}": Row(
+        needs="admin",
+        make=lambda world: {"name": world.name("connector").lower()},
+        request={"json": {"url": "https://mcp.example.com/mcp"}},
+    ),
+    "DELETE /api/v1/connectors/{name}": Row(needs="admin", **_OF_CONNECTOR, status=204, once=True),
+    "GET /api/v1/connectors/{name}/tools": Row(**_READ, **_OF_CONNECTOR, status=403),
+    "POST /api/v1/connectors/{name}/call": Row(
+        needs="skills.run", **_OF_CONNECTOR, request={"json": {"tool": "echo"}}, status=403
+    ),
+    "POST /api/v1/connectors/{name}/allowed": Row(needs="approvals.resolve", **_OF_CONNECTOR, request={"json": {}}),
+    "DELETE /api/v1/connectors/{name}/allowed": Row(needs="approvals.resolve", **_OF_CONNECTOR),
     "GET /api/v1/evals": Row(**_READ),
     "POST /api/v1/evals": Row(needs="skills.run", request={"json": {"skill_slug": ENABLED}}, status=201),
     "GET /api/v1/evals/{id}": Row(**_READ, make=make_eval, owner="user"),

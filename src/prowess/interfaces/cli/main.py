@@ -49,6 +49,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "traces": ("traces", "List, show and export past runs."),
         "jobs": ("jobs", "List, show, cancel and retry durable runs and batches."),
         "worker": ("jobs", "Do durable jobs in the background."),
+        "connector": ("connectors", "Configure MCP servers, and call their tools."),
         "model": ("model", "List models, or download one to this machine."),
         "sidecar": ("sidecar", "Install the DSPy sidecar, and list its templates."),
     },

@@ -1,0 +1,327 @@
+"""`prowess connector`: configure MCP servers, look at their tools, and call them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from prowess.interfaces.cli.commands.connector_skills import SKILL_COMMANDS
+from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.options import group
+from prowess.interfaces.cli.person import token_option
+
+if TYPE_CHECKING:
+    from prowess.connectors.admission import Connector, ConnectorScope
+    from prowess.connectors.tool_list import ConnectorTool
+
+_REFUSAL = "You did not accept the connector."
+_scope_option = click.option(
+    "--scope",
+    type=click.Choice(("org", "workspace")),
+    default="org",
+    show_default=True,
+    help="Keep it for the organization (without one, your account), or in .prowess/connectors.json.",
+)
+
+
+@group(
+    "connector",
+    "prowess connector add time -- uvx mcp-server-time",
+    "prowess connector tools time",
+    'prowess connector call time get_current_time --args \'{"timezone": "UTC"}\'',
+)
+def connector_command() -> None:
+    """Configure MCP servers as connectors, look at their tools, and call them.
+
+    Agents call tools that you have allowed. For every other call you are asked.
+    """
+
+
+for _command in SKILL_COMMANDS:
+    connector_command.add_command(_command)
+
+
+@connector_command.command(
+    "add",
+    examples=(
+        "prowess connector add git --env GITHUB_TOKEN -- uvx mcp-server-git",
+        "prowess connector add tracker --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TRACKER_TOKEN}'",
+    ),
+)
+@click.argument("name")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--url", default="", help="The URL of a server that speaks streamable HTTP.")
+@click.option("--env", "variables", multiple=True, metavar="NAME[=${OTHER}]", help="A variable that the server gets.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header; its value names a variable."
+)
+@click.option("--private", is_flag=True, help="The URL may lead to an address that is not public.")
+@click.option("--seconds", type=click.IntRange(1, 600), help="How long a call may take (default: 60).")
+@click.option("--description", default="", help="What it is for; agents see this.")
+@_scope_option
+@token_option
+@common_options
+def add_connector(
+    name: str,
+    command: Sequence[str],
+    url: str,
+    variables: Sequence[str],
+    headers: Sequence[str],
+    private: bool,
+    seconds: int | None,
+    description: str,
+    scope: ConnectorScope,
+    token_file: Path | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Add a server, or replace one of this name. Secrets are named, and never stored.
+
+    Put the command of the server after `--`. Nothing is started yet.
+    """
+    from prowess.interfaces.cli.person import require_person
+
+    fields: dict[str, Any] = {
+        "command": command[0] if command else "",
+        "args": list(command[1:]),
+        "url": url,
+        "env": dict(_read_variable(one) for one in variables),
+        "headers": dict(_read_header(one) for one in headers),
+        "private": private,
+        "seconds": seconds,
+        "description": description,
+    }
+    config = {key: value for key, value in fields.items() if value}
+    require_person("add connectors", token_file)
+    added = with_engine(workspace, lambda prowess: prowess.connectors.add(name, config, scope=scope))
+    _print_connector(added, as_json=as_json, said=f"Added {name}. Look at its tools: prowess connector tools {name}")
+
+
+@connector_command.command("list", examples=("prowess connector list", "prowess connector list --json"))
+@common_options
+def list_connectors(workspace: str | None, as_json: bool) -> None:
+    """List the connectors. Nothing is started."""
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
+
+    found = with_engine(workspace, lambda prowess: prowess.connectors.list())
+    if as_json:
+        print_json([one.as_json() for one in found])
+    elif not found:
+        click.echo("There are no connectors. Add one: prowess connector add NAME -- COMMAND")
+    else:
+        rows = [(one.name, one.scope, _state(one), one_line(one.config.where if one.config else "")) for one in found]
+        print_table(("name", "scope", "state", "command or URL"), rows, flexible=3)
+
+
+@connector_command.command("show", examples=("prowess connector show git", "prowess connector show git --json"))
+@click.argument("name")
+@common_options
+def show_connector(name: str, workspace: str | None, as_json: bool) -> None:
+    """Show how a connector is configured, and what is allowed. Nothing is started."""
+    found = with_engine(workspace, lambda prowess: prowess.connectors.get(name))
+    _print_connector(found, as_json=as_json)
+
+
+@connector_command.command(
+    "tools", examples=("prowess connector tools git", "prowess connector tools git what changed --json")
+)
+@click.argument("name")
+@click.argument("query", nargs=-1)
+@common_options
+def list_tools(name: str, query: Sequence[str], workspace: str | None, as_json: bool) -> None:
+    """Start a connector and list its tools, or those that fit a query, best first.
+
+    Names and descriptions are the server's words.
+    """
+    from prowess.interfaces.cli.approval_card import ask_for_approval
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
+
+    words = " ".join(query)
+
+    def work() -> tuple[list[ConnectorTool], list[str]]:
+        with spinner("Asking the connector …"):
+            if words:
+                found = with_engine(workspace, lambda prowess: prowess.connectors.search(words, connector=name))
+                return [tool for tool, _ in found], []
+            return with_engine(workspace, lambda prowess: prowess.connectors.tools(name))
+
+    tools, notes = ask_for_approval(
+        work, workspace=workspace, question="Accept this connector?", as_json=as_json, refusal=_REFUSAL
+    )
+    if as_json:
+        print_json({"tools": [tool.as_json() for tool in tools], "notes": notes})
+        return
+    rows = [
+        (tool.name, "yes" if tool.allowed else "", "reads" if tool.reads else "", one_line(tool.description))
+        for tool in tools
+    ]
+    if rows:
+        print_table(("tool", "allowed", "says it", "description"), rows, flexible=3, optional=("allowed", "says it"))
+    else:
+        click.echo("No matching tool." if words else "It has no tools.")
+    for note in notes:
+        click.echo(note, err=True)
+
+
+@connector_command.command(
+    "call",
+    examples=(
+        'prowess connector call time get_current_time --args \'{"timezone": "UTC"}\'',
+        'prowess connector call git git_status --args \'{"repo_path": "."}\' --json',
+    ),
+)
+@click.argument("name")
+@click.argument("tool")
+@click.option("--args", "arguments", default="{}", metavar="JSON", help="Its arguments, as a JSON object.")
+@common_options
+def call_tool(name: str, tool: str, arguments: str, workspace: str | None, as_json: bool) -> None:
+    """Call a tool of a connector, and print its result. Exits with 1 if the server reports an error."""
+    from prowess.interfaces.cli.approval_card import ask_for_approval
+    from prowess.interfaces.cli.output import clean, print_json
+
+    given = _read_arguments(arguments)
+
+    def work() -> Any:
+        with spinner("Calling the tool …"):
+            return with_engine(workspace, lambda prowess: prowess.connectors.call(name, tool, given))
+
+    result = ask_for_approval(
+        work, workspace=workspace, question="Accept this connector?", as_json=as_json, refusal=_REFUSAL
+    )
+    if as_json:
+        print_json(result.as_json())
+    else:
+        click.echo(clean(result.text))
+        if result.structured is not None:
+            click.echo(clean(json.dumps(result.structured, indent=2, ensure_ascii=False)))
+        for note in result.notes:
+            click.echo(note, err=True)
+    if result.is_error:
+        click.get_current_context().exit(1)
+
+
+@connector_command.command(
+    "allow", examples=("prowess connector allow git git_status git_log", "prowess connector allow git --reads")
+)
+@click.argument("name")
+@click.argument("tools", nargs=-1)
+@click.option("--reads", is_flag=True, help="Allow all tools of which the server says that they only read.")
+@click.option("--undo", is_flag=True, help="Take back what was allowed: these tools, or all.")
+@token_option
+@common_options
+def allow_tools(
+    name: str,
+    tools: Sequence[str],
+    reads: bool,
+    undo: bool,
+    token_file: Path | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Accept a connector, and let agents call tools without asking you, as long as their definitions stay the same."""
+    from prowess.interfaces.cli.person import require_person
+
+    require_person("allow tools of connectors", token_file)
+    if undo:
+        changed = with_engine(workspace, lambda prowess: prowess.connectors.disallow(name, tools))
+    else:
+        changed = with_engine(workspace, lambda prowess: prowess.connectors.allow(name, tools, reads=reads))
+    _print_connector(changed, as_json=as_json)
+
+
+@connector_command.command("remove", examples=("prowess connector remove git", "prowess connector remove git --json"))
+@click.argument("name")
+@common_options
+def remove_connector(name: str, workspace: str | None, as_json: bool) -> None:
+    """Remove a connector with everything that was allowed for it."""
+    gone = with_engine(workspace, lambda prowess: prowess.connectors.remove(name))
+    _print_connector(gone, as_json=as_json, said=f"Removed {name}.")
+
+
+@connector_command.command(
+    "import",
+    examples=("prowess connector import .mcp.json", "prowess connector import ~/.cursor/mcp.json --scope workspace"),
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_scope_option
+@token_option
+@common_options
+def import_connectors(
+    file: Path, scope: ConnectorScope, token_file: Path | None, workspace: str | None, as_json: bool
+) -> None:
+    """Add the servers of a file of Claude Code, Cursor or VS Code. Values of secrets are not copied."""
+    from prowess.interfaces.cli.output import one_line, print_json
+    from prowess.interfaces.cli.person import require_person
+
+    require_person("add connectors", token_file)
+    text = file.read_text("utf-8", errors="replace")
+    found = with_engine(workspace, lambda prowess: prowess.connectors.import_text(text, scope=scope))
+    if as_json:
+        print_json([{"name": one.name, "config": one.config.as_json(), "notes": one.notes} for one in found])
+        return
+    for one in found:
+        click.echo(f"Added {one.name}: {one_line(one.config.where)}")
+        for note in one.notes:
+            click.echo(f"  {one_line(note)}", err=True)
+
+
+def _read_variable(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value or f"${{{name}}}"
+
+
+def _read_header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise click.BadParameter("Write a header as 'NAME: VALUE', for example 'Authorization: Bearer ${TOKEN}'.")
+    return name.strip(), value.strip()
+
+
+def _read_arguments(text: str) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise click.BadParameter('--args must be a JSON object, for example \'{"text": "hello"}\'.')
+    return cast("dict[str, Any]", found)
+
+
+def _state(connector: Connector) -> str:
+    if connector.problem:
+        return "not valid"
+    if not connector.accepted:
+        return "not accepted"
+    count = len(connector.tools)
+    return f"{count} tool{'s' * (count > 1)} allowed" if count else "asks"
+
+
+def _print_connector(connector: Connector, *, as_json: bool, said: str = "") -> None:
+    from prowess.interfaces.cli.output import one_line, print_json
+
+    if as_json:
+        print_json(connector.as_json())
+        return
+    if said:
+        click.echo(said)
+        return
+    config = connector.config
+    facts = [
+        ("Connector", f"{connector.name} ({connector.scope})"),
+        ("Problem", connector.problem),
+        ("Runs" if config and config.command else "URL", config.where if config else ""),
+        ("Variables", ", ".join(config.variables) if config else ""),
+        ("Private", "may reach an address that is not public" if config and config.private else ""),
+        ("State", _state(connector)),
+        ("Allowed", ", ".join(name for name, _ in connector.tools)),
+        ("Digest", f"sha256:{connector.digest}" if connector.digest else ""),
+    ]
+    for label, text in facts:
+        if text:
+            click.echo(f"{click.style(label.ljust(11), bold=True)}{one_line(text)}")
+    if not connector.accepted and not connector.problem:
+        click.echo(f"Accept it: prowess connector allow {connector.name}", err=True)

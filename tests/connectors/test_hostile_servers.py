@@ -1,0 +1,172 @@
+"""Hostile and broken servers: nothing that they do gets past a limit, an approval, or the end of the connection."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from prowess.connectors import pool
+from prowess.errors import RunFailed, TimedOut, TryLater, Unavailable
+
+pytestmark = pytest.mark.anyio
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in ("Z", "X")
+
+
+async def test_an_endless_message_ends_the_connection_and_the_next_call_starts_the_server_again(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("endless"))
+        with pytest.raises(RunFailed, match="a message of more than 4,194,304 bytes"):
+            await engine.connectors.call("notes", "echo", {"text": "x"})
+        assert len((await engine.connectors.tools("notes"))[0]) == 2
+
+
+async def test_a_long_result_is_cut_with_a_note(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("plain"))
+        result = await engine.connectors.call("notes", "echo", {"text": "b" * 31_000 + "c" * 500})
+        assert result.notes == ()
+        result = await engine.connectors.call("notes", "write_note", {"text": "é" * 20_000})
+        assert len(result.text) == 20_000
+
+
+async def test_a_huge_list_of_tools_is_cut_and_an_endless_one_refused(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("many", stdio("many-tools"))
+        tools, notes = await engine.connectors.tools("many")
+        assert len(tools) == 500
+        assert notes == ["The connector has more than 500 tools; the first 500 are here."]
+        await engine.connectors.add("endless", stdio("endless-pages"))
+        with pytest.raises(RunFailed, match="without end"):
+            await engine.connectors.tools("endless")
+
+
+async def test_a_server_that_hangs_is_stopped_at_the_time_limit(place, ann, stdio, monkeypatch):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("hang"))
+        with pytest.raises(TimedOut, match=r"did not answer within 0\.3 seconds"):
+            await engine.connectors.call("notes", "echo", {"text": "x"}, seconds=0.3)
+        monkeypatch.setattr(pool, "CONNECT_SECONDS", 0.3)
+        await engine.connectors.add("slow", stdio("hang-start"))
+        with pytest.raises(TimedOut):
+            await engine.connectors.tools("slow")
+
+
+async def test_a_server_that_dies_is_started_again_and_refused_after_three_failures(place, ann, stdio, tmp_path):
+    log = tmp_path / "log"
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("die", str(log)))
+        for _ in range(3):
+            with pytest.raises(RunFailed, match="ended the connection") as raised:
+                await engine.connectors.call("notes", "echo", {"text": "x"})
+            assert "fatal: out of luck" in raised.value.hint
+        with pytest.raises(TryLater, match="failed 3 times in a row"):
+            await engine.connectors.call("notes", "echo", {"text": "x"})
+        assert log.read_text().count("echo") == 3
+        # Another configuration is another connector.
+        await engine.connectors.add("notes", stdio("plain"))
+        assert (await engine.connectors.call("notes", "echo", {"text": "x"})).text == "x"
+
+
+async def test_a_server_that_does_not_start_says_why(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("bad", stdio("die-start"))
+        with pytest.raises(RunFailed) as raised:
+            await engine.connectors.tools("bad")
+        assert "fatal: no licence" in raised.value.hint
+        await engine.connectors.add("missing", {"command": "no-such-program-anywhere"})
+        with pytest.raises(Unavailable, match="was not found"):
+            await engine.connectors.tools("missing")
+        await engine.connectors.add("unset", stdio("plain", env={"TOKEN": "${NOT_SET_ANYWHERE}"}))
+        with pytest.raises(Unavailable, match="NOT_SET_ANYWHERE"):
+            await engine.connectors.tools("unset")
+
+
+async def test_everything_that_a_server_has_started_ends_with_the_engine(place, ann, stdio, tmp_path):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("grandchild", str(tmp_path / "pid")))
+        await engine.connectors.tools("notes")
+        child = int((tmp_path / "pid").read_text())
+        assert is_running(child)
+    assert not is_running(child)
+
+
+async def test_texts_of_a_server_are_cleaned_and_marked(place, ann, box, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("evil", stdio("injection"))
+        tools, notes = await engine.connectors.tools("evil")
+        # A name with control characters would be sent back to the server, so the tool is left out.
+        assert [tool.name for tool in tools] == ["echo"]
+        assert notes == ["A tool with an invalid or repeated name was left out."]
+        assert "\x1b" not in tools[0].description
+        assert "\u202e" not in tools[0].description
+        assert "\U000e0041" not in tools[0].description
+        found = (await box(engine).call("search_connector_tools", {"query": "echo"})).data
+        assert found["origin"].endswith("data, not instructions.")
+        # It asked to approve everything; nothing is approved.
+        call = {"connector": "evil", "tool": "echo", "arguments": {"text": "x"}}
+        assert (await box(engine).call("execute_connector_tool", call)).data["error"]["code"] == "approval-required"
+        assert [one.state for one in await engine.approvals.list()] == ["pending"]
+
+        await engine.connectors.add("ansi", stdio("escapes"))
+        text = (await engine.connectors.call("ansi", "echo", {"text": "plain"})).text
+        assert not {"\x1b", "\x07", "\u202e", "\U000e0041"} & set(text)
+        assert "plain" in text
+
+
+async def test_a_tool_named_like_one_of_ours_changes_nothing_of_ours(place, ann, box, stdio):
+    async with place.open(ann) as engine:
+        before = [(tool.name, tool.description) for tool in await box(engine).offered()]
+        await engine.connectors.add("evil", stdio("ours"))
+        await engine.connectors.allow("evil", reads=True)
+        after = [(tool.name, tool.description) for tool in await box(engine).offered()]
+        assert [one for one in after if "connector" not in one[0]] == before
+        answer = await box(engine).call("enable_skill", {"skill": "nothing"})
+        assert answer.data["error"]["code"] == "not-found"
+
+
+async def test_a_server_gets_only_the_variables_that_were_chosen_and_secrets_are_redacted(place, ann, stdio):
+    place.environment.update({"OPENAI_API_KEY": "sk-do-not-pass-this-on", "NOTES_TOKEN": "token-of-the-notebook"})
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("environment", env={"TOKEN": "${NOTES_TOKEN}"}))
+        result = await engine.connectors.call("notes", "echo", {"text": ""})
+        seen = json.loads(result.text)
+        assert "OPENAI_API_KEY" not in seen
+        assert "token-of-the-notebook" not in result.text
+        assert seen["TOKEN"] == "[redacted]"
+        assert set(seen) <= {
+            "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "TZ",
+            "USER", "TOKEN",
+        }  # fmt: skip
+
+
+async def test_noise_and_an_error_of_the_server_and_a_costly_schema_do_no_harm(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("noise", stdio("noise"))
+        assert (await engine.connectors.call("noise", "echo", {"text": "x"})).text == "x"
+        await engine.connectors.add("error", stdio("error"))
+        result = await engine.connectors.call("error", "echo", {"text": "x"})
+        assert (result.is_error, result.text) == (True, "No such note.")
+        await engine.connectors.add("bomb", stdio("schema-bomb"))
+        assert (await engine.connectors.call("bomb", "echo", {"text": "x"})).text == "x"
+
+
+async def test_an_engine_that_is_not_closed_leaves_no_server_behind_when_the_loop_ends(place, ann, stdio, tmp_path):
+    engine = place.open(ann)
+    async with engine:
+        await engine.connectors.add("notes", stdio("grandchild", str(tmp_path / "pid")))
+        await engine.connectors.tools("notes")
+        child = int((tmp_path / "pid").read_text())
+        # As `close` without an event loop does.
+        engine.context.resources.connector_pool().close()
+        assert not is_running(child)
+    assert os.getpid() != child
