@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.connectors.skill_servers import URI, FakeSkillServer, connect_to
 
+from prowess.agent import loop
 from prowess.agent.calls import RESULT_CHARS
-from prowess.agent.loop import MAX_STEPS
 from prowess.agent.updates import ToolEnded, Update
 from prowess.connectors.connectors import Connectors
 from prowess.connectors.hosted.skills import HostedSkills
@@ -96,7 +96,9 @@ READ = order("execute_connector_tool", connector="notes", tool="echo", arguments
 
 
 @pytest.fixture
-async def attack(place: Any, tmp_path: Path) -> AsyncGenerator[Attack]:
+async def attack(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Attack]:
+    # The model never stops by itself, and the last steps are as the first ones.
+    monkeypatch.setattr(loop, "MAX_STEPS", 4)
     async with place.open(ANN) as engine:
         made = Attack(engine, tmp_path)
         await made.connect()
@@ -153,7 +155,7 @@ async def test_an_endless_loop_of_changing_calls_ends_at_the_step_limit(attack: 
     )
     ended = (await attack.send(READ))[-1]
     assert (ended.state, ended.error["code"]) == ("stopped", "step-limit")
-    assert len(attack.model.requests) == MAX_STEPS
+    assert len(attack.model.requests) == loop.MAX_STEPS
     assert attack.called.count("echo:my notes") <= 2  # the same call is not made again and again
 
 
