@@ -132,6 +132,7 @@ def test_a_person_at_a_terminal_is_shown_the_card_and_the_turn_goes_on(prowess, 
     assert last_conversation(prowess)["skills"] == ["sql-tuner"]
 
 
+@pytest.mark.long
 def test_a_denial_is_told_to_the_model(prowess, careful, script, terminal):
     model = script(ENABLE, {"when": "denied", "text": "Then not."})
     assert "Then not." in terminal("chat", "hello", "--model", model, answers=["n\n"]).seen
@@ -318,6 +319,7 @@ def test_a_terminal_is_a_conversation_with_commands_between_messages(prowess, tr
     assert len(prowess("conversations", "--json").json) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("leave", ["\x04", "/exit\n"])
 def test_looking_around_and_leaving_keeps_nothing(prowess, trusted, typing, leave):
     seen = typing("chat", lines=["/help\n", leave])
@@ -325,8 +327,10 @@ def test_looking_around_and_leaving_keeps_nothing(prowess, trusted, typing, leav
     assert prowess("conversations", "--json").json == []
 
 
+@pytest.mark.long
 def test_approvals_are_answered_in_the_conversation(prowess, careful, script, typing):
-    model = script(ENABLE, {"when": "denied", "text": "Then not."}, ENABLE, "Now I know.")
+    other = {"calls": [{"name": "enable_skill", "arguments": {"skill_slug": "meeting-minutes", "reason": "minutes"}}]}
+    model = script(ENABLE, {"when": "denied", "text": "Then not."}, other, "Now I know.")
     seen = typing(
         "chat", "--model", model, lines=["hello\n", "n\n", "do it\n", "y\n", "/enable invoice-reader\n", "y\n", "\x04"]
     )
@@ -334,9 +338,10 @@ def test_approvals_are_answered_in_the_conversation(prowess, careful, script, ty
     assert "Now I know." in seen
     assert "Enabled invoice-reader." in seen
     assert f"prowess chat --conversation {last_conversation(prowess)['id'][:8]}" in seen
-    assert last_conversation(prowess)["skills"] == ["sql-tuner", "invoice-reader"]
+    assert last_conversation(prowess)["skills"] == ["meeting-minutes", "invoice-reader"]
 
 
+@pytest.mark.long
 def test_a_turn_that_waits_is_asked_about_when_the_conversation_is_opened_again(prowess, careful, script, typing):
     assert prowess("chat", "hello", "--model", script(ENABLE)).code == 5
     seen = typing("chat", "--continue", "--model", script("Now I know."), lines=["y\n", "\x04"])
