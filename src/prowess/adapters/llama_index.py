@@ -21,6 +21,7 @@ from prowess.tools.tool import Tool
 
 try:
     from llama_index.core.agent.workflow import AgentOutput, FunctionAgent
+    from llama_index.core.agent.workflow.agent_context import AgentContext
     from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import BaseMemory
@@ -43,7 +44,7 @@ class SkillAgent(FunctionAgent):
     _options: dict[str, Any] = PrivateAttr()
 
     def __init__(self, prowess: Engine, *, skill_options: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]
         self._prowess, self._options = prowess, skill_options or {}
 
     async def get_tools(self, input_str: str | None = None) -> Sequence[AsyncBaseTool]:
@@ -52,7 +53,7 @@ class SkillAgent(FunctionAgent):
         return [*await super().get_tools(input_str), *(SkillTool(tool) for tool in offered)]
 
     async def take_step(
-        self, ctx: Context, llm_input: list[ChatMessage], tools: Sequence[AsyncBaseTool], memory: BaseMemory
+        self, ctx: AgentContext, llm_input: list[ChatMessage], tools: Sequence[AsyncBaseTool], memory: BaseMemory
     ) -> AgentOutput:
         """Match the message at the first step, and ask the model with the prompt blocks of this step."""
         skills = await self._skills(ctx)
@@ -66,7 +67,7 @@ class SkillAgent(FunctionAgent):
     async def _call_tool(self, ctx: Context, tool: AsyncBaseTool, tool_input: dict[str, Any]) -> ToolOutput:
         """Call a tool; one of Prowess through the gate, in the conversation of the context."""
         if not isinstance(tool, SkillTool):
-            return await super()._call_tool(ctx, tool, tool_input)
+            return await super()._call_tool(ctx, tool, tool_input)  # pyright: ignore[reportUnknownMemberType]
         skills, name = await self._skills(ctx), tool.metadata.get_name()
         # The whole step is repeated when the answer arrives, so this call asks the gate again: nothing ran before.
         result = await skills.call(name, tool_input)
@@ -74,7 +75,7 @@ class SkillAgent(FunctionAgent):
             answer = await ctx.wait_for_event(
                 HumanResponseEvent,
                 waiter_id=approval.id,
-                waiter_event=InputRequiredEvent(prefix=approval.text, **approval.as_json()),
+                waiter_event=InputRequiredEvent(**{"prefix": approval.text, **approval.as_json()}),
                 requirements={"approval_id": approval.id},
                 timeout=None,
             )
@@ -82,7 +83,7 @@ class SkillAgent(FunctionAgent):
             result = await skills.resume(approval.id, name, tool_input, approved=answer.get("approved") is True)
         return _make_output(name, tool_input, result)
 
-    async def _skills(self, ctx: Context) -> AgentSkills:
+    async def _skills(self, ctx: AgentContext | Context) -> AgentSkills:
         conversation = await ctx.store.get(_CONVERSATION, default=None)
         if conversation is None:
             conversation = f"llama-index:{uuid4()}"
