@@ -198,7 +198,7 @@ class Pool:
         except Exception as error:  # noqa: BLE001  (the SDK raises errors of several libraries)
             failure = _to_error(session, error)
             # Errors of the caller, and those that a working server answers with, do not count.
-            if failure is error or isinstance(failure, _ServerSaid):
+            if failure is error or _is_answer(session, error):
                 raise failure from None
             await self._drop(session)
             raise self._count(opener, failure) from None
@@ -289,10 +289,6 @@ class Pool:
         breaker.failures = MAX_FAILURES - 1
 
 
-class _ServerSaid(RunFailed):
-    """The server answered with an error. The session goes on."""
-
-
 def _make_client(streams: Any) -> Any:
     """Return a client of the SDK that offers the server nothing: no sampling, no roots, no questions to the user."""
     try:
@@ -319,12 +315,22 @@ def _to_error(session: Session, error: BaseException) -> ProwessError | BaseExce
     from pydantic import ValidationError
 
     if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
-        return _ServerSaid(f"The connector {name!r} answered with an error: {_short(error.message)}", hint="")
+        said = f"The connector {name!r} answered with an error: {_short(error.message)}"
+        return RunFailed(said, hint="Check the arguments, or use another tool.")
     if isinstance(error, MCPError | ConnectionError | BrokenResourceError | ClosedResourceError | EndOfStream):
         return RunFailed(f"The connector {name!r} ended the connection.", hint=session.hint)
     if isinstance(error, ValidationError):
         return RunFailed(f"The connector {name!r} sent an answer that does not follow the protocol.", hint=session.hint)
     return error
+
+
+def _is_answer(session: Session, error: BaseException) -> bool:
+    """Return True if a working server answered a request with an error, so that the session goes on."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
+    failed = session.link is not None and session.link.failure is not None
+    return isinstance(error, MCPError) and error.code != CONNECTION_CLOSED and not failed
 
 
 def _short(text: str) -> str:
