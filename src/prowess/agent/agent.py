@@ -19,6 +19,7 @@ from prowess.agent.conversation import (
     RememberedFact,
     export_conversation,
 )
+from prowess.agent.delegation import delegation_tools
 from prowess.agent.loop import TurnLoop
 from prowess.agent.memory import FactMemory, recall
 from prowess.agent.model_requests import ModelRequests
@@ -104,7 +105,7 @@ class Agent:
         return await self._facts.forget(fact)
 
     async def _turn(
-        self, conversation: str, message: str, model: Model | str, *, is_new: bool
+        self, conversation: str, message: str, model: Model | str, *, is_new: bool, payer: str = ""
     ) -> AsyncGenerator[Update]:
         agent = self._engine.as_actor(conversation_agent(self._engine.actor))
         agent.actor.require("skills.read")
@@ -112,7 +113,7 @@ class Agent:
         begun = await offload_to_completion(self._records.begin, conversation, agent.actor, text)
         keeper = asyncio.ensure_future(begun.journal.keep())
         try:
-            loop = await self._prepare(agent, begun, model)
+            loop = await self._prepare(agent, begun, model, payer)
             async with aclosing(loop.run()) as updates:
                 async for update in updates:
                     yield update
@@ -121,11 +122,11 @@ class Agent:
             await asyncio.wait([keeper])
             await _leave(begun)
 
-    async def _prepare(self, agent: Engine, begun: BegunTurn, model: Model | str) -> TurnLoop:
+    async def _prepare(self, agent: Engine, begun: BegunTurn, model: Model | str, payer: str) -> TurnLoop:
         session, journal = begun.session, begun.journal
         # A turn goes on with the model that it began with, also in another process.
         chosen = model or str(journal.question.detail.get("model") or "")
-        requests = await offload(ModelRequests, agent.context, session, model=chosen)
+        requests = await offload(ModelRequests, agent.context, session, model=chosen, payer=payer)
         fallback: Model | None = None
         with suppress(ProwessError):  # the turn ends with this error when it asks the model
             fallback = await requests.model()
@@ -133,7 +134,13 @@ class Agent:
         memory = self.parts.memory or self._facts
         toolbox = Toolbox(agent, conversation=session.id, fallback_model=fallback)
         conversation = await offload(self._records.find, session.id) if self.parts.tools else None
-        added = self.parts.tools(self, conversation) if self.parts.tools and conversation else ()
+        added = [*self.parts.tools(self, conversation)] if self.parts.tools and conversation else []
+
+        def work(helper: str, task: str) -> AsyncGenerator[Update]:
+            # The limit of this conversation counts for what a helper spends.
+            return self._turn(helper, task, chosen, is_new=bool(task), payer=session.id)
+
+        added += await delegation_tools(self, agent, begun, work)
         tools = AgentTools(toolbox=toolbox, added={tool.name: tool for tool in added})
         return TurnLoop(
             engine=agent,

@@ -96,6 +96,17 @@ class Journal:
         changes = {"pending": left} if left != self.pending else {}
         await self._add("tool", text, call_id=call.id, name=call.name, detail={"ok": ok}, changes=changes)
 
+    async def add_spent(self, input_tokens: int, output_tokens: int, cost: float | None) -> None:
+        """Add what was spent for the conversation elsewhere."""
+        async with self._lock:
+            row = self.row
+            total = row.cost if cost is None else (row.cost or 0.0) + cost
+            tokens = {
+                "input_tokens": row.input_tokens + input_tokens,
+                "output_tokens": row.output_tokens + output_tokens,
+            }
+            await self._write([], {**tokens, "cost": total})
+
     async def suspend(self, call: ToolCall, approval_id: str) -> None:
         """Store that a call waits for an approval."""
         async with self._lock:

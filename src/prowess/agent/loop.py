@@ -13,15 +13,18 @@ from typing import Any, Generic, TypeVar
 
 from prowess.agent.calls import AgentTools, CallRunner, Emit
 from prowess.agent.compaction import fit_history, history_limit
-from prowess.agent.decision import Decider, decide_turn
+from prowess.agent.decision import Decider, MadeDecision, decide_turn
+from prowess.agent.delegation import DELEGATE
 from prowess.agent.journal import Journal
 from prowess.agent.model_requests import Answered, ModelRequests
+from prowess.agent.repeats import notice_repeat
 from prowess.agent.updates import Decided, SkillsChanged, TextWritten, TurnEnded, TurnState, Update
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError, Refused
 from prowess.llm.model import Message, Request, ToolCall, ToolSpec
 from prowess.session.prompt import join_blocks
 from prowess.session.session import Session
+from prowess.threads import offload
 from prowess.tools.tool import Tool
 from prowess.view import error_json
 
@@ -148,11 +151,22 @@ class TurnLoop:
         journal = self.journal
         before = "\n".join(one.text for one in journal.messages if one.role == "user" and one.turn < journal.row.turn)
         made = await decide_turn(self.engine, self.session, journal.question.text, before=before, decider=self.decider)
-        journal.note_decision({**made.detail, "model": self.model})
+        journal.note_decision({**await self._notice_repeat(made), "model": self.model})
         yield Decided(decision=made.decision.as_json(), recommendations=tuple(made.detail["recommendations"]))
         if made.session is not None:
             self.session = made.session
             yield SkillsChanged(state=made.session.state)
+
+    async def _notice_repeat(self, made: MadeDecision) -> dict[str, Any]:
+        """Return the detail of a decision. An agent that talks to a person is told if they ask for the same again."""
+        journal, delegates = self.journal, DELEGATE in self.tools.added
+        speaks = delegates or not self.session.role
+        if not speaks or made.decision.action == "activate" or "skills.write" not in self.engine.actor.permissions:
+            return made.detail
+        context, question = self.engine.context, journal.question.text
+        found = await offload(lambda: notice_repeat(context, journal.row, question, delegates=delegates))
+        hint = " ".join(part for part in (made.hint, found.get("hint", "")) if part)
+        return {**made.detail, **found, "hint": hint}
 
     async def _ask(self, deadline: float) -> AsyncGenerator[Update]:
         """Send the next request and store the answer."""

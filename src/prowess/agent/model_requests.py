@@ -37,10 +37,19 @@ class Answered:
 
 
 class ModelRequests:
-    """Sends the requests of one turn, with the policy and the limits of when it began. Making one blocks."""
+    """Sends the requests of one turn, with the policy and the limits of when it began. Making one blocks.
+
+    `payer` is the session whose spending limit counts, '' for the turn's own.
+    """
 
     def __init__(
-        self, context: Context, session: Session, *, model: Model | str = "", fallback_model: Model | None = None
+        self,
+        context: Context,
+        session: Session,
+        *,
+        model: Model | str = "",
+        fallback_model: Model | None = None,
+        payer: str = "",
     ) -> None:
         self._context = context
         self._on_text: Callable[[str], None] = _ignore
@@ -57,7 +66,7 @@ class ModelRequests:
             actor=context.actor,
             policy=context.read_policy(),
             trust="local",
-            session=session.id,
+            session=payer or session.id,
             session_model=session.model,
         )
 

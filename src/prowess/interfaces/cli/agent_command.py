@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -10,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from prowess.agent.spawn import find_agent, toml_string
 from prowess.errors import NotFound
-
-_PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini-cli": "gemini"}
 
 
 def start_agent(agent: str, prompt: str, command: Sequence[str] = ()) -> NoReturn:
@@ -21,25 +19,20 @@ def start_agent(agent: str, prompt: str, command: Sequence[str] = ()) -> NoRetur
     Claude Code appends the prompt to its own, Codex takes it as developer instructions, and Gemini CLI reads it from a
     file instead of its own.
     """
-    program, *rest = command or [_PROGRAMS[agent]]
+    row = find_agent(agent)
+    program, *rest = command or [row.program]
     path = shutil.which(program)
     if path is None:
-        raise NotFound(f"The program {program!r} is not installed, or not on PATH.", hint=f"Install {agent} first.")
+        raise NotFound(f"The program {program!r} is not installed, or not on PATH.", hint=f"Install it: {row.install}")
     environment = dict(os.environ)
     options: list[str] = []
     if agent == "claude-code":
         options = ["--append-system-prompt", prompt]
     elif agent == "codex":
-        options = ["-c", f"developer_instructions={_toml_string(prompt)}"]
+        options = ["-c", f"developer_instructions={toml_string(prompt)}"]
     else:
         environment["GEMINI_SYSTEM_MD"] = str(_write_prompt(prompt))
     os.execve(path, [program, *options, *rest], environment)  # noqa: S606  (no shell is wanted)
-
-
-def _toml_string(text: str) -> str:
-    # A JSON string is a TOML string, with two exceptions: TOML has no surrogate pairs, which JSON needs for emoji in ASCII,
-    # and no bare DEL.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _write_prompt(prompt: str) -> Path:

@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "load": ("prompt", "Load the instructions of a skill, as an agent does."),
         "index": ("prompt", "Print the list of skills for a system prompt."),
         "role": ("prompt", "Print the prompt of a role, such as reviewer or qa."),
+        "spawn": ("spawn", "Start an agent of another maker with a role and your skills."),
     },
     "Talk to an agent": {
         "chat": ("chat", "Talk to an agent that finds, enables and uses your skills."),

@@ -30,6 +30,7 @@ LOCAL_COMMANDS = frozenset(
     {
         "init", "new", "validate", "lint", "eval", "decide", "pages", "model", "mcp", "serve", "doctor", "plugins",
         "completion", "sync", "add", "update", "outdated", "verify", "remove", "worker",
+        "spawn",
     }
 )  # fmt: skip
 """Commands about files, programs or servers of this machine. PROWESS_SERVER does not concern them."""

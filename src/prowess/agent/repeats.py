@@ -1,0 +1,159 @@
+"""Notice that a person asks for the same thing again and again: from the record of conversations, without a model.
+
+A message repeats an intent if it resembles messages of at least two earlier occasions for which no skill was used. The
+agent is told once per intent, and asks whether it should become a skill. That it was told is kept with the message, so a
+person who declined is not asked again.
+
+Two messages resemble each other by the trigrams of their words, which needs no dictionary and works in any language that
+separates words; for the others it uses pairs of characters. What changes between two asks for the same thing does not count:
+quoted text, numbers, addresses and paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from prowess.engine.context import Context
+from prowess.storage.conversation_tables import conversation_messages, conversations
+from prowess.storage.conversations import ConversationRow
+from prowess.storage.owner import Owner, owner_condition
+
+SIMILARITY: Final = 0.6
+"""From here on two messages ask for the same. In the pairs for tuning of `tests/agent/repeats.json`, in five languages, those
+that differ reach 0.44 and those that repeat start at 0.70. The held-out pairs (0.56 and 0.76) are told apart without an error."""
+OCCASIONS: Final = 2
+RECENT_MESSAGES: Final = 100
+"""How many of the person's last messages are compared."""
+MAX_CHARS: Final = 400
+"""Longer messages are texts to work on, not asks that repeat."""
+_LEAST_WORDS: Final = 3
+_SAME_OCCASION: Final = timedelta(hours=1)
+_MARK: Final = "repeated_ask"
+
+_VARIABLE = re.compile(
+    r"""https?://\S+|\S*[/\\@]\S*|"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|`[^`]*`|\b\w*\d\w*\b"""
+)
+_WORD = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]+")
+_SKILL_TOOLS: Final = (
+    "run_skill",
+    "run_skill_script",
+    "enable_skill",
+    "load_skill",
+    "fetch_registry_skill",
+    "compose_skill",
+)
+
+_M, _C = conversation_messages.c, conversations.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierMessage:
+    """A message of the person from an earlier turn."""
+
+    conversation_id: str
+    turn: int
+    text: str
+    created_at: str
+    detail: dict[str, Any]
+
+
+def resemblance(first: str, second: str) -> float:
+    """Return how much two messages ask for the same, from 0 to 1."""
+    return _overlap(_features(first), _features(second))
+
+
+def _features(text: str) -> frozenset[str]:
+    plain = _VARIABLE.sub(" ", text.casefold())
+    found: set[str] = set()
+    for run in _UNSPACED.findall(plain):
+        found.update(run[place : place + 2] for place in range(max(len(run) - 1, 1)))
+    for word in _WORD.findall(_UNSPACED.sub(" ", plain)):
+        padded = f"  {word} "
+        found.update(padded[place : place + 3] for place in range(len(padded) - 2))
+    return frozenset(found)
+
+
+def _overlap(first: frozenset[str], second: frozenset[str]) -> float:
+    # Dice's coefficient; a message of a few words and one that adds a courtesy still resemble each other.
+    return 2 * len(first & second) / (len(first) + len(second)) if first and second else 0.0
+
+
+def _is_ask(text: str) -> bool:
+    plain = _VARIABLE.sub(" ", text)
+    size = len(_WORD.findall(_UNSPACED.sub(" ", plain))) + sum(len(run) // 2 for run in _UNSPACED.findall(plain))
+    return len(text) <= MAX_CHARS and size >= _LEAST_WORDS
+
+
+def find_repeats(message: str, earlier: Iterable[EarlierMessage]) -> list[EarlierMessage]:
+    """Return the earlier messages that ask for the same, or nothing if the agent was told about one of them already."""
+    if not _is_ask(message):
+        return []
+    own = _features(message)
+    alike = [one for one in earlier if len(one.text) <= MAX_CHARS and _overlap(own, _features(one.text)) >= SIMILARITY]
+    return [] if any(one.detail.get(_MARK) for one in alike) else alike
+
+
+def count_occasions(messages: Iterable[EarlierMessage]) -> int:
+    """Return on how many occasions messages were written: in other conversations, or an hour apart."""
+    last: dict[str, datetime] = {}
+    count = 0
+    for one in sorted(messages, key=lambda message: message.created_at):
+        at = datetime.fromisoformat(one.created_at)
+        before = last.get(one.conversation_id)
+        count += before is None or at - before >= _SAME_OCCASION
+        last[one.conversation_id] = at
+    return count
+
+
+def notice_repeat(context: Context, row: ConversationRow, message: str, *, delegates: bool) -> dict[str, Any]:
+    """Return what to add to the decision about a message: empty, or the hint for the agent and the mark that it got one.
+
+    Blocking. Reads only messages of the conversation's own user.
+    """
+    if not _is_ask(message):
+        return {}
+    with context.resources.records().read() as connection:
+        earlier = _read_earlier(connection, context.actor.owner, row)
+        unserved = [one for one in find_repeats(message, earlier) if not _used_skill(connection, one)]
+    if count_occasions(unserved) < OCCASIONS:
+        return {}
+    return {_MARK: len(unserved), "hint": _HINT.format(how=_BUILD if delegates else _COMPOSE)}
+
+
+_HINT = (
+    "The user has asked for this kind of work before, and no skill does it. When you have answered, ask in one sentence "
+    "whether it should become a skill. If the user agrees, {how}. Do not ask again if the user declines."
+)
+_COMPOSE = "call compose_skill with what it should do"
+_BUILD = "delegate it to the builder with a specification"
+
+
+def _read_earlier(connection: sa.Connection, owner: Owner, row: ConversationRow) -> list[EarlierMessage]:
+    """Return the last short messages of the user before the current turn."""
+    query = (
+        sa.select(_M.conversation_id, _M.turn, _M.text, _M.created_at, _M.detail)
+        .join(conversations, _C.id == _M.conversation_id)
+        .where(owner_condition(conversations), _M.role == "user", sa.func.length(_M.text) <= MAX_CHARS)
+        .where(sa.or_(_M.conversation_id != row.id, _M.turn < row.turn))
+        .order_by(_M.created_at.desc())
+        .limit(RECENT_MESSAGES)
+    )
+    return [EarlierMessage(**one) for one in connection.execute(query, owner.key).mappings()]
+
+
+def _used_skill(connection: sa.Connection, message: EarlierMessage) -> bool:
+    """Return True if a skill was activated for the message, or a tool of skills was called in its turn."""
+    decision = message.detail.get("decision")
+    if isinstance(decision, dict) and decision.get("action") == "activate":  # pyright: ignore[reportUnknownMemberType]
+        return True
+    query = sa.select(_M.name).where(
+        _M.conversation_id == message.conversation_id, _M.turn == message.turn, _M.role == "tool"
+    )
+    return any(name in _SKILL_TOOLS or name.startswith("skill_") for name in connection.scalars(query))

@@ -1,0 +1,170 @@
+"""`prowess spawn`: start an agent of another maker with a task, the prompt of a role, and the skills over MCP."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prowess.interfaces.cli.engine import choose_workspace, common_options, with_engine
+from prowess.interfaces.cli.options import command
+
+if TYPE_CHECKING:
+    from prowess.agent.spawn import ForeignAgent, Launch, McpServer
+    from prowess.open import Prowess
+    from prowess.session.role_prompt import RolePrompt
+    from prowess.settings import Settings
+
+AGENTS = (
+    "claude-code",
+    "codex",
+    "gemini-cli",
+    "qwen-code",
+    "opencode",
+    "copilot-cli",
+    "goose",
+    "cursor-cli",
+)
+_MAX_LOADS = 1_000
+
+
+@command(
+    "spawn",
+    'prowess spawn claude-code --role qa "Test the login page"',
+    'prowess spawn codex --role reviewer "Review the last commit" --dry-run',
+    'prowess spawn gemini-cli --role docs "Update the README" -- -m gemini-2.5-flash',
+)
+@click.argument("agent", type=click.Choice(AGENTS))
+@click.argument("task")
+@click.argument("more", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]")
+@click.option("--role", required=True, metavar="NAME", help="Role whose prompt the agent gets.")
+@click.option(
+    "--templates",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder with your own packs and templates of roles.",
+)
+@click.option("--conversation", default="", metavar="ID", help="Conversation of the agent (default: a new one).")
+@click.option("--dry-run", is_flag=True, help="Print the command instead of running it.")
+@common_options
+def spawn_command(
+    agent: str,
+    task: str,
+    more: tuple[str, ...],
+    role: str,
+    templates: Path | None,
+    conversation: str,
+    dry_run: bool,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Start an agent of another maker with a task, the prompt of a role, and your skills as tools over MCP.
+
+    The agent runs with its own settings and your environment, and its exit code is returned. Its configuration files are not
+    changed. ARGUMENTS are passed to it. Skills that it loads are counted; `prowess skills` shows them.
+    """
+    from prowess.agent.spawn import check_installed, find_agent, plan_launch, run_launch
+    from prowess.interfaces.cli.output import print_json
+    from prowess.settings import read_settings
+
+    row = find_agent(agent)
+    settings = read_settings(workspace=choose_workspace(workspace))
+    named = conversation or f"spawn:{uuid.uuid4()}"
+    program = "" if dry_run else check_installed(row, os.environ)
+    prompt, limits = with_engine(workspace, lambda prowess: _read_role(prowess, role, task, templates))
+
+    def plan(folder: Path) -> Launch:
+        return plan_launch(
+            row,
+            task=prompt.task or task,
+            prompt=prompt.text,
+            server=_server(row, settings, named, role if limits else ""),
+            folder=folder,
+            environment=os.environ,
+            more=more,
+        )
+
+    if dry_run:
+        launch = plan(settings.home / "spawn")
+        click.echo(launch.as_shell()) if not as_json else print_json(_describe(launch, role, named))
+        return
+    _tell(row, prompt.note)
+    # Opened first: loads are recorded with their session, and loading alone opens none.
+    session = with_engine(workspace, lambda prowess: _open(prowess, agent, named, role if limits else ""))
+    # Not among the temporary files of all users: Gemini CLI reads no settings below a folder that others can write to.
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="spawn-", dir=settings.home) as folder:
+        launch = plan(Path(folder))
+        code, output = run_launch(launch, program, os.environ, settings.workspace, capture=as_json)
+    loads = with_engine(workspace, lambda prowess: _finish(prowess, session, close=not conversation))
+    if as_json:
+        print_json({**_describe(launch, role, named), "exit_code": code, "output": output, "loads": loads})
+    elif loads:
+        click.echo(f"{agent} loaded: {', '.join(loads)}", err=True)
+    raise click.exceptions.Exit(code)
+
+
+async def _read_role(prowess: Prowess, role: str, task: str, templates: Path | None) -> tuple[RolePrompt, bool]:
+    """Return the prompt of the role, and True if the policy limits agents of that role."""
+    from prowess.errors import NotFound
+
+    prompt = await prowess.roles.prompt(role, templates=templates, values={"task": task})
+    try:
+        await prowess.roles.get(role)
+    except NotFound:
+        return prompt, False
+    return prompt, True
+
+
+def _server(agent: ForeignAgent, settings: Settings, conversation: str, role: str) -> McpServer:
+    from prowess.agent.spawn import McpServer
+    from prowess.interfaces.mcp.client_config import find_program
+
+    options = ["--conversation", conversation, "--agent", agent.name, "--workspace", str(settings.workspace)]
+    return McpServer(
+        program=tuple(find_program(sys.argv[0], sys.executable)),
+        options=(*options, *(("--role", role) if role else ())),
+        # Some agents start servers with few of the user's variables.
+        variables={"PROWESS_HOME": str(settings.home)} if os.environ.get("PROWESS_HOME") else {},
+    )
+
+
+def _describe(launch: Launch, role: str, conversation: str) -> dict[str, Any]:
+    return {
+        "agent": launch.agent,
+        "role": role,
+        "conversation": conversation,
+        "command": list(launch.command),
+        "variables": dict(launch.variables),
+        "files": dict(launch.files),
+    }
+
+
+def _tell(agent: ForeignAgent, note: str) -> None:
+    from prowess.interfaces.cli.output import clean
+
+    if note:
+        click.echo(clean(note), err=True)
+    if agent.configured_by:
+        click.echo(f"{agent.name} takes no MCP server at its start. Configure it once: {agent.configured_by}", err=True)
+
+
+async def _open(prowess: Prowess, agent: str, conversation: str, role: str) -> str:
+    """Open the session of the agent, and return its id."""
+    from prowess.policy.actor import agent_of
+
+    own = prowess.as_actor(agent_of(prowess.actor, name=agent, role=role))
+    return (await own.sessions.open(conversation, role=role)).id
+
+
+async def _finish(prowess: Prowess, session: str, *, close: bool) -> list[str]:
+    """Return the names of the skills that were loaded in the session, and close it if it was opened for the agent."""
+    events = await prowess.events.list(names=("skill_loaded",), session=session, limit=_MAX_LOADS)
+    if close:
+        await prowess.sessions.close(session)
+    return [str(event.data.get("name")) for event in events if not event.data.get("error")]
