@@ -14,17 +14,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
-from prowess.agent.parts import AgentParts
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.scans import Scans
-from prowess.connectors.pool import Pool
 from prowess.engine.answers import RecentAnswers
 from prowess.engine.context import MarketplaceSettings, Resources
 from prowess.engine.engine import Engine
 from prowess.engine.places import PACKS, find_plugin
 from prowess.engine.runtime import RunComponents, make_registry_settings
 from prowess.engine.stores import Stores
-from prowess.engine.tenants import MAX_RESOURCES, Listings, Matchers, RecentlyUsed
+from prowess.engine.tenants import MAX_RESOURCES, Listings, Matchers, OnDemand, RecentlyUsed
 from prowess.errors import ProwessError
 from prowess.plugins import working_plugins
 from prowess.policy.actor import Actor, local_person
@@ -33,10 +31,12 @@ from prowess.storage.database_url import sqlite_path
 
 if TYPE_CHECKING:
     from prowess.agent.agent import Agent
+    from prowess.agent.parts import AgentParts
     from prowess.authoring.compose.composer import Composer
     from prowess.authoring.evals.evals import Evals
     from prowess.authoring.optimize.optimizations import Optimizations
     from prowess.connectors.connectors import Connectors
+    from prowess.connectors.pool import Pool
     from prowess.feed.event_feed import EventFeed
     from prowess.feed.event_recorder import EventRecorder
     from prowess.feed.metrics import Metrics
@@ -132,24 +132,6 @@ class Feeds:
             return self._wakeups
 
 
-class Workers:
-    """The worker for jobs, made when it is first needed: importing it costs more than most commands."""
-
-    def __init__(self, make: Callable[[], JobWorker]) -> None:
-        self._make = make
-        self._made: JobWorker | None = None
-
-    def find(self) -> JobWorker:
-        """Return the worker. It does nothing until it is started."""
-        self._made = self._made or self._make()
-        return self._made
-
-    async def close(self) -> None:
-        """Stop the worker, if there is one."""
-        if self._made is not None:
-            await self._made.close()
-
-
 class LiveWatch:
     """Looks at approved optimisations when a skill has run, so that one that does worse is rolled back without a worker.
 
@@ -191,23 +173,23 @@ class LiveWatch:
 class Prowess(Engine):
     """The engine, opened for a workspace."""
 
-    _workers: Workers
-    """The worker for jobs in this process, shared by the engines of all actors."""
-    _agent_parts: AgentParts  # what the application set for conversations, shared in the same way
+    # Shared by the engines of all actors: the worker for jobs, and what the application set for conversations.
+    _worker: OnDemand[JobWorker]
+    _agent_parts: OnDemand[AgentParts]
 
     @cached_property
     def jobs(self) -> Jobs:
         """Start, list, cancel and retry durable jobs. Needs the extra `jobs` for everything that starts one."""
         from prowess.jobs.jobs import Jobs
 
-        return Jobs(self, self._context, self._workers.find())
+        return Jobs(self, self._context, self._worker.find())
 
     @cached_property
     def agent(self) -> Agent:
         """Have conversations with a model that finds, enables and uses skills."""
         from prowess.agent.agent import Agent
 
-        return Agent(self, self._agent_parts)
+        return Agent(self, self._agent_parts.find())
 
     @cached_property
     def evals(self) -> Evals:
@@ -248,7 +230,7 @@ class Prowess(Engine):
     ) -> Self:
         """Return this engine for another actor; see `Engine.as_actor`."""
         other = super().as_actor(actor, organization=organization, user=user, role=role, channel=channel)
-        other._workers, other._agent_parts = self._workers, self._agent_parts  # noqa: SLF001  (of this class, too)
+        other._worker, other._agent_parts = self._worker, self._agent_parts  # noqa: SLF001  (of this class, too)
         return other
 
     @classmethod
@@ -295,12 +277,13 @@ class Prowess(Engine):
                 workspace=stores.settings.workspace,
             )
 
-        workers, pool = Workers(make_worker), Pool()
+        worker, pool = OnDemand(make_worker), OnDemand(_make_pool)
         live_watch = LiveWatch(lambda: engine)
 
         def close() -> None:
             # Traces and events that are still pending go into the databases, so those are closed last.
-            pool.close()
+            if pool.made is not None:
+                pool.made.close()
             components.close()
             feeds.close()
             answers.close()
@@ -308,8 +291,10 @@ class Prowess(Engine):
 
         async def aclose() -> None:
             # Jobs use everything else, so they end first.
-            await workers.close()
-            await pool.aclose()
+            if worker.made is not None:
+                await worker.made.close()
+            if pool.made is not None:
+                await pool.made.aclose()
             await components.aclose()
 
         def make_resources(key: tuple[str, str]) -> Resources:
@@ -354,7 +339,7 @@ class Prowess(Engine):
                 trusted_folders=stores.settings.trusted_folders,
                 environment=stores.settings.environment,
                 registries=lambda: make_registry_settings(stores.settings, stores.limits),
-                connector_pool=lambda: pool,
+                connector_pool=pool.find,
                 clean_up=components.clean_up,
                 aclose=aclose,
                 close=close,
@@ -368,9 +353,20 @@ class Prowess(Engine):
 
         # Set last: it needs the engine, which needs the components.
         components.run_skill = run_skill
-        engine._workers = workers
-        engine._agent_parts = AgentParts()
+        engine._worker, engine._agent_parts = worker, OnDemand(_make_agent_parts)
         return engine
+
+
+def _make_pool() -> Pool:
+    from prowess.connectors.pool import Pool
+
+    return Pool()
+
+
+def _make_agent_parts() -> AgentParts:
+    from prowess.agent.parts import AgentParts
+
+    return AgentParts()
 
 
 async def _fetch(reference: SourceReference, context: FetchContext, last: SourceState | None = None) -> Fetched:

@@ -33,6 +33,20 @@ MAX_LISTINGS = 32
 """How many lists of skills are kept. One of 5,000 skills takes about ten megabytes."""
 
 
+class OnDemand(Generic[Value]):
+    """A part that is made when it is first needed, because importing it takes longer than most commands."""
+
+    def __init__(self, make: Callable[[], Value]) -> None:
+        self._make = make
+        self.made: Value | None = None
+
+    def find(self) -> Value:
+        """Return the part."""
+        if self.made is None:
+            self.made = self._make()
+        return self.made
+
+
 class RecentlyUsed(Generic[Key, Value]):
     """Keeps the values that were used last, and makes those that it does not have. Safe for many threads.
 
