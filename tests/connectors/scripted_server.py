@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MODES = (
-    "plain", "modern", "endless", "many-tools", "endless-pages", "hang", "hang-start", "die", "die-start", "changing",
+    "plain", "modern", "long", "endless", "many-tools", "endless-pages", "hang", "hang-start", "die", "die-start", "changing",
     "injection", "escapes", "ours", "noise", "grandchild", "environment", "silent-change", "error", "schema-bomb",
 )  # fmt: skip
 
@@ -111,7 +111,7 @@ class Server:
             text = json.dumps(dict(os.environ))
         if self.mode == "error":
             return {"content": [{"type": "text", "text": "No such note."}], "isError": True}
-        if name == "long":
+        if self.mode == "long":
             text = "b" * 100_000
         result = {"content": [{"type": "text", "text": text}]}
         if self.mode == "schema-bomb":
