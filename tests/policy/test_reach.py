@@ -128,7 +128,7 @@ def approve(desk: Any) -> Callable[..., None]:
     return yes
 
 
-def test_every_action_is_a_use_or_a_change_or_for_persons() -> None:
-    from prowess.policy.actor import PERSON_ACTIONS, USE_ACTIONS, WRITE_ACTIONS
+def test_every_action_is_a_use_or_a_change_or_for_persons_or_for_connectors() -> None:
+    from prowess.policy.actor import CONNECTOR_ACTIONS, PERSON_ACTIONS, USE_ACTIONS, WRITE_ACTIONS
 
-    assert set(ACTIONS) == USE_ACTIONS | WRITE_ACTIONS | PERSON_ACTIONS
+    assert set(ACTIONS) == USE_ACTIONS | WRITE_ACTIONS | PERSON_ACTIONS | CONNECTOR_ACTIONS

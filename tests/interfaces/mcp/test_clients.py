@@ -34,9 +34,10 @@ async def test_tools_are_listed_with_schemas_and_hints(connect, mode):
 async def test_all_tools_together_take_at_most_9_kb_of_a_models_context(in_memory, mode):
     async with in_memory(mode) as client:
         tools = (await client.list_tools()).tools
-    # The workspace has skills with files and scripts, so everything is offered but the tools of registries, which are off.
-    off = {"search_skills_registry", "fetch_registry_skill"}
-    assert [tool.name for tool in tools] == [name for name in builtin_tools() if name not in off]
+    # The workspace has skills with files and scripts, so everything is offered but the tools of registries, which are off,
+    # and those of connectors, because none is configured.
+    off = {"registry", "live", "connectors"}
+    assert [tool.name for tool in tools] == [name for name, tool in builtin_tools().items() if tool.needs not in off]
     sent = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
     assert len(json.dumps({"tools": sent}, ensure_ascii=False, separators=(",", ":")).encode()) <= 9 * 1024
 

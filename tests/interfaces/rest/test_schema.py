@@ -61,10 +61,9 @@ def tried(url: str, *, examples: int, everything: bool) -> list[str]:
                 "include-path-regex": "^/api/v1/(skills/validate|stats|traces.*)$",
                 "checks": {"negative_data_rejection": {"enabled": False}},
             },
-            # No model is configured here, which is answered with 503.
+            # No model is configured here, and no connector can be reached, which is answered with 502 or 503.
             {
-                "include-path-regex": "^/api/v1/compositions$",
-                "include-method": "POST",
+                "include-path-regex": "^/api/v1/(compositions|connectors/.*/(tools|call|allowed))$",
                 "checks": {"not_a_server_error": {"enabled": False}},
             },
         ],

@@ -104,9 +104,8 @@ class AllowBody(Body):
 @router.get("", response_model=PageShape[ConnectorShape])
 async def list_connectors(engine: Reader, page: Page) -> Response:
     """Return the connectors of the organization, by name. Nothing is started."""
-    found = await _of(engine).list()
-    listed = paginate(found, page, lambda one: one.name)
-    return respond({**listed, "items": [one.as_json() for one in listed["items"]]})
+    found = [one.as_json() for one in await _of(engine).list()]
+    return respond(paginate(found, page, lambda one: str(one["name"])))
 
 
 @router.get("/{name}", response_model=ConnectorShape)

@@ -80,7 +80,7 @@ def read_hosted(name: str, address: str, workspace: str | None, as_json: bool) -
 @command(
     "use",
     "prowess connector use docs refunds",
-    "prowess connector use docs skill://acme/billing/refunds/SKILL.md --session review",
+    "prowess connector use docs skill://acme/refunds/SKILL.md --session review",
 )
 @click.argument("name")
 @click.argument("skill")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from prowess.errors import NotFound
 from prowess.interfaces.cli.commands.connector_skills import SKILL_COMMANDS
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import group
@@ -49,7 +50,8 @@ for _command in SKILL_COMMANDS:
     "add",
     examples=(
         "prowess connector add git --env GITHUB_TOKEN -- uvx mcp-server-git",
-        "prowess connector add tracker --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TRACKER_TOKEN}'",
+        "prowess connector add docs --url https://docs.example.com/mcp",
+        "prowess connector add x --url https://x.example/mcp --header 'X-Key: ${X_KEY}'",
     ),
 )
 @click.argument("name")
@@ -246,7 +248,7 @@ def remove_connector(name: str, workspace: str | None, as_json: bool) -> None:
     "import",
     examples=("prowess connector import .mcp.json", "prowess connector import ~/.cursor/mcp.json --scope workspace"),
 )
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @_scope_option
 @token_option
 @common_options
@@ -258,7 +260,12 @@ def import_connectors(
     from prowess.interfaces.cli.person import require_person
 
     require_person("add connectors", token_file)
-    text = file.read_text("utf-8", errors="replace")
+    try:
+        text = file.read_text("utf-8", errors="replace")
+    except OSError as error:
+        raise NotFound(
+            f"Cannot read {str(file)!r}: {error.strerror or error}.", hint="Pass the path of a file such as .mcp.json."
+        ) from error
     found = with_engine(workspace, lambda prowess: prowess.connectors.import_text(text, scope=scope))
     if as_json:
         print_json([{"name": one.name, "config": one.config.as_json(), "notes": one.notes} for one in found])

@@ -37,7 +37,7 @@ _MAX_LOADS = 1_000
     "spawn",
     'prowess spawn claude-code --role qa "Test the login page"',
     'prowess spawn codex --role reviewer "Review the last commit" --dry-run',
-    'prowess spawn gemini-cli --role docs "Update the README" -- -m gemini-2.5-flash',
+    'prowess spawn gemini-cli --role docs "Update README" -- -m gemini-2.5-flash',
 )
 @click.argument("agent", type=click.Choice(AGENTS))
 @click.argument("task")
