@@ -8,7 +8,10 @@ import os
 import pty
 import re
 import signal
+import socket
 import struct
+import subprocess
+import sys
 import termios
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -205,14 +208,23 @@ def test_a_conversation_is_listed_shown_exported_and_deleted(prowess, trusted, s
     assert prowess("conversations", "--json").json == []
 
 
+def take_terminal() -> None:
+    """Make the standard input the terminal of this process. Tests that run in the background pass on an ignored Ctrl-C."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def typing(command_server: Any) -> Callable[..., str]:
     """Return a function that types lines on a real terminal, each once its prompt has come, and returns what was seen.
 
-    A line may be a function, which gets the function that types.
+    A line may be a function, which gets the function that types. Ctrl-C reaches only a `process` of its own, whose
+    terminal this is.
     """
 
-    def run_typed(*args: str, lines: Sequence[str | Callable[[Callable[[str], object]], object]]) -> str:
+    def run_typed(
+        *args: str, lines: Sequence[str | Callable[[Callable[[str], object]], object]], process: bool = False
+    ) -> str:
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
         environment = {**os.environ, "PAGER": "cat", "TERM": "dumb"}
@@ -225,7 +237,20 @@ def typing(command_server: Any) -> Callable[..., str]:
 
         def run_and_close() -> int:
             try:
-                return command_server.run(*args, environment=environment, folder=Path.cwd(), files=files)
+                if not process:
+                    return command_server.run(*args, environment=environment, folder=Path.cwd(), files=files)
+                program = [sys.executable, "-m", "prowess", *args]
+                made = subprocess.Popen(
+                    program,
+                    stdin=theirs,
+                    stdout=theirs,
+                    stderr=theirs,
+                    env=environment,
+                    start_new_session=True,
+                    preexec_fn=take_terminal,  # noqa: PLW1509
+                )
+                with made:
+                    return made.wait()
             finally:
                 os.close(theirs)
 
@@ -345,3 +370,24 @@ def test_ctrl_c_stops_a_turn_and_keeps_the_conversation(prowess, trusted, script
     assert last_conversation(prowess)["state"] == "stopped"
     again = script({"when": "hello", "text": "Here I am."})
     assert prowess("chat", "--continue", "still there?", "--model", again).out == "Here I am.\n"
+
+
+@pytest.mark.long
+def test_ctrl_c_at_a_terminal_stops_the_turn_and_then_leaves(prowess, trusted, typing, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        monkeypatch.setenv("PROWESS_MODEL_URL", f"http://127.0.0.1:{server.getsockname()[1]}/v1")
+        asked: list[socket.socket] = []
+        with ThreadPoolExecutor(1) as waiter:
+
+            def send_and_interrupt(write: Callable[[str], object]) -> None:
+                # The answer never comes. Ctrl-C is typed once the model is asked. Not at the prompt, too: typed in the instant
+                # in which that appears, the line editor misses it.
+                waiter.submit(lambda: (asked.append(server.accept()[0]), write("\x03")))
+                write("hello\n")
+
+            seen = typing("chat", "--model", "compatible:slow", lines=[send_and_interrupt, "\x04"], process=True)
+        for one in asked:
+            one.close()
+    assert "Stopped. The conversation is kept." in seen
+    assert "Kept. Go on with" in seen
