@@ -14,6 +14,7 @@ from prowess.catalog.store import Fault, SearchDocument
 from prowess.engine.callables import CallableSkill, Inventory
 from prowess.engine.context import Context
 from prowess.engine.device_bundle import DeviceSync
+from prowess.engine.drafts import DraftPreview, TriggerTrial
 from prowess.engine.install_plan import InstallPlan
 from prowess.engine.installs import InstallResult, RemovedSkill
 from prowess.engine.marketplace import MarketplaceSync
@@ -76,6 +77,15 @@ from prowess.tools.tool import SpecFormat, Tool, ToolAnswer
 from prowess.traces.export import ExportFormat
 from prowess.traces.report import Report
 from prowess.traces.trace import Trace
+
+class Drafts:
+    def preview(
+        self, draft: SkillDraft, *, skill: str = ..., scope: Scope = ..., session: str = ...
+    ) -> DraftPreview: ...
+    def try_messages(
+        self, draft: SkillDraft, messages: Sequence[str], *, skill: str = ..., context: str = ...
+    ) -> list[TriggerTrial]: ...
+    def artifacts(self, skill: str) -> dict[str, Any]: ...
 
 class Skills:
     def cards(self) -> list[SkillCard]: ...
@@ -142,6 +152,8 @@ class Skills:
         origin: str = ...,
         watch: ProgressCallback = ...,
     ) -> list[ImportResult]: ...
+    @property
+    def drafts(self) -> Drafts: ...
 
 class Sessions:
     def open(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ from prowess.threads import offload
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
     from prowess.engine.callables import Inventory
+    from prowess.engine.drafts import Drafts
     from prowess.engine.skill_changes import SkillChange
     from prowess.engine.skill_rows import SkillPage, SkillQuery, SkillRow
     from prowess.engine.skill_writer import SkillWriter
@@ -372,6 +374,13 @@ class Skills:
         return await offload_cancellable(
             lambda step: writer.import_path(path, scope, plan, step=step, origin=origin), watch
         )
+
+    @cached_property
+    def drafts(self) -> Drafts:
+        """Preview and test skills that are being written."""
+        from prowess.engine.drafts import Drafts
+
+        return Drafts(self._context)
 
     @property
     def _writer(self) -> SkillWriter:

@@ -6,6 +6,7 @@ its bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from prowess.skill.model import Provenance, Scope, Skill
 from prowess.skill.package import File, Package
 from prowess.skill.prompt_block import prompt_chars
 from prowess.skill.slug import check_slug, slugify
-from prowess.skill.validate import rejection, validate
+from prowess.skill.validate import ValidationReport, rejection, validate
 
 SourceType = Literal["manual", "github", "url", "marketplace"]
 
@@ -28,10 +29,12 @@ SourceType = Literal["manual", "github", "url", "marketplace"]
 class SkillDraft:
     """What somebody gives to create or change a skill. None leaves a field as the document, or the stored skill, has it.
 
-    `content` is the whole document, frontmatter included.
+    `content` is the whole document, frontmatter included. `files` are its other files that change, as pairs of path and
+    text; a text of None removes the file.
     """
 
     content: str | None = None
+    files: tuple[tuple[str, str | None], ...] = ()
     slug: str | None = None
     title: str | None = None
     description: str | None = None
@@ -78,7 +81,11 @@ class ParsedDocument:
 
 def parse_document(content: str, *, scope: Scope = "org", limits: Limits = DEFAULT_LIMITS) -> ParsedDocument:
     """Read a document without storing anything. Bad content never raises."""
-    report = validate(_document_package("", content), "prowess", limits)
+    return describe_report(validate(_document_package("", content), "prowess", limits), content, scope)
+
+
+def describe_report(report: ValidationReport, content: str, scope: Scope) -> ParsedDocument:
+    """Return what was read from a document, `content`, whose package was validated."""
     document, skill = report.reading.document, report.reading.skill
     return ParsedDocument(
         frontmatter=dict(document.fields) if document else {},
@@ -99,7 +106,7 @@ def parse_document(content: str, *, scope: Scope = "org", limits: Limits = DEFAU
 def make_package(draft: SkillDraft, limits: Limits = DEFAULT_LIMITS) -> Package:
     """Return the files of a new skill. Raise `Invalid` with every problem if they cannot be stored."""
     slug = check_slug(draft.slug) if draft.slug is not None else slugify(draft.title or "")
-    package = _document_package(slug.rpartition(".")[2], draft.content or "")
+    package = draft_package(draft, slug.rpartition(".")[2])
     report = validate(package, "prowess", limits)
     skill = report.reading.skill
     if skill is None:
@@ -120,8 +127,7 @@ def change_package(skill: Skill, package: Package, draft: SkillDraft, limits: Li
 
     Raise `Invalid` for another slug: a slug never changes.
     """
-    if draft.content is not None:
-        package = _replace_document(skill.form, package, draft.content)
+    package = edit_package(draft, skill.form, package)
     read = read_package(package, limits).skill
     if read is None or (read.slug != skill.slug and draft.content is None):
         # Some forms take the slug from the name of the folder, which may have been another one.
@@ -139,6 +145,33 @@ def change_package(skill: Skill, package: Package, draft: SkillDraft, limits: Li
         return package
     written = write_package(changed, package, read.form, limits)
     return rewrite_package(changed, package, limits) if written.left_out else _same_path(written.package, package)
+
+
+def draft_package(draft: SkillDraft, name: str = "") -> Package:
+    """Return the files of a new skill as they were given, unchecked. Raise `Invalid` for a path that cannot be one."""
+    return _change_files(_document_package(name, draft.content or ""), dict(draft.files))
+
+
+def edit_package(draft: SkillDraft, form: FormName, package: Package) -> Package:
+    """Return the files of a stored skill with the given document and files, unchecked. Raise `Invalid` as `draft_package`."""
+    if draft.content is not None:
+        package = _replace_document(form, package, draft.content)
+    return _change_files(package, dict(draft.files))
+
+
+def _change_files(package: Package, changes: Mapping[str, str | None]) -> Package:
+    if not changes:
+        return package
+    if any(is_skill_md(path) for path in changes):
+        raise Invalid(f"The file {SKILL_MD} is the document.", hint="Give its text as `content`.")
+    kept: list[File] = []
+    for path, text in changes.items():
+        if text is not None:
+            known = package.get(path)
+            # A file keeps its mode: a script may be executable.
+            mode = known.mode if known else "0644"
+            kept.append(File(path=path, content=text.encode("utf-8", "replace"), mode=mode))
+    return package.without(path for path, text in changes.items() if text is None).with_files(kept)
 
 
 def _document_package(name: str, content: str) -> Package:

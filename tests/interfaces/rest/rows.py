@@ -307,6 +307,11 @@ ROUTES: dict[str, Row] = {
     "POST /api/v1/skills/sources/{id}/sync": Row(**_WRITE, **_OF_SOURCE, exceptions=_PERSONS),
     "GET /api/v1/skills/sources/{id}/preview": Row(**_WRITE, **_OF_SOURCE, exceptions=_PERSONS),
     "POST /api/v1/skills/parse": Row(**_READ, request={"json": {"content": document("draft")}}),
+    "POST /api/v1/skills/trigger-test": Row(
+        **_READ, request={"json": {"content": document("draft"), "messages": ["add up drafts"]}}
+    ),
+    "GET /api/v1/kinds": Row(**_READ),
+    "GET /api/v1/skills/{id}/artifacts": Row(**_READ, **_OF_SKILL),
     "GET /api/v1/skills/registry/search": Row(**_READ, request={"params": {"q": "triage"}}),
     "GET /api/v1/skills/registry/trending": Row(**_READ),
     "GET /api/v1/skills/registry/metadata": Row(

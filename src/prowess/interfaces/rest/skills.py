@@ -1,4 +1,4 @@
-"""Routes of skills: list, create, parse, read, change and delete them."""
+"""Routes of skills: list, create, read, change and delete them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ from prowess.interfaces.rest.request import (
     if_match,
     is_stale,
     is_unchanged,
-    respond,
 )
 from prowess.skill.draft import SkillDraft, SourceType
 from prowess.skill.model import Scope
-from prowess.view import to_json
 
 router = APIRouter(prefix="/skills", tags=["skills"])
 
@@ -42,6 +40,12 @@ SkillId = Annotated[
         max_length=250,
         description="The id of a skill, its slug, or `scope:slug` for one that a nearer scope hides.",
     ),
+]
+
+
+FileTexts = Annotated[
+    dict[Annotated[str, Field(max_length=1_000)], Annotated[str, Field(max_length=2_000_000)] | None] | None,
+    Field(max_length=1_000, description="Other files of the skill: texts by path; null removes a file."),
 ]
 
 
@@ -100,29 +104,6 @@ class WholeSkillShape(SkillShape):
     content: str | None
 
 
-class DraftShape(Shape):
-    """A document as a draft. `slug` is the one that it says, or a suggestion."""
-
-    frontmatter: dict[str, Any]
-    body: str
-    body_line: int
-    slug: str
-    name: str
-    description: str
-    version: str
-    author: str | None
-    tags: list[str]
-    content_length: int
-    ok: bool
-    problems: list[ProblemShape]
-
-
-class DocumentBody(Body):
-    """A document to read."""
-
-    content: str = Field(max_length=2_000_000, description="Markdown with frontmatter.")
-
-
 class _SkillFields(Body):
     """Fields of a skill. They take precedence over the frontmatter of `content`, and are written into it.
 
@@ -140,6 +121,7 @@ class _SkillFields(Body):
     source_ref: str | None = Field(default=None, max_length=500)
     source_id: str | None = Field(default=None, max_length=200)
     enabled: StrictBool | None = None
+    files: FileTexts = None
 
     id: Any = Field(default=None, exclude=True)
     organization_id: Any = Field(default=None, exclude=True)
@@ -268,12 +250,6 @@ async def _install_skill(body: NewSkillBody, engine: Writer) -> Response:
     return _ready(row.json, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
 
 
-@router.post("/parse", response_model=DraftShape, summary="Parse a document")
-async def parse_skill(body: DocumentBody, engine: Reader) -> Response:
-    """Read a Markdown document as a draft, with every problem and its line. Nothing is stored."""
-    return respond(to_json(await engine.skills.parse(body.content)))
-
-
 @router.get(
     "/{id}",
     response_model=WholeSkillShape,
@@ -329,9 +305,15 @@ async def delete_skill(
     return Response(status_code=204)
 
 
+def file_pairs(files: FileTexts) -> tuple[tuple[str, str | None], ...]:
+    """Return the files of a body as a draft has them."""
+    return tuple((files or {}).items())
+
+
 def _draft(body: NewSkillBody | SkillChangeBody, slug: str | None) -> SkillDraft:
     return SkillDraft(
         content=body.content,
+        files=file_pairs(body.files),
         slug=slug,
         title=body.name,
         description=body.description,
