@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := requirements/uv.txt pyproject.toml scripts/setup
 
-.PHONY: setup run tour test test-all test-local coverage check docs bench wheel sidecar clean
+.PHONY: setup run ui tour test test-all test-local coverage check docs bench wheel sidecar clean
 
 setup: $(VENV)/.ready
 
@@ -14,22 +14,35 @@ $(VENV)/.run: requirements/run.txt $(LOCKS)
 $(VENV)/.ready: requirements/dev.txt src/prowess_dspy/requirements.txt $(LOCKS)
 	@PYTHON="$(PYTHON)" scripts/setup
 
+# The web application, built again when a part of it has changed.
+UI := src/prowess/interfaces/rest/web/app/index.html
+UI_PARTS := $(shell find ui -name node_modules -prune -o -type f ! -name schema.ts -print)
+
+$(UI): $(UI_PARTS) scripts/ui | $(VENV)/.run
+	@scripts/ui
+
+ui: $(UI)
+
 run: $(VENV)/.run
+	@$(MAKE) --no-print-directory ui || echo "Going on without the web application." >&2
 	@$(BIN)/python scripts/run.py
 
 tour: $(VENV)/.run
 	@scripts/tour
 
-test: setup
+test: setup ui
+	@scripts/browser
 	@scripts/test
 
-test-all: setup
+test-all: setup ui
+	@scripts/browser
 	@scripts/test --long
 
 test-local: setup
 	@scripts/test --local
 
-coverage: setup
+coverage: setup ui
+	@scripts/browser
 	@scripts/test --coverage
 
 check: setup
@@ -41,7 +54,7 @@ docs:
 bench: setup
 	@scripts/bench
 
-wheel: setup
+wheel: setup ui
 	@$(BIN)/python scripts/component.py
 	@$(BIN)/python -m build --wheel --no-isolation
 

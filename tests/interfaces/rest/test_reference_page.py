@@ -32,7 +32,3 @@ def test_it_shows_every_route_with_its_permission_parameters_and_a_command(clien
 def test_every_link_leads_to_something_on_the_page(page):
     targets = set(re.findall(r'id="([^"]+)"', page))
     assert set(re.findall(r'href="#([^"]+)"', page)) <= targets
-
-
-def test_the_start_page_leads_to_it(client):
-    assert client.get("/", follow_redirects=False).headers["location"] == "/api/v1/docs"

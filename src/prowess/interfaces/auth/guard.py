@@ -59,7 +59,8 @@ def known_tokens(callers: Mapping[str, Caller]) -> FindCaller:
 class RequestGuard:
     """An ASGI app that passes authenticated requests to another one, with the caller in the scope.
 
-    Requests for the paths in `public` need no token and have no caller; attempts to sign in at the paths in `sign_in` are
+    Requests for the paths in `public` need no token and have no caller, and neither do those below a path in it that ends
+    with a slash; attempts to sign in at the paths in `sign_in` are
     counted more strictly. `cookies` returns the caller of a session cookie. `body_limits` maps a path to the size of its
     body, if that is not the usual one. `respond` makes the response to a request that is refused, and `log` gets one line
     per request.
@@ -85,6 +86,7 @@ class RequestGuard:
         self._callers = callers
         self._rules = rules
         self._public = frozenset(public)
+        self._public_folders = tuple(path for path in public if path.endswith("/") and path != "/")
         self._sign_in = frozenset(sign_in)
         self._cookies = cookies
         self._rates = rates
@@ -144,7 +146,7 @@ class RequestGuard:
         """Return the caller, or why there is none. Both are None for a public path."""
         client = scope.get("client")
         address = client[0] if client else ""
-        if scope["path"] in self._public:
+        if scope["path"] in self._public or scope["path"].startswith(self._public_folders):
             kind = "sign-in" if scope["path"] in self._sign_in and scope["method"] == "POST" else "anonymous"
             return None, self._rates.of_address(kind, address) if self._rates else None
         try:

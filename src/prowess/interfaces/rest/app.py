@@ -39,6 +39,7 @@ from prowess.interfaces.rest import (
     traces,
     trust,
     versions,
+    web_app,
 )
 from prowess.interfaces.rest.problems import PROBLEM_RESPONSES, add_handlers
 from prowess.interfaces.rest.uploads import UPLOAD_TYPES
@@ -79,10 +80,11 @@ PATHS: Sequence[str] = tuple(f"{API}{getattr(route, 'path', '')}" for router in 
 PUBLIC_PATHS = (
     *health.PUBLIC_PATHS,
     *pages.PUBLIC_PATHS,
+    *web_app.PUBLIC_PATHS,
     OPENAPI_PATH,
     *(API + path for path in sign_in.PUBLIC_PATHS),
 )
-"""Paths that need no token."""
+"""Paths that need no token. One that ends with a slash stands for all below it."""
 SIGN_IN_PATHS: Sequence[str] = (API + sign_in.SIGN_IN_PATH,)
 """Those of them at which people sign in. Attempts are limited per address."""
 UPLOADS: Mapping[str, frozenset[str]] = {f"{API}{path}": UPLOAD_TYPES for path in packages.UPLOAD_PATHS}
@@ -111,7 +113,7 @@ def make_api(engine: Engine, *, public_url: str = "", provider: Provider | None 
     add_handlers(app)
     for router in ROUTERS:
         app.include_router(_Section(router, API), prefix=API)
-    for router in (health.router, pages.router):
+    for router in (health.router, pages.router, web_app.router):
         app.include_router(_Section(router))
     return app
 

@@ -1,4 +1,4 @@
-"""The pages of a server: the reference of its API, made from the OpenAPI document, and the page that signs people in.
+"""The pages of a server beside the web application: the reference of its API, made from the OpenAPI document, and the page that signs people in.
 
 They need no token, because they show nothing but what the OpenAPI document says. Scripts and styles are files of the
 package: the pages load nothing from elsewhere, and contain no script of their own.
@@ -15,7 +15,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from minijinja import Environment
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from prowess.errors import NotFound
 
@@ -26,17 +26,11 @@ _ASSET_SECONDS = 300
 
 REFERENCE_PATH = "/api/v1/docs"
 SIGN_IN_PAGE = "/sign-in"
-PUBLIC_PATHS = ("/", REFERENCE_PATH, SIGN_IN_PAGE, *_ASSETS)
+PUBLIC_PATHS = (REFERENCE_PATH, SIGN_IN_PAGE, *_ASSETS)
 """Paths that need no token."""
 
 router = APIRouter(include_in_schema=False)
 _MAX_DEPTH = 4
-
-
-@router.get("/")
-async def show_start() -> Response:
-    """Lead to the reference."""
-    return RedirectResponse(REFERENCE_PATH, 307)
 
 
 @router.get(REFERENCE_PATH)

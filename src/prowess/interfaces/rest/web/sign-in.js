@@ -18,8 +18,10 @@ const signIn = async (code) => {
     if (answer.ok) {
       const me = await fetch("/api/v1/me").then((found) => (found.ok ? found.json() : {}));
       const name = me.name ? ` as ${me.name}${me.organization_id ? ` of ${me.organization_id}` : ""}` : "";
-      show(`You are signed in${name}.`, "You can close this page, or continue.", "done");
+      show(`You are signed in${name}.`, "", "done");
       document.getElementById("next").hidden = false;
+      // Not into the history: going back would show a link that has been used.
+      location.replace("/");
       return;
     }
     const problem = await answer.json().catch(() => ({}));

@@ -1,0 +1,107 @@
+"""The frame of every page: menu, keyboard, theme, language, connection, sign-in."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from prowess.interfaces.rest.web_app import FOLDER, PAGES
+
+from .site import ROOT, Site, View
+
+MENU = ("/", *(f"/{page}" for page in PAGES if page != "optimizations"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_of_the_menu_opens_without_a_fault_and_passes_axe(
+    site: Site, look: Callable[..., View], scheme: str
+) -> None:
+    view = look(site, color_scheme=scheme)
+    for path in MENU:
+        page = view.go(path)
+        expect(page.locator("nav a[aria-current=page]").first).to_have_attribute("href", path)
+        view.check_access()
+
+
+def test_letters_open_pages_and_a_question_mark_lists_them(site: Site, look: Callable[..., View]) -> None:
+    page = look(site).go("/skills")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    expect(page).to_have_url(site.url + "/traces")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Keyboard shortcuts")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_german_browser_gets_german_words(site: Site, look: Callable[..., View]) -> None:
+    page = look(site, locale="de-DE").go("/approvals")
+    expect(page.locator("html")).to_have_attribute("lang", "de")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Freigaben")
+
+
+def test_a_chosen_theme_is_kept(site: Site, look: Callable[..., View]) -> None:
+    page = look(site, color_scheme="light").go("/")
+    for _ in range(2):
+        page.get_by_role("button", name=re.compile("^Theme")).click()
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_on_a_phone_the_menu_opens_with_a_button(site: Site, look: Callable[..., View]) -> None:
+    page = look(site, viewport={"width": 360, "height": 700}).go("/")
+    expect(page.get_by_role("link", name="Skills", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Skills", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Skills")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_lost_connection_is_shown_and_healed(site: Site, look: Callable[..., View]) -> None:
+    page = look(site).go("/skills")
+    site.stop()
+    expect(page.get_by_text("The server does not answer. Trying again")).to_be_visible()
+    site.start()
+    expect(page.get_by_text("The server does not answer. Trying again")).to_have_count(0)
+
+
+def test_someone_who_is_not_signed_in_is_told_how_to(site: Site, look: Callable[..., View]) -> None:
+    view = look(site)
+    view.context.clear_cookies()
+    page = view.go("/skills")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to Prowess")
+    view.check_access()
+
+
+def test_an_unknown_address_says_so(site: Site, look: Callable[..., View]) -> None:
+    page = look(site).go("/skills/a/b/c/d")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
+
+
+def test_the_server_has_a_page_for_every_address_of_the_application() -> None:
+    paths = re.findall(r'\["/([a-z]+)', (ROOT / "ui/src/routes.ts").read_text())
+    assert set(paths) == set(PAGES)
+
+
+def test_the_first_load_takes_at_most_60_kb_and_all_of_it_350(site: Site, look: Callable[..., View]) -> None:
+    sizes: dict[str, int] = {}
+    view = look(site)
+    view.page.on(
+        "response",
+        lambda answer: (
+            sizes.update({answer.url: int(answer.headers.get("content-length", "0"))})
+            if "/app/" in answer.url
+            else None
+        ),
+    )
+    view.go("/skills")
+    view.page.wait_for_load_state("load")
+    assert 10_000 < sum(sizes.values()) <= 60_000, sizes
+
+    whole = sum(len(gzip.compress(path.read_bytes(), 9)) for path in FOLDER.iterdir())
+    assert whole <= 350_000

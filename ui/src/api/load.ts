@@ -1,0 +1,59 @@
+// Data for a page: load it, keep it while it is loaded again, and load it again when an event says that it changed.
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { Problem } from "./client";
+import { type EventName, onEvents } from "./live";
+
+export interface Loaded<T> {
+  /** The newest data, also while it is loaded again. Undefined before the first answer. */
+  data: T | undefined;
+  problem: Problem | undefined;
+  isLoading: boolean;
+  /** Load again, and show the old data meanwhile. */
+  reload: () => void;
+  /** Show other data at once, for example the answer to a change. */
+  replace: (data: T) => void;
+}
+
+const SETTLE_MS = 150;
+
+/** Load data when `inputs` change, when one of the events happens, and when a lost connection is back. */
+export function useLoad<T>(
+  load: (signal: AbortSignal) => Promise<T>,
+  inputs: unknown[],
+  events: EventName[] = [],
+): Loaded<T> {
+  const [state, setState] = useState<{ data?: T; problem?: Problem; isLoading: boolean }>({ isLoading: true });
+  const [count, setCount] = useState(0);
+  const reload = useCallback(() => setCount((last) => last + 1), []);
+  const inputsKey = JSON.stringify(inputs);
+  const shown = useRef(inputsKey);
+  useEffect(() => {
+    const abort = new AbortController();
+    const isOther = shown.current !== inputsKey;
+    shown.current = inputsKey;
+    setState((last) => ({ data: isOther ? undefined : last.data, isLoading: true }));
+    load(abort.signal).then(
+      (data) => !abort.signal.aborted && setState({ data, isLoading: false }),
+      (error) => {
+        if (abort.signal.aborted) return;
+        const problem = error instanceof Problem ? error : new Problem(0, "failed", String(error));
+        setState((last) => ({ data: last.data, problem, isLoading: false }));
+      },
+    );
+    return () => abort.abort();
+  }, [inputsKey, count]);
+  useEffect(() => {
+    let timer = 0;
+    const stop = onEvents([...events, "reconnected"], () => {
+      // Events come in bursts. One request after the burst is enough.
+      window.clearTimeout(timer);
+      timer = window.setTimeout(reload, SETTLE_MS);
+    });
+    return () => {
+      window.clearTimeout(timer);
+      stop();
+    };
+  }, [events.join()]);
+  const replace = useCallback((data: T) => setState({ data, isLoading: false }), []);
+  return { data: state.data, problem: state.problem, isLoading: state.isLoading, reload, replace };
+}

@@ -1,0 +1,38 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { t } from "../i18n";
+import { Icon } from "./icons";
+
+interface Props {
+  title: string;
+  onClose: () => void;
+  /** Buttons at the end. */
+  actions?: ComponentChildren;
+  isWide?: boolean;
+  children: ComponentChildren;
+}
+
+/** A dialog over the page. Escape closes it, and the focus goes back to where it was. */
+export function Dialog({ title, onClose, actions, isWide, children }: Props) {
+  const element = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const before = document.activeElement;
+    element.current?.showModal();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog ref={element} class={isWide ? "dialog wide" : "dialog"} aria-labelledby={id} onClose={onClose}>
+      <header>
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="icon-button" aria-label={t("states.close")} onClick={onClose}>
+          <Icon name="close" />
+        </button>
+      </header>
+      <div class="dialog-body">{children}</div>
+      {actions && <footer>{actions}</footer>}
+    </dialog>
+  );
+}

@@ -1,0 +1,66 @@
+// What a page shows before, without and instead of its data.
+import type { ComponentChildren } from "preact";
+import { Problem } from "../api/client";
+import type { Loaded } from "../api/load";
+import { t } from "../i18n";
+import { Button } from "./controls";
+
+export function Loading({ lines = 4 }: { lines?: number }) {
+  return (
+    <div class="loading" role="status" aria-label={t("states.loading")}>
+      {Array.from({ length: lines }, (_, number) => (
+        <div key={number} class="line" />
+      ))}
+    </div>
+  );
+}
+
+/** An empty place that says what would be here and how to get it. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+/** A text of the server in which names and commands stand between backticks. */
+export function Words({ text }: { text: string }) {
+  return <>{text.split("`").map((piece, number) => (number % 2 ? <code key={number}>{piece}</code> : piece))}</>;
+}
+
+export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
+  return (
+    <div class="problem" role="alert">
+      <p>
+        <Words
+          text={
+            problem.isOffline ? t("states.offline") : problem.message || t("states.failed", { status: problem.status })
+          }
+        />
+      </p>
+      {problem.hint && (
+        <p class="quiet">
+          <Words text={problem.hint} />
+        </p>
+      )}
+      {onRetry && <Button onClick={onRetry}>{t("states.retry")}</Button>}
+    </div>
+  );
+}
+
+/** Show loaded data, or that it is loading, or why it is not there. */
+export function Shown<T>({ of, children }: { of: Loaded<T>; children: (data: T) => ComponentChildren }) {
+  return (
+    <>
+      {of.problem && <ProblemBox problem={of.problem} onRetry={of.reload} />}
+      {of.data !== undefined ? children(of.data) : !of.problem && <Loading />}
+    </>
+  );
+}
+
+/** Return any error as a problem that can be shown. */
+export function asProblem(error: unknown): Problem {
+  return error instanceof Problem ? error : new Problem(0, "failed", String(error));
+}
