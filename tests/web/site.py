@@ -56,7 +56,7 @@ class Site:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        self.do(self.engine.close())
+        self.do(self._finish())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -84,6 +84,14 @@ class Site:
         while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
             await asyncio.sleep(0.01)
         self.port = server.servers[0].sockets[0].getsockname()[1]
+
+    async def _finish(self) -> None:
+        """Close the engine, and end what the server has left on the loop."""
+        await self.engine.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     def open(self, browser: Browser, person: str = "me", **options: Any) -> View:
         """Return a page in a browser of a person who has signed in."""

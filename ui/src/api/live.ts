@@ -20,7 +20,6 @@ export type EventName = (typeof EVENT_NAMES)[number] | "reconnected";
 
 export interface LiveEvent {
   name: string;
-  session?: string;
   data: Record<string, unknown>;
 }
 
@@ -103,8 +102,7 @@ function follow(send: (message: Message) => void) {
     for (const name of EVENT_NAMES)
       source.addEventListener(name, (event: MessageEvent<string>) => {
         last = event.lastEventId || last;
-        const found = JSON.parse(event.data) as Omit<LiveEvent, "name">;
-        send({ event: { ...found, name } });
+        send({ event: { name, data: JSON.parse(event.data) as LiveEvent["data"] } });
       });
     source.addEventListener("events_pruned", () => send({ event: { name: "reconnected", data: {} } }));
   };
