@@ -9,12 +9,14 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Error, sync_playwright
+from playwright.sync_api import Browser, Error, expect, sync_playwright
 
 from prowess.interfaces.rest.web_app import FOLDER
 from prowess.policy.actor import Actor
 
-from .site import ME, Site, View
+from .site import ME, WAIT_MS, Site, View
+
+expect.set_options(timeout=WAIT_MS)
 
 
 def _find_browser() -> str:
