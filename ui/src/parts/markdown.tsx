@@ -42,8 +42,10 @@ function Block({ token }: { token: Token }): VNode | null {
       return <hr />;
     case "html":
       return <pre class="raw">{token.raw}</pre>;
-    case "space":
+    // A definition of a link is not shown by browsers, so it may hide a text from the person who reads the skill.
     case "def":
+      return <pre class="raw">{token.raw.trim()}</pre>;
+    case "space":
       return null;
     default:
       return <>{inline(token)}</>;
