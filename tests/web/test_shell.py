@@ -105,3 +105,18 @@ def test_the_first_load_takes_at_most_60_kb_and_all_of_it_350(site: Site, look: 
 
     whole = sum(len(gzip.compress(path.read_bytes(), 9)) for path in FOLDER.iterdir())
     assert whole <= 350_000
+
+
+def test_the_tabs_of_a_browser_share_one_connection_and_the_next_one_takes_it_over(
+    site: Site, look: Callable[..., View]
+) -> None:
+    view = look(site)
+    view.go("/skills")
+    second = view.context.new_page()
+    opened: list[str] = []
+    second.on("request", lambda request: opened.append(request.url) if "/api/v1/events" in request.url else None)
+    second.goto("/traces")
+    expect(second.get_by_role("heading", level=1)).to_have_text("Traces")
+    assert opened == []
+    with second.expect_request("**/api/v1/events*"):
+        view.page.close()

@@ -49,30 +49,41 @@ function deliver(event: LiveEvent) {
   for (const listener of listeners.get(event.name) ?? []) listener(event);
 }
 
-type Message = { event: LiveEvent } | { state: Connection };
+type Message = { event: LiveEvent; number: string } | { state: Connection } | "what is the state?";
+
+/** The number of the newest event. Whoever connects next goes on after it. */
+let last = "";
 
 /** Follow the events from now on, in this tab or through the tab that already does. */
 export function startLive() {
-  const channel = new BroadcastChannel("prowess-events");
-  const receive = (message: Message) => {
-    if ("event" in message) deliver(message.event);
-    else setState(message.state);
-  };
-  channel.onmessage = (message: MessageEvent<Message>) => receive(message.data);
-  const send = (message: Message) => {
-    channel.postMessage(message);
-    receive(message);
-  };
-  const lead = () => new Promise<never>(() => follow(send));
   // Locks exist on HTTPS and on this machine; elsewhere each tab has its own connection.
-  if (navigator.locks) {
-    navigator.locks.request("prowess-events", lead);
-    // A tab that does not lead is as connected as the one that does, which says so only when it changes.
-    navigator.locks.query().then((found) => {
-      if (found.held?.some((lock) => lock.name === "prowess-events")) setState("open");
+  if (!navigator.locks) {
+    follow(receive);
+    return;
+  }
+  const channel = new BroadcastChannel("prowess-events");
+  let isLeading = false;
+  channel.onmessage = ({ data }: MessageEvent<Message>) => {
+    if (data !== "what is the state?") receive(data);
+    else if (isLeading) channel.postMessage({ state: connection.value });
+  };
+  navigator.locks.request("prowess-events", () => {
+    isLeading = true;
+    follow((message) => {
+      channel.postMessage(message);
+      receive(message);
     });
-  } else {
-    lead();
+    // The lock is held until the tab is closed. Then the next tab goes on.
+    return new Promise<never>(() => {});
+  });
+  channel.postMessage("what is the state?");
+}
+
+function receive(message: Exclude<Message, string>) {
+  if ("state" in message) setState(message.state);
+  else {
+    last = message.number || last;
+    deliver(message.event);
   }
 }
 
@@ -82,8 +93,7 @@ function setState(state: Connection) {
   if (state === "open" && wasLost) deliver({ name: "reconnected", data: {} });
 }
 
-function follow(send: (message: Message) => void) {
-  let last = "";
+function follow(send: (message: Exclude<Message, string>) => void) {
   let wait = FIRST_WAIT_MS;
   const connect = () => {
     const source = new EventSource(`/api/v1/events${last ? `?after=${last}` : ""}`);
@@ -101,10 +111,10 @@ function follow(send: (message: Message) => void) {
     };
     for (const name of EVENT_NAMES)
       source.addEventListener(name, (event: MessageEvent<string>) => {
-        last = event.lastEventId || last;
-        send({ event: { name, data: JSON.parse(event.data) as LiveEvent["data"] } });
+        const data = JSON.parse(event.data) as LiveEvent["data"];
+        send({ event: { name, data }, number: event.lastEventId });
       });
-    source.addEventListener("events_pruned", () => send({ event: { name: "reconnected", data: {} } }));
+    source.addEventListener("events_pruned", () => send({ event: { name: "reconnected", data: {} }, number: "" }));
   };
   connect();
 }
