@@ -97,13 +97,18 @@ class Drafts:
         return await offload(lambda: _try_messages(self._context, draft, messages, skill, context))
 
     async def artifacts(self, skill: str) -> dict[str, Any]:
-        """Return the artifacts of a stored skill with their texts, and what the skill may reach."""
+        """Return the artifacts of a stored skill with their texts, its inputs, and what it may reach."""
 
         def read() -> dict[str, Any]:
             check_readable(self._context, skill)
             found, package = read_package(self._context, skill)
-            listed = list_artifacts(found, package)
-            return {"slug": found.slug, "digest": found.digest, "artifacts": listed, **describe_reach(found)}
+            return {
+                "slug": found.slug,
+                "digest": found.digest,
+                "parameters": found.parameters,
+                "artifacts": list_artifacts(found, package),
+                **describe_reach(found),
+            }
 
         return await offload(read)
 

@@ -149,10 +149,11 @@ class KindsShape(Shape):
 
 
 class ArtifactsShape(ReachShape):
-    """The artifacts of a skill, and what it may reach."""
+    """The artifacts of a skill, and what it may reach. `parameters` is the JSON Schema of its inputs, if it has one."""
 
     slug: str
     digest: str
+    parameters: dict[str, Any] | None
     artifacts: list[ArtifactShape]
 
 
