@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prowess.engine.context import Context
@@ -14,6 +14,7 @@ from prowess.skill.model import Skill, SkillCard, Version
 from prowess.skill.package import Package
 
 if TYPE_CHECKING:
+    from prowess.catalog.importer import CheckResult
     from prowess.feed.usage import SkillUsage, UsageReport
 
 
@@ -102,3 +103,15 @@ def report_skill_usage(context: Context, days: float, *, system: bool) -> UsageR
 def _loadable_files(context: Context, slug: str) -> tuple[str, ...]:
     _, outline = context.catalog.find_outline(slug)
     return tuple(part.name for kind in ("reference", "script") for part in outline.of_kind(kind))
+
+
+def with_references(context: Context, checked: CheckResult) -> CheckResult:
+    """Add the problems of prompts and rubrics that a checked skill refers to."""
+    skill = checked.report.reading.skill if checked.report else None
+    if checked.report is None or skill is None or not {"json_generation", "review"} & set(skill.kinds):
+        return checked
+    from prowess.prompts.registry import add_reference_problems
+
+    registry = context.resources.registry.without_other_skills()
+    problems = add_reference_problems(skill, checked.problems, registry, context.actor.organization)
+    return replace(checked, problems=problems, report=replace(checked.report, problems=problems))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ from prowess.engine.skill_reader import (
     read_part,
     read_version,
     report_skill_usage,
+    with_references,
 )
 from prowess.errors import ProwessError
 from prowess.skill.kinds import Artifact, Kind
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from prowess.engine.callables import Inventory
     from prowess.engine.drafts import Drafts
     from prowess.engine.skill_changes import SkillChange
+    from prowess.engine.skill_overview import Overview, OverviewQuery
     from prowess.engine.skill_rows import SkillPage, SkillQuery, SkillRow
     from prowess.engine.skill_writer import SkillWriter
     from prowess.feed.usage import SkillUsage, UsageReport
@@ -114,6 +115,12 @@ class Skills:
             page = await offload(list_rows, self._context, query)
             answers.put(self._context, query, mark, page, len(page.items_json))
         return page
+
+    async def overview(self, query: OverviewQuery) -> Overview:
+        """Return many skills as short rows of a list, with counts by scope and tag. Made for thousands of them."""
+        from prowess.engine.skill_overview import list_overview
+
+        return await offload(list_overview, self._context, query)
 
     async def row(self, slug: str) -> SkillRow:
         """Return a skill as a row with its document, or raise `NotFound`."""
@@ -260,7 +267,7 @@ class Skills:
 
         def check(step: ProgressCallback) -> list[CheckResult]:
             found = list(check_paths(paths, profile, self._context.resources.limits, step))
-            return [self._with_references(one) for one in found] if profile == "prowess" else found
+            return [with_references(self._context, one) for one in found] if profile == "prowess" else found
 
         return await offload_cancellable(check, watch)
 
@@ -387,14 +394,3 @@ class Skills:
         from prowess.engine.skill_writer import SkillWriter
 
         return SkillWriter(self._context)
-
-    def _with_references(self, checked: CheckResult) -> CheckResult:
-        """Add the problems of prompts and rubrics that the skill refers to."""
-        skill = checked.report.reading.skill if checked.report else None
-        if checked.report is None or skill is None or not {"json_generation", "review"} & set(skill.kinds):
-            return checked
-        from prowess.prompts.registry import add_reference_problems
-
-        registry = self._context.resources.registry.without_other_skills()
-        problems = add_reference_problems(skill, checked.problems, registry, self._context.actor.organization)
-        return replace(checked, problems=problems, report=replace(checked.report, problems=problems))

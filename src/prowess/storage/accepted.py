@@ -26,7 +26,7 @@ WHERE COALESCE(organization_id, '') = ? AND COALESCE(user_id, '') IN ('', ?) AND
 """
 _DISABLED = "SELECT value FROM org_settings WHERE organization_id = ? AND name = 'disabled_skills'"
 _SECONDS = 5.0
-_FEW_SLUGS = 200
+_FEW_SLUGS = 500
 
 
 class AcceptedFacts(NamedTuple):

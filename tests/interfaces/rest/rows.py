@@ -311,6 +311,7 @@ ROUTES: dict[str, Row] = {
         **_READ, request={"json": {"content": document("draft"), "messages": ["add up drafts"]}}
     ),
     "GET /api/v1/kinds": Row(**_READ),
+    "GET /api/v1/catalog": Row(**_READ, request={"params": {"facets": "true"}}),
     "GET /api/v1/skills/{id}/artifacts": Row(**_READ, **_OF_SKILL),
     "GET /api/v1/skills/registry/search": Row(**_READ, request={"params": {"q": "triage"}}),
     "GET /api/v1/skills/registry/trending": Row(**_READ),

@@ -14,6 +14,7 @@ from prowess.interfaces.auth.oidc import Provider
 from prowess.interfaces.rest import (
     approvals,
     audit,
+    catalog,
     compositions,
     connectors,
     drafts,
@@ -51,6 +52,7 @@ ROUTERS: Sequence[APIRouter] = (
     skill_registries.router,
     sources.router,
     skills.router,
+    catalog.router,
     drafts.router,
     packages.router,
     versions.router,

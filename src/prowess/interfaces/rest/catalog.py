@@ -1,0 +1,108 @@
+"""Routes of the overview: all skills as the rows of a list, thousands at once, with counts by scope and tag."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from prowess.engine.skill_overview import MAX_ROWS, OverviewQuery, OverviewSort
+from prowess.interfaces.rest.request import Reader, Shape, to_bytes
+from prowess.skill.model import Scope
+
+router = APIRouter(tags=["catalog"])
+
+
+class FoundShape(Shape):
+    """How well a skill fits the search, and why. `score` is null if it only contains the words."""
+
+    score: float | None
+    decision: Literal["offer", "maybe", "no"]
+    why: str
+
+
+class OverviewRowShape(Shape):
+    """A skill in a list. `address` identifies it, and `match` is there in a search."""
+
+    address: str
+    slug: str
+    name: str
+    description: str
+    version: str
+    scope: Scope
+    source: str
+    tags: list[str]
+    kinds: list[str]
+    content_length: int
+    digest: str
+    hides: list[str]
+    enabled: bool
+    trust: str
+    dangers: int | None
+    score: float | None
+    match: FoundShape | None = None
+
+
+class TagShape(Shape):
+    """A tag, and how many of the skills have it."""
+
+    name: str
+    count: int
+
+
+class FacetsShape(Shape):
+    """How many skills there are of each kind. `scopes` counts them whatever `scope` asks for."""
+
+    scopes: dict[str, int]
+    tags: list[TagShape]
+    kinds: dict[str, int]
+    enabled: dict[str, int]
+
+
+class OverviewShape(Shape):
+    """Rows of a list from `offset` on, and how many there are in all."""
+
+    items: list[OverviewRowShape]
+    total: int
+    offset: int
+    facets: FacetsShape | None
+
+
+@router.get("/catalog", response_model=OverviewShape, summary="List skills for a screen")
+async def read_catalog(
+    engine: Reader,
+    q: Annotated[
+        str, Query(max_length=2_000, description="A search: the matcher's results, then skills with these words.")
+    ] = "",
+    scope: Annotated[list[Scope] | None, Query(description="Only of these scopes. Repeat it for several.")] = None,
+    tags: Annotated[
+        list[str] | None, Query(description="Tags that the skill must have. Repeat it, or separate tags by commas.")
+    ] = None,
+    enabled: Annotated[bool | None, Query(description="Only skills that are switched on, or off.")] = None,
+    sort: Annotated[OverviewSort | None, Query(description="By default, the best match, or the slug.")] = None,
+    descending: Annotated[bool, Query(description="In the reverse order.")] = False,
+    offset: Annotated[int, Query(ge=0, le=10_000_000, description="How many rows to skip.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="How many rows to return.")] = 500,
+    facets: Annotated[bool, Query(description="Count the skills of each scope, tag and kind.")] = False,
+) -> Response:
+    """Return the available skills as rows of a list, with what they hide, how far they are trusted, and their scores.
+
+    Descriptions are shortened. If several scopes have a slug, the nearest one is listed.
+    """
+    found = await engine.skills.overview(
+        OverviewQuery(
+            text=q,
+            scopes=frozenset(scope or ()),
+            tags=frozenset(tag for text in tags or () for tag in text.split(",") if tag),
+            enabled=enabled,
+            sort=sort,
+            descending=descending,
+            offset=offset,
+            limit=limit,
+            facets=facets,
+        )
+    )
+    body = b'{"items":%b,"total":%d,"offset":%d,"facets":%b}'
+    content = body % (found.items_json, found.total, offset, to_bytes(found.facets))
+    return Response(content, headers={"content-type": "application/json"})
