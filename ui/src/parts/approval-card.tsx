@@ -6,6 +6,7 @@ import { useLoad } from "../api/load";
 import { ago, moment } from "../format";
 import { language, type MessageKey, t } from "../i18n";
 import { useKeys } from "../keys";
+import { may } from "../state";
 import { Badge } from "./badge";
 import { Button, Field } from "./controls";
 import { Icon } from "./icons";
@@ -20,8 +21,10 @@ type Detail = Shapes["ApprovalDetailShape"];
 
 interface Props {
   approval: Approval;
-  /** Called with the request after it was answered here or elsewhere. */
-  onAnswered?: (answered: Approval) => void;
+  /** Called with the request after it was answered, with true if it was answered by this card. */
+  onAnswered?: (answered: Approval, isOwn: boolean) => void;
+  /** Called to show the card in a larger place. */
+  onOpen?: () => void;
   /** True if `a` approves and `d` denies while the card is shown. */
   hasKeys?: boolean;
   /** True to show the files at once. */
@@ -56,7 +59,7 @@ export function subjectOf(approval: Approval): string {
   return title || approval.slug;
 }
 
-export function ApprovalCard({ approval, onAnswered, hasKeys = false, isWhole = false }: Props) {
+export function ApprovalCard({ approval, onAnswered, onOpen, hasKeys = false, isWhole = false }: Props) {
   const detail = useLoad(
     (signal) => ask(api.GET("/api/v1/approvals/{id}", { params: { path: { id: approval.id } }, signal })),
     [approval.id, approval.state],
@@ -84,7 +87,7 @@ export function ApprovalCard({ approval, onAnswered, hasKeys = false, isWhole = 
       say(t(isApproved ? "card.said_approved" : "card.said_denied", { name: subjectOf(shown) }));
       setDenying(false);
       detail.replace({ ...shown, ...answered });
-      onAnswered?.(answered);
+      onAnswered?.(answered, true);
     } catch (error) {
       const found = asProblem(error);
       setProblem(found);
@@ -92,7 +95,7 @@ export function ApprovalCard({ approval, onAnswered, hasKeys = false, isWhole = 
       const now = await attempt(ask(api.GET("/api/v1/approvals/{id}", { params: { path: { id: shown.id } } })));
       if (!now) return;
       detail.replace(now);
-      if (now.state !== "pending") onAnswered?.(now);
+      if (now.state !== "pending") onAnswered?.(now, false);
       else if (now.card_sha256 !== shown.card_sha256) setChange(t("card.changed"));
     }
   };
@@ -105,10 +108,22 @@ export function ApprovalCard({ approval, onAnswered, hasKeys = false, isWhole = 
   return (
     <article class="approval-card" aria-label={t("card.label", { name: subjectOf(approval) })}>
       <header>
-        <h3>
+        <h2>
           <Asked approval={approval} />
-        </h3>
-        <State approval={shown ?? approval} />
+        </h2>
+        <span class="beside">
+          <State approval={shown ?? approval} />
+          {onOpen && (
+            <Button look="plain" onClick={onOpen}>
+              {t("card.open")}
+              {hasKeys && (
+                <span class="key" aria-hidden="true">
+                  v
+                </span>
+              )}
+            </Button>
+          )}
+        </span>
       </header>
       {change && (
         <p class="notice" role="alert">
@@ -118,7 +133,7 @@ export function ApprovalCard({ approval, onAnswered, hasKeys = false, isWhole = 
       {problem && <ProblemBox problem={problem} />}
       {detail.problem && <ProblemBox problem={detail.problem} onRetry={detail.reload} />}
       {shown ? <Facts detail={shown} isWhole={isWhole} /> : !detail.problem && <Loading />}
-      {state === "pending" && (
+      {state === "pending" && may("approvals.resolve") && (
         <footer>
           {isDenying ? (
             <form

@@ -16,7 +16,7 @@ export function Requests({ requests }: { requests: string[] }) {
   if (requests.length === 0) return null;
   return (
     <section class="requests" aria-label={t("card.requests")}>
-      <h4>{t("card.requests")}</h4>
+      <h3>{t("card.requests")}</h3>
       <ul>
         {requests.map((request) => (
           <li key={request}>{request}</li>
@@ -32,7 +32,7 @@ export function Findings({ findings }: { findings: Record<string, unknown>[] }) 
   if (findings.length === 0) return null;
   return (
     <section class="findings" aria-label={t("card.findings")}>
-      <h4>{t("card.findings")}</h4>
+      <h3>{t("card.findings")}</h3>
       <ul>
         {findings.map((finding, number) => {
           const severity = String(finding.severity ?? "");
