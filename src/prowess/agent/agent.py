@@ -75,9 +75,17 @@ class Agent:
         """Return conversations without their messages, the last active first."""
         return await offload(self._records.list, limit)
 
-    async def get(self, conversation: str) -> Conversation:
-        """Return a conversation with its messages, or raise `NotFound`."""
-        return await offload(self._records.find, conversation, limit=EXPORT_MESSAGES)
+    async def get(self, conversation: str, *, after: int = 0) -> Conversation:
+        """Return a conversation with its messages, or raise `NotFound`. With `after`, only those after that number."""
+        return await offload(self._records.find, conversation, limit=EXPORT_MESSAGES, after=after)
+
+    async def count_messages(self, conversation: str) -> int:
+        """Return the number of the last message of a conversation; 0 if it has none, or does not exist yet."""
+        try:
+            last = (await offload(self._records.find, conversation, limit=1)).messages
+        except NotFound:
+            return 0
+        return last[-1].number if last else 0
 
     async def export(self, conversation: str, *, format: ConversationFormat = "json") -> str:
         """Return a conversation as a document: `json` with everything, or `markdown` to read."""

@@ -240,6 +240,8 @@ class TurnLoop:
             approvals=tuple(dict.fromkeys(self.journal.pending.values())),
             error=error,
             skills=tuple(one.slug for one in self.session.enabled),
+            budget_used_chars=self.session.budget.used,
+            budget_max_chars=self.session.budget.limit,
         )
 
 

@@ -51,12 +51,12 @@ class ConversationRecords:
             row = self._ensure(connection, session, clean_text(title.strip(), limit=_TITLE_CHARS))
         return to_conversation(row, session)
 
-    def find(self, conversation: str, *, limit: int = 0) -> Conversation:
-        """Return a conversation by its id or name, with its last messages; raise `NotFound`."""
+    def find(self, conversation: str, *, limit: int = 0, after: int = 0) -> Conversation:
+        """Return a conversation by its id or name, with its last messages after a number; raise `NotFound`."""
         with self._context.resources.records().read() as connection:
             session = self._find_session(connection, conversation)
             row = self._get(connection, session.id)
-            messages = conversations.list_messages(connection, session.id, limit=limit) if limit else []
+            messages = conversations.list_messages(connection, session.id, limit=limit, after=after) if limit else []
         return to_conversation(row, session, tuple(messages))
 
     def list(self, limit: int) -> list[Conversation]:

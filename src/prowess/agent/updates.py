@@ -80,6 +80,8 @@ class TurnEnded:
     approvals: tuple[str, ...] = ()
     error: dict[str, Any] | None = None
     skills: tuple[str, ...] = field(default=())
+    budget_used_chars: int = 0
+    budget_max_chars: int = 0
     kind: Literal["turn_ended"] = "turn_ended"
 
 

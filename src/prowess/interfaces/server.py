@@ -25,6 +25,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from prowess.agent.live_turns import LiveTurns
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
 from prowess.interfaces.auth.browser import LOOPBACK_HOSTS, BrowserRules
@@ -130,6 +131,7 @@ class _App:
 
     def __init__(self, api: FastAPI, mcp: DeferredEndpoint, *, background: bool) -> None:
         self._engine: Prowess = api.state.engine
+        self._turns: LiveTurns = api.state.turns
         self._api = DirectRoutes(api, API, PATHS)
         self._background = background
         self._mcp = mcp
@@ -155,6 +157,7 @@ class _App:
                     task.cancel()
                     with suppress(asyncio.CancelledError):
                         await task
+                await self._turns.close()
                 # Jobs live on the event loop of the server, which ends before the engine is closed.
                 engine: object = self._engine
                 if isinstance(engine, Prowess):

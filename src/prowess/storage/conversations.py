@@ -34,7 +34,7 @@ _GET = sa.select(conversations).where(owner_condition(conversations), _THIS)
 _COLUMNS = [raw_json(column) if column.name in ("calls", "detail") else column for column in _M]
 _LAST_MESSAGES = (
     sa.select(*_COLUMNS)
-    .where(_M.conversation_id == sa.bindparam("which"))
+    .where(_M.conversation_id == sa.bindparam("which"), _M.number > sa.bindparam("after", type_=sa.Integer))
     .order_by(_M.number.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
@@ -149,10 +149,10 @@ def set_detail(connection: sa.Connection, row: MessageRow) -> None:
     connection.execute(_SET_DETAIL.values(detail=row.detail), key)
 
 
-def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int) -> list[MessageRow]:
-    """Return the last messages of a conversation, oldest first."""
+def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int, after: int = 0) -> list[MessageRow]:
+    """Return the last messages of a conversation, oldest first; only those after a number."""
     # Every turn reads all of them, so the JSON is decoded without SQLAlchemy, which takes several times as long.
-    rows = connection.execute(_LAST_MESSAGES, {"which": conversation_id, "most": limit}).all()
+    rows = connection.execute(_LAST_MESSAGES, {"which": conversation_id, "most": limit, "after": after}).all()
     names = [column.name for column in _M]
     found = [dict(zip(names, row, strict=True)) for row in rows]
     return [

@@ -367,6 +367,8 @@ ROUTES: dict[str, Row] = {
     "POST /api/v1/sessions/{id}/messages": Row(needs="skills.run", **_OF_SESSION, request={"json": {"message": "hi"}}),
     "POST /api/v1/sessions/{id}/messages/resume": Row(needs="skills.run", **_OF_CONVERSATION),
     "GET /api/v1/sessions/{id}/messages": Row(**_READ, **_OF_SESSION),
+    "GET /api/v1/sessions/{id}/messages/stream": Row(**_READ, **_OF_SESSION, status=204),
+    "POST /api/v1/sessions/{id}/messages/stop": Row(needs="skills.run", **_OF_SESSION),
     "DELETE /api/v1/sessions/{id}/messages": Row(needs="skills.run", **_OF_CONVERSATION, once=True, status=204),
     "GET /api/v1/sessions/{id}/messages/export": Row(**_READ, **_OF_CONVERSATION),
     "GET /api/v1/conversations": Row(**_READ),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from prowess.llm.model import Reply, Usage
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
 
@@ -181,3 +182,123 @@ async def test_a_client_that_goes_away_stops_the_turn_and_the_conversation_goes_
         assert (await site.post("/sessions/c/messages", {"message": "still there?"}, ANN))["text"] == "Here I am."
         said = [one["text"] for one in (await site.get("/sessions/c/messages", ANN))["items"]]
         assert said == ["hi", "still there?", "Here I am."]
+
+
+class SlowModel:
+    """A model that writes half of its answer, and the rest when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.go_on, self.left = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        model = self
+
+        async def stream(_: ScriptedModel, request: Any) -> AsyncGenerator[Any]:
+            try:
+                yield "Half of "
+                yield "it "
+                model.asked.set()
+                await model.go_on.wait()
+                yield "and the rest."
+                yield Reply(text="Half of it and the rest.", usage=Usage(input_tokens=3, output_tokens=5))
+            finally:
+                model.left.set()
+
+        monkeypatch.setattr(ScriptedModel, "stream", stream)
+
+
+async def start_slowly(site: Any, model: SlowModel, **fields: Any) -> Any:
+    """Send a message as a stream, and return the stream once the model has written the first half."""
+    body = {"message": "hi", **fields}
+    stream = await site.stream("/sessions/c/messages", ANN, method="POST", body=body)
+    await asyncio.wait_for(model.asked.wait(), 60)
+    return stream
+
+
+async def test_a_turn_in_the_background_outlives_its_client_and_is_followed_from_its_beginning(talking, monkeypatch):
+    async with talking("x") as site:
+        model = SlowModel(monkeypatch)
+        stream = await start_slowly(site, model, background=True)
+        await stream.close()
+        assert not model.left.is_set()
+        (conversation,) = (await site.get("/conversations", ANN))["items"]
+        assert conversation["state"] == "running"
+        followers = [await site.stream("/sessions/c/messages/stream", ANN) for _ in range(2)]
+        model.go_on.set()
+        for follower in followers:
+            frames = await follower.rest()
+            names = [frame.fields["event"] for frame in frames]
+            assert (names[0], names[1], names[-1]) == ("following", "decided", "turn_ended")
+            about = frames[0].data
+            assert (about["here"], about["message"], about["after"]) == (True, "hi", 0)
+            texts = [frame.data["text"] for frame in frames if frame.fields["event"] == "text"]
+            assert (texts[0], "".join(texts)) == ("Half of it ", "Half of it and the rest.")
+            assert (frames[-1].data["state"], frames[-1].data["text"]) == ("done", "Half of it and the rest.")
+        said = [one["text"] for one in (await site.get("/sessions/c/messages", ANN))["items"]]
+        assert said == ["hi", "Half of it and the rest."]
+        assert (await site.send("GET", "/sessions/c/messages/stream", ANN)).status_code == 204
+
+
+async def test_a_running_turn_is_stopped_and_its_followers_learn_that(talking, monkeypatch):
+    async with talking("x") as site:
+        model = SlowModel(monkeypatch)
+        stream = await start_slowly(site, model)
+        stopped = await site.post("/sessions/c/messages/stop", {}, ANN)
+        assert (stopped["stopped"], stopped["state"]) == (True, "stopped")
+        assert model.left.is_set()
+        last = (await stream.rest())[-1]
+        assert (last.fields["event"], last.data["state"], last.data["error"]["code"]) == (
+            "turn_ended",
+            "stopped",
+            "stopped",
+        )
+        again = await site.post("/sessions/c/messages/stop", {}, ANN)
+        assert (again["stopped"], again["state"]) == (False, "stopped")
+
+
+async def test_a_second_message_is_refused_while_a_turn_runs_and_disturbs_nothing(talking, monkeypatch):
+    async with talking("x") as site:
+        model = SlowModel(monkeypatch)
+        stream = await start_slowly(site, model, background=True)
+        assert (await site.send("POST", "/sessions/c/messages", ANN, json={"message": "me too"})).status_code == 409
+        follower = await site.stream("/sessions/c/messages/stream", ANN)
+        model.go_on.set()
+        assert (await follower.rest())[-1].data["state"] == "done"
+        assert (await stream.rest())[-1].data["state"] == "done"
+
+
+async def test_nobody_else_follows_or_stops_a_turn(talking, monkeypatch):
+    async with talking("x") as site:
+        model = SlowModel(monkeypatch)
+        stream = await start_slowly(site, model)
+        own = f"/sessions/{(await site.get('/sessions/c', ANN))['id']}/messages"
+        assert (await site.send("GET", f"{own}/stream", BOB)).status_code == 404
+        assert (await site.send("POST", f"{own}/stop", BOB, json={})).status_code == 404
+        model.go_on.set()
+        assert (await stream.rest())[-1].data["state"] == "done"
+
+
+async def test_a_turn_in_another_process_is_followed_by_what_it_stores(talking, monkeypatch):
+    monkeypatch.setattr("prowess.interfaces.rest.messages.LOOK_SECONDS", 0.01)
+    async with talking("x") as site:
+        model = SlowModel(monkeypatch)
+        # Beside the server: it knows no more of this turn than of one in another process.
+        turn = site.engine.as_actor(ANN).agent.send("c", "hi")
+        await anext(turn)
+        rest = asyncio.ensure_future(collect(turn))
+        await asyncio.wait_for(model.asked.wait(), 60)
+        refused = await site.send("POST", "/sessions/c/messages/stop", ANN, json={})
+        assert (refused.status_code, refused.json()["detail"]) == (
+            409,
+            "Another process of the server works on this turn.",
+        )
+        follower = await site.stream("/sessions/c/messages/stream", ANN)
+        model.go_on.set()
+        frames = await follower.rest()
+        await rest
+        assert [frame.fields["event"] for frame in frames] == ["following", "message", "ended_elsewhere"]
+        assert (frames[0].data["here"], frames[0].data["after"]) == (False, 1)
+        assert (frames[1].data["role"], frames[1].data["text"]) == ("assistant", "Half of it and the rest.")
+        assert frames[2].data["state"] == "idle"
+
+
+async def collect(turn: AsyncGenerator[Any]) -> list[Any]:
+    return [update async for update in turn]

@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import Match
 from starlette.types import Scope
 
+from prowess.agent.live_turns import LiveTurns
 from prowess.engine.engine import Engine
 from prowess.interfaces.auth.oidc import Provider
 from prowess.interfaces.rest import (
@@ -112,6 +113,7 @@ def make_api(engine: Engine, *, public_url: str = "", provider: Provider | None 
     app.state.engine = engine
     app.state.public_url = public_url
     app.state.provider = provider
+    app.state.turns = LiveTurns()
     add_handlers(app)
     for router in ROUTERS:
         app.include_router(_Section(router, API), prefix=API)

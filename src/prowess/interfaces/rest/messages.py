@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, cast
 
-import anyio
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
+from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.agent.agent import Agent
 from prowess.agent.conversation import ConversationFormat
+from prowess.agent.live_turns import LiveTurn, LiveTurns
 from prowess.agent.updates import TurnEnded, TurnState, Update
 from prowess.engine.engine import Engine
-from prowess.errors import NotFound, ProwessError, TryLater
+from prowess.errors import Conflict, NotFound, ProwessError
 from prowess.interfaces.rest.problems import problem_json
 from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Runner, Shape, paginate, respond
 from prowess.interfaces.rest.sessions import Name, SessionId
@@ -27,7 +26,6 @@ from prowess.interfaces.rest.streams import (
     HEARTBEAT_SECONDS,
     STREAM_RESPONSE,
     StreamResponse,
-    end_tasks,
     frame,
     unless_gone,
     wants_stream,
@@ -38,22 +36,30 @@ router = APIRouter(tags=["conversations"])
 
 MAX_MESSAGE_CHARS = 100_000
 MAX_LISTED = 1_000
-MAX_WAITING = 1_000
-"""How many updates wait for a slow client before the turn waits for it, too."""
-_log = logging.getLogger(__name__)
-
-
-class MessageBody(Body):
-    """What the user says, and the model that answers."""
-
-    message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE_CHARS)]
-    model: Name = ""
+LOOK_SECONDS = 1.0
+"""How often the conversation is looked at while another process works on its turn."""
+_NO_MESSAGES = 2**31 - 1
 
 
 class ResumeBody(Body):
     """The model that goes on."""
 
     model: Name = ""
+    background: StrictBool = Field(False, description="Go on with the turn if the client goes away.")
+
+
+class MessageBody(ResumeBody):
+    """What the user says, and the model that answers."""
+
+    message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE_CHARS)]
+
+
+class StoppedShape(Shape):
+    """Whether a turn was stopped, and the state of the conversation now."""
+
+    session: str
+    stopped: bool
+    state: str
 
 
 class UpdateShape(Shape):
@@ -121,11 +127,13 @@ async def send_message(request: Request, id: SessionId, body: MessageBody, engin
 
     With `Accept: text/event-stream`, the answer is a stream of updates, each an event named by its kind: `decided`, `text`,
     `tool_started`, `tool_ended`, `approval_needed`, `skills_changed`, and at the end `turn_ended` or `error`. A client that
-    goes away stops the turn; what was said so far is kept. A turn in the state `waiting` needs its approvals answered, then
+    goes away stops the turn, unless `background` is true: then `GET /sessions/{id}/messages/stream` follows the rest. What
+    was said so far is kept. A turn in the state `waiting` needs its approvals answered, then
     `/sessions/{id}/messages/resume`.
     """
     session, agent = await engine.sessions.get(id), _agent(engine)
-    return await _play(request, session.id, lambda: agent.send(session.id, body.message, model=body.model))
+    turn = partial(agent.send, session.id, body.message, model=body.model)
+    return await _start(request, agent, session.id, turn, body)
 
 
 @router.post("/sessions/{id}/messages/resume", response_model=TurnResultShape, responses=_STREAMED)
@@ -135,7 +143,56 @@ async def resume_turn(request: Request, id: SessionId, body: ResumeBody, engine:
     The answer is that of `/sessions/{id}/messages`. A turn is still `waiting` if approvals are.
     """
     session, agent = await engine.sessions.get(id), _agent(engine)
-    return await _play(request, session.id, lambda: agent.resume(session.id, model=body.model))
+    turn = partial(agent.resume, session.id, model=body.model)
+    return await _start(request, agent, session.id, turn, body)
+
+
+@router.get(
+    "/sessions/{id}/messages/stream",
+    response_class=Response,
+    responses={200: STREAM_RESPONSE, 204: {"description": "No turn is running."}},
+)
+async def follow_turn(request: Request, id: SessionId, engine: Reader) -> Response:
+    """Follow the turn that is running, from its beginning; 204 if none is.
+
+    The first event is `following`: `message` is what the user said, and `after` the number of the last message before the
+    turn. The updates of the turn follow as in `/sessions/{id}/messages`, first those that were missed, with their text in
+    one piece. If another process works on the turn (`here` is false), each message that it stores comes as the event
+    `message`, and `ended_elsewhere` is the last.
+    """
+    session, agent = await engine.sessions.get(id), _agent(engine)
+    live = _turns(request).find(session.id)
+    if live is not None:
+        return StreamResponse(_frames(live, intro=True), stop=_nothing, on_shutdown=live.cancel, ping=HEARTBEAT_SECONDS)
+    try:
+        running = (await agent.get(session.id, after=_NO_MESSAGES)).state == "running"
+    except NotFound:
+        running = False
+    if not running:
+        return Response(status_code=204)
+    frames = _stored_frames(agent, session.id)
+    return StreamResponse(frames, stop=_nothing, on_shutdown=lambda: None, ping=HEARTBEAT_SECONDS)
+
+
+@router.post("/sessions/{id}/messages/stop", response_model=StoppedShape)
+async def stop_turn(request: Request, id: SessionId, engine: Runner) -> Response:
+    """Stop the turn that is running. What was said so far is kept, and the turn can be resumed.
+
+    `stopped` is false if none is running. Answers 409 if another process works on it.
+    """
+    session = await engine.sessions.get(id)
+    live = _turns(request).find(session.id)
+    if live is not None:
+        await live.stop()
+    try:
+        state = (await _agent(engine).get(session.id, after=_NO_MESSAGES)).state
+    except NotFound:
+        state = "idle"
+    if live is None and state == "running":
+        raise Conflict(
+            "Another process of the server works on this turn.", hint="Wait until it has ended, or repeat the request."
+        )
+    return respond({"session": session.id, "stopped": live is not None, "state": state})
 
 
 @router.get("/sessions/{id}/messages", response_model=PageShape[MessageShape])
@@ -184,10 +241,26 @@ def _agent(engine: Engine) -> Agent:
     return cast("Prowess", engine).agent
 
 
-async def _play(request: Request, session: str, turn: Callable[[], AsyncGenerator[Update]]) -> Response:
-    if wants_stream(request):
-        return await _TurnStream(turn).respond(request)
-    updates = await unless_gone(request, _collect(turn))
+def _turns(request: Request) -> LiveTurns:
+    return request.app.state.turns
+
+
+async def _start(
+    request: Request, agent: Agent, session: str, turn: Callable[[], AsyncGenerator[Update]], body: ResumeBody
+) -> Response:
+    """Start a turn, and answer with its updates or its result."""
+    message = body.message if isinstance(body, MessageBody) else ""
+    live = _turns(request).start(session, turn, message=message, after=await agent.count_messages(session))
+    stop = _nothing if body.background else live.stop
+    try:
+        await unless_gone(request, live.begin())
+        if wants_stream(request):
+            # Ends the frames, too.
+            return StreamResponse(_frames(live), stop=stop, on_shutdown=live.cancel, ping=HEARTBEAT_SECONDS)
+        updates = await unless_gone(request, _collect(live))
+    except BaseException:
+        await stop()
+        raise
     ended = updates[-1]
     assert isinstance(ended, TurnEnded)  # noqa: S101  (every turn ends with this update)
     return respond(
@@ -202,58 +275,35 @@ async def _play(request: Request, session: str, turn: Callable[[], AsyncGenerato
     )
 
 
-async def _collect(turn: Callable[[], AsyncGenerator[Update]]) -> list[Update]:
-    async with aclosing(turn()) as updates:
-        return [update async for update in updates]
+async def _nothing() -> None:
+    pass
 
 
-class _TurnStream:
-    """One turn, as frames for one client. The turn runs in a task of its own, which ends with the client."""
+async def _collect(live: LiveTurn) -> list[Update]:
+    return [update async for update in live.follow()]
 
-    def __init__(self, turn: Callable[[], AsyncGenerator[Update]]) -> None:
-        self._send, self._received = anyio.create_memory_object_stream[Update](MAX_WAITING)
-        self._begun = asyncio.Event()
-        self._task = asyncio.create_task(self._play(turn))
 
-    async def respond(self, request: Request) -> Response:
-        """Return the stream once the turn has begun, or raise the error that prevents it."""
-        try:
-            await unless_gone(request, self._begun.wait())
-            if self._task.done():
-                self._task.result()
-        except BaseException:
-            await self._stop()
-            raise
-        return StreamResponse(
-            self._frames(),
-            stop=self._stop,
-            # Ends the frames, too: the turn closes its side of the stream.
-            on_shutdown=lambda: cast("None", self._task.cancel()),
-            ping=HEARTBEAT_SECONDS,
-        )
-
-    async def _play(self, turn: Callable[[], AsyncGenerator[Update]]) -> None:
-        try:
-            with self._send:
-                async with aclosing(turn()) as updates:
-                    async for update in updates:
-                        await self._send.send(update)
-                        self._begun.set()
-        finally:
-            self._begun.set()
-
-    async def _frames(self) -> AsyncGenerator[bytes]:
-        async for update in self._received:
+async def _frames(live: LiveTurn, *, intro: bool = False) -> AsyncGenerator[bytes]:
+    if intro:
+        about = {"session": live.session, "here": True, "message": live.message, "after": live.after}
+        yield frame("following", {**about, "started_at": live.started_at})
+    try:
+        async for update in live.follow():
             yield frame(update.kind, update)
-        await asyncio.wait([self._task])
-        if self._task.cancelled():
-            yield frame("error", problem_json(TryLater("The server is closing.", hint="Resume the turn later.")))
-        elif (error := self._task.exception()) is not None:
-            if not isinstance(error, ProwessError):
-                _log.error("A turn failed unexpectedly.", exc_info=error)
-                error = ProwessError("Internal error.", hint="See the server's log.")
-            yield frame("error", problem_json(error))
+    except ProwessError as error:
+        yield frame("error", problem_json(error))
 
-    async def _stop(self) -> None:
-        await end_tasks(self._task)
-        self._received.close()
+
+async def _stored_frames(agent: Agent, session: str) -> AsyncGenerator[bytes]:
+    """Yield the messages of a turn that runs in another process as they are stored, and how it ended."""
+    seen = await agent.count_messages(session)
+    yield frame("following", {"session": session, "here": False, "message": "", "after": seen, "started_at": ""})
+    while True:
+        now = await agent.get(session, after=seen)
+        for message in now.messages:
+            seen = message.number
+            yield frame("message", message)
+        if now.state != "running":
+            yield frame("ended_elsewhere", {"session": session, "state": now.state, "approvals": list(now.approvals)})
+            return
+        await asyncio.sleep(LOOK_SECONDS)
