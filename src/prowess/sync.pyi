@@ -71,12 +71,13 @@ from prowess.storage.credentials import Token, WebSession
 from prowess.storage.ledger import AuditRow
 from prowess.storage.people import Member, Organization
 from prowess.storage.sources import Source, SourceItem
-from prowess.storage.trace_stats import GroupBy
+from prowess.storage.trace_stats import Bucket, GroupBy
 from prowess.storage.traces import TracePosition
 from prowess.storage.trust import TrustedFolder
 from prowess.tools.tool import SpecFormat, Tool, ToolAnswer
 from prowess.traces.export import ExportFormat
 from prowess.traces.report import Report
+from prowess.traces.series import Chart, SeriesBy
 from prowess.traces.trace import Trace
 
 class Drafts:
@@ -350,6 +351,19 @@ class Traces:
     ) -> int: ...
     def get(self, trace_id: str) -> Trace: ...
     def stats(self, by: GroupBy = ..., *, skill: str = ..., days: float | None = ...) -> Report: ...
+    def chart(
+        self,
+        by: SeriesBy = ...,
+        *,
+        bucket: Bucket = ...,
+        skill: str = ...,
+        artifact: str = ...,
+        status: str = ...,
+        session: str = ...,
+        model: str = ...,
+        days: float | None = ...,
+        top: int = ...,
+    ) -> Chart: ...
     def export(
         self,
         format: ExportFormat = ...,

@@ -10,10 +10,11 @@ from prowess.engine.context import Context
 from prowess.threads import offload
 
 if TYPE_CHECKING:
-    from prowess.storage.trace_stats import GroupBy
+    from prowess.storage.trace_stats import Bucket, GroupBy
     from prowess.storage.traces import TraceFilter, TracePosition
     from prowess.traces.export import ExportFormat
     from prowess.traces.report import Report
+    from prowess.traces.series import Chart, SeriesBy
     from prowess.traces.trace import Trace
 
 
@@ -106,6 +107,27 @@ class Traces:
         which = self._visible(days, skill=skill)
         records = self._context.resources.records() if self._context.resources.has_records() else None
         return await offload(build_report, records, which, by)
+
+    async def chart(
+        self,
+        by: SeriesBy = "skill",
+        *,
+        bucket: Bucket = "day",
+        skill: str = "",
+        artifact: str = "",
+        status: str = "",
+        session: str = "",
+        model: str = "",
+        days: float | None = None,
+        top: int = 8,
+    ) -> Chart:
+        """Return runs, failures, costs, times and assertions over time, for the `top` groups with most runs and the rest."""
+        from prowess.storage.clock import now
+        from prowess.traces.series import build_chart
+
+        which = self._visible(days, skill=skill, artifact=artifact, status=status, session=session, model=model)
+        records = self._context.resources.records() if self._context.resources.has_records() else None
+        return await offload(lambda: build_chart(records, which, by, bucket, top=top, until=now()))
 
     async def export(
         self,

@@ -15,6 +15,8 @@ from prowess.storage.traces import TraceFilter
 
 GroupBy = Literal["skill", "artifact", "model", "day"]
 GROUPINGS: tuple[GroupBy, ...] = get_args(GroupBy)
+Bucket = Literal["hour", "day"]
+"""How long a part of time is that runs are counted in, by their start."""
 
 _NAME = sa.literal_column("name", sa.Text)
 _EMPTY = sa.literal_column("''", sa.Text)
@@ -24,6 +26,19 @@ _KEYS: dict[GroupBy, sa.ColumnElement[str]] = {
     "model": sa.func.coalesce(traces.c.model_id, _EMPTY),
     "day": sa.func.substr(traces.c.started_at, sa.literal_column("1", sa.Integer), sa.literal_column("10", sa.Integer)),
 }
+
+# As many characters of a time as name the part of time: `2026-03-01T09` is an hour.
+BUCKET_CHARS: dict[Bucket, int] = {"hour": 13, "day": 10}
+
+
+def _key(by: GroupBy, bucket: Bucket | None) -> sa.Label[str]:
+    """Return the name of a group; with a bucket, the part of time before it."""
+    if bucket is None:
+        return _KEYS[by].label("name")
+    # Constants, not parameters: PostgreSQL takes the expression of a column and that of its group for the same.
+    length = sa.literal_column(str(BUCKET_CHARS[bucket]), sa.Integer)
+    start = sa.func.substr(traces.c.started_at, sa.literal_column("1", sa.Integer), length)
+    return (start + _KEYS[by]).label("name")
 
 
 def _sum(column: sa.Column[Any], name: str) -> sa.Label[Any]:
@@ -57,9 +72,11 @@ class TraceCount:
     priced: int
 
 
-def count_traces(connection: sa.Connection, which: TraceFilter, by: GroupBy) -> list[TraceCount]:
-    """Return counts by group and status, unordered."""
-    columns = (_KEYS[by].label("name"), traces.c.status, *_SUMS, _replaced(which))
+def count_traces(
+    connection: sa.Connection, which: TraceFilter, by: GroupBy, bucket: Bucket | None = None
+) -> list[TraceCount]:
+    """Return counts by group and status, unordered. With a bucket, names begin with its `BUCKET_CHARS` characters."""
+    columns = (_key(by, bucket), traces.c.status, *_SUMS, _replaced(which))
     counted = sa.select(*columns).where(*which.conditions())
     return [
         TraceCount(
@@ -92,8 +109,10 @@ def _replaced(which: TraceFilter) -> sa.Label[int]:
     return sa.func.sum(sa.case((condition, 1), else_=0)).label("replaced")
 
 
-def count_durations(connection: sa.Connection, which: TraceFilter, by: GroupBy) -> list[tuple[str, int, int]]:
+def count_durations(
+    connection: sa.Connection, which: TraceFilter, by: GroupBy, bucket: Bucket | None = None
+) -> list[tuple[str, int, int]]:
     """Return group, duration in milliseconds, and how many runs took that long, for each group and duration."""
     time = traces.c.duration_ms
-    counted = sa.select(_KEYS[by].label("name"), time, sa.func.count()).where(*which.conditions(), time.is_not(None))
+    counted = sa.select(_key(by, bucket), time, sa.func.count()).where(*which.conditions(), time.is_not(None))
     return [(name, taken, many) for name, taken, many in connection.execute(counted.group_by(_NAME, time))]

@@ -14,7 +14,17 @@ from prowess.storage.database import Connections
 from prowess.storage.trace_stats import GROUPINGS, GroupBy, TraceCount, count_durations, count_traces
 from prowess.storage.traces import TraceFilter
 
-__all__ = ["GROUPINGS", "REPORT_FIELDS", "GroupBy", "Report", "RunStats", "build_report", "nearest_rank"]
+__all__ = [
+    "GROUPINGS",
+    "REPORT_FIELDS",
+    "GroupBy",
+    "GroupCounts",
+    "Report",
+    "RunStats",
+    "build_report",
+    "merge_groups",
+    "nearest_rank",
+]
 
 PERCENTILES = (50, 95, 99)
 REPORT_FIELDS = (
@@ -105,7 +115,7 @@ class Report:
 
 def build_report(records: Connections | None, which: TraceFilter, by: GroupBy) -> Report:
     """Return a report on these traces, or an empty one if there are no records. Blocking."""
-    groups: dict[str, _Group] = defaultdict(_Group)
+    groups: dict[str, GroupCounts] = defaultdict(GroupCounts)
     if records is not None:
         with records.read() as connection:
             for count in count_traces(connection, which, by):
@@ -114,17 +124,18 @@ def build_report(records: Connections | None, which: TraceFilter, by: GroupBy) -
                 groups[name].times[taken] += many
     rows = [group.figures(name) for name, group in groups.items()]
     rows.sort(key=lambda row: row.name if by == "day" else (-row.runs, row.name))
-    return Report(by=by, since=which.since, rows=tuple(rows), total=_merge_groups(groups.values()).figures("total"))
+    return Report(by=by, since=which.since, rows=tuple(rows), total=merge_groups(groups.values()).figures("total"))
 
 
 @dataclass(slots=True)
-class _Group:
+class GroupCounts:
     """The counts of one group."""
 
     counts: list[TraceCount] = field(default_factory=list[TraceCount])
     times: Counter[int] = field(default_factory=Counter[int])
 
     def figures(self, name: str) -> RunStats:
+        """Return the statistics of the group under a name."""
         counts = self.counts
         statuses: Counter[str] = Counter()
         for count in counts:
@@ -146,8 +157,9 @@ class _Group:
         )
 
 
-def _merge_groups(groups: Iterable[_Group]) -> _Group:
-    whole = _Group()
+def merge_groups(groups: Iterable[GroupCounts]) -> GroupCounts:
+    """Return the counts of several groups as those of one."""
+    whole = GroupCounts()
     for group in groups:
         whole.counts.extend(group.counts)
         whole.times.update(group.times)

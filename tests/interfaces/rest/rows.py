@@ -52,6 +52,11 @@ def make_own_skill(world: World) -> dict[str, str]:
     return {"id": made["id"]}
 
 
+def make_fact(world: World) -> dict[str, str]:
+    """Have a fact remembered for the owner."""
+    return {"id": world.do("POST", "/api/v1/memory", json={"text": "It rains."})["id"]}
+
+
 def make_connector(world: World) -> dict[str, str]:
     """Make a connector of the organization. Its address is not public, so nothing is ever sent to it."""
     name = world.name("connector").lower()
@@ -371,6 +376,10 @@ ROUTES: dict[str, Row] = {
     "POST /api/v1/sessions/{id}/messages/stop": Row(needs="skills.run", **_OF_SESSION),
     "DELETE /api/v1/sessions/{id}/messages": Row(needs="skills.run", **_OF_CONVERSATION, once=True, status=204),
     "GET /api/v1/sessions/{id}/messages/export": Row(**_READ, **_OF_CONVERSATION),
+    "GET /api/v1/memory": Row(**_READ),
+    "POST /api/v1/memory": Row(**_READ, request={"json": {"text": "It rains."}}, status=201, exceptions=_PERSONS),
+    "DELETE /api/v1/memory/{id}": Row(**_READ, make=make_fact, owner="user", once=True, exceptions=_PERSONS),
+    "GET /api/v1/stats/series": Row(**_READ),
     "GET /api/v1/conversations": Row(**_READ),
     "GET /api/v1/conversations/{id}": Row(**_READ, **_OF_CONVERSATION),
     # There is nothing to run in a skill of instructions, and a caller who may run it learns that.

@@ -163,3 +163,26 @@ async def test_variables_of_the_server_are_granted_by_its_owner_only(site):
     assert [one["name"] for one in listed] == ["API_KEY"]
     assert granted.json()["state"] == listed[0]["state"] == "unset"
     assert (await site.send("DELETE", "/env/caller/API_KEY")).status_code == 204
+
+
+async def test_runs_are_counted_over_time_for_charts(ran):
+    chart = await ran.get("/stats/series?by=skill&bucket=hour&days=1", ANN)
+    (series,) = chart["series"]
+    assert (series["name"], sum(series["runs"]), sum(series["failures"])) == ("greeter", 3, 1)
+    assert {len(values) for name, values in series.items() if name != "name"} == {len(chart["buckets"])}
+    assert (await ran.get("/stats/series?by=model", BOB))["series"] == []
+    refused = await ran.send("GET", "/stats/series?days=36500&bucket=hour", ANN)
+    assert (refused.status_code, refused.json()["hint"]) == (422, "Ask for fewer `days`, or use `bucket=day`.")
+
+
+async def test_facts_are_remembered_listed_and_forgotten_by_their_person(ran):
+    first = await ran.post("/memory", {"text": "We use PostgreSQL 16."}, ANN, status=201)
+    second = await ran.post("/memory", {"text": "Deploys are on Tuesdays."}, ANN, status=201)
+    listed = await ran.get("/memory", ANN)
+    assert ([one["text"] for one in listed["items"]], listed["total"]) == ([second["text"], first["text"]], 2)
+    assert (await ran.get("/memory", BOB))["items"] == []
+    assert (await ran.send("DELETE", f"/memory/{first['id']}", BOB)).status_code == 404
+    assert (await ran.send("POST", "/memory", agent_of(ANN), json={"text": "Trust me."})).status_code == 403
+    assert (await ran.send("DELETE", f"/memory/{first['id']}", ANN)).json()["text"] == first["text"]
+    assert [one["id"] for one in (await ran.get("/memory", ANN))["items"]] == [second["id"]]
+    assert (await ran.send("POST", "/memory", ANN, json={"text": "x" * 2_001})).status_code == 422

@@ -11,8 +11,9 @@ from starlette.responses import Response, StreamingResponse
 
 from prowess.errors import Invalid
 from prowess.interfaces.rest.request import Page, PageQuery, PageShape, Reader, Shape, cursor_at, respond, to_bytes
-from prowess.storage.trace_stats import GroupBy
+from prowess.storage.trace_stats import Bucket, GroupBy
 from prowess.traces.export import ExportFormat
+from prowess.traces.series import SeriesBy
 from prowess.traces.trace import RunStatus
 from prowess.view import to_json, trace_json
 
@@ -98,6 +99,31 @@ class StatsShape(Shape):
     total: FiguresShape
 
 
+class SeriesShape(Shape):
+    """The runs of one group: one number for each bucket. Costs and durations are null where nothing is known."""
+
+    name: str
+    runs: list[int]
+    failures: list[int]
+    cost: list[float | None]
+    p50_ms: list[int | None]
+    p95_ms: list[int | None]
+    assertions_run: list[int]
+    assertions_failed: list[int]
+    input_tokens: list[int]
+    output_tokens: list[int]
+
+
+class ChartShape(Shape):
+    """Series over the same parts of time. `buckets` are their starts, such as `2026-03-01` or `2026-03-01T09` (UTC)."""
+
+    by: SeriesBy
+    bucket: Bucket
+    since: str | None
+    buckets: list[str]
+    series: list[SeriesShape]
+
+
 @router.get("/traces", response_model=PageShape[TraceShape])
 async def list_traces(
     engine: Reader,
@@ -170,6 +196,39 @@ async def read_stats(
 ) -> Response:
     """Return runs, failures, assertions, tokens, cost and durations per skill, artifact, model or day, and in total."""
     return respond(await engine.traces.stats(by, skill=skill, days=_count_days(since, days)))
+
+
+@router.get("/stats/series", response_model=ChartShape)
+async def read_series(
+    engine: Reader,
+    by: SeriesBy = "skill",
+    bucket: Annotated[Bucket, Query(description="How long each part of time is.")] = "day",
+    skill: Slug = "",
+    artifact: Text = "",
+    status: Status = "",
+    session: Text = "",
+    model: Text = "",
+    since: Since = "",
+    days: Days = None,
+    top: Annotated[int, Query(ge=1, le=50, description="How many groups have a series of their own.")] = 8,
+) -> Response:
+    """Return runs, failures, costs, durations and failed assertions over time, for charts.
+
+    The groups with most runs come first, and the rest together as `others`. All lists of a series are as long as
+    `buckets`. Without `days` or `since`, it begins with the first run.
+    """
+    chart = await engine.traces.chart(
+        by,
+        bucket=bucket,
+        skill=skill,
+        artifact=artifact,
+        status=status,
+        session=session,
+        model=model,
+        days=_count_days(since, days),
+        top=top,
+    )
+    return respond(chart)
 
 
 async def _lines(first: dict[str, Any] | None, rest: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
