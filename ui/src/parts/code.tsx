@@ -1,28 +1,45 @@
 // A text editor. It lives in a shadow root, where its styles are allowed without inline style elements.
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { closeBrackets, closeBracketsKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
-import { javascript } from "@codemirror/lang-javascript";
-import { json } from "@codemirror/lang-json";
-import { markdown } from "@codemirror/lang-markdown";
-import { python } from "@codemirror/lang-python";
-import { yaml, yamlFrontmatter } from "@codemirror/lang-yaml";
-import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { yamlFrontmatter, yamlLanguage } from "@codemirror/lang-yaml";
+import {
+  bracketMatching,
+  defineLanguageFacet,
+  HighlightStyle,
+  Language,
+  LRLanguage,
+  languageDataProp,
+  syntaxHighlighting,
+} from "@codemirror/language";
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
+import { parser as javascriptParser } from "@lezer/javascript";
+import { parser as jsonParser } from "@lezer/json";
+import { GFM, parser as markdownParser } from "@lezer/markdown";
+import { parser as pythonParser } from "@lezer/python";
 import { useEffect, useRef } from "preact/hooks";
 
 export type CodeLanguage = "markdown" | "skill" | "yaml" | "json" | "python" | "typescript" | "text";
 
+// The parsers alone: CodeMirror's packages of languages add those of HTML and CSS, and completion, which is half of the size.
+const markdownData = defineLanguageFacet();
+const markdown = new Language(
+  markdownData,
+  markdownParser.configure([GFM, { props: [languageDataProp.add({ Document: markdownData })] }]),
+  [],
+  "markdown",
+);
+
 const LANGUAGES: Record<CodeLanguage, () => Extension> = {
-  markdown: () => markdown(),
-  skill: () => yamlFrontmatter({ content: markdown() }),
-  yaml: () => yaml(),
-  json: () => json(),
-  python: () => python(),
-  typescript: () => javascript({ typescript: true }),
+  markdown: () => markdown,
+  skill: () => yamlFrontmatter({ content: markdown }),
+  yaml: () => yamlLanguage,
+  json: () => LRLanguage.define({ parser: jsonParser }),
+  python: () => LRLanguage.define({ parser: pythonParser }),
+  typescript: () => LRLanguage.define({ parser: javascriptParser.configure({ dialect: "ts" }) }),
   text: () => [],
 };
 
@@ -30,8 +47,16 @@ export interface Mark {
   /** Counted from 1. */
   line: number;
   column?: number;
+  /** The column after the last one that is marked. Without it, the rest of the line is. */
+  endColumn?: number;
   severity: "error" | "warning" | "info";
   message: string;
+}
+
+/** A place to show. Another object with the same place shows it again. */
+export interface Jump {
+  line: number;
+  column?: number;
 }
 
 interface Props {
@@ -41,6 +66,7 @@ interface Props {
   onChange?: (value: string) => void;
   marks?: Mark[];
   isReadOnly?: boolean;
+  jump?: Jump;
 }
 
 const colors = HighlightStyle.define([
@@ -56,9 +82,16 @@ const colors = HighlightStyle.define([
 ]);
 
 const look = EditorView.theme({
-  "&": { fontSize: "14px", color: "var(--text)", backgroundColor: "var(--paper)", minHeight: "10rem" },
+  "&": { fontSize: "14px", color: "var(--text)", backgroundColor: "var(--paper)" },
   "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
-  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
+  // The page says how high it may grow.
+  ".cm-scroller": {
+    fontFamily: "var(--mono)",
+    lineHeight: "1.55",
+    overflow: "auto",
+    maxHeight: "var(--code-height, none)",
+  },
+  ".cm-content, .cm-gutter": { minHeight: "var(--code-least, 10rem)" },
   ".cm-content": { caretColor: "var(--text)", padding: "0.6rem 0" },
   ".cm-gutters": { backgroundColor: "var(--side)", color: "var(--quiet)", border: "none" },
   ".cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--accent) 6%, transparent)" },
@@ -69,7 +102,7 @@ const look = EditorView.theme({
   ".cm-tooltip, .cm-panels": { backgroundColor: "var(--paper)", color: "var(--text)", borderColor: "var(--line)" },
 });
 
-export function Code({ label, value, language, onChange, marks = [], isReadOnly = false }: Props) {
+export function Code({ label, value, language, onChange, marks = [], isReadOnly = false, jump }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | undefined>(undefined);
   const change = useRef(onChange);
@@ -83,7 +116,6 @@ export function Code({ label, value, language, onChange, marks = [], isReadOnly 
       drawSelection(),
       bracketMatching(),
       closeBrackets(),
-      autocompletion(),
       highlightActiveLine(),
       highlightSelectionMatches(),
       lintGutter(),
@@ -91,7 +123,7 @@ export function Code({ label, value, language, onChange, marks = [], isReadOnly 
       look,
       EditorView.lineWrapping,
       // Tab leaves the editor, as everywhere on the page.
-      keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap]),
+      keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
       EditorView.contentAttributes.of({ "aria-label": label }),
       EditorState.readOnly.of(isReadOnly),
       LANGUAGES[language](),
@@ -105,24 +137,48 @@ export function Code({ label, value, language, onChange, marks = [], isReadOnly 
   }, [language, label, isReadOnly]);
   useEffect(() => {
     const shown = view.current;
-    if (shown && shown.state.doc.toString() !== value)
-      shown.dispatch({ changes: { from: 0, to: shown.state.doc.length, insert: value } });
+    if (!shown) return;
+    const change = difference(shown.state.doc.toString(), value);
+    if (change) shown.dispatch({ changes: change });
   }, [value]);
   useEffect(() => {
     const shown = view.current;
-    if (shown)
-      shown.dispatch(
-        setDiagnostics(
-          shown.state,
-          marks.map((mark) => diagnostic(shown.state, mark)),
-        ),
-      );
-  }, [JSON.stringify(marks), value]);
+    if (!shown) return;
+    shown.dispatch(
+      setDiagnostics(
+        shown.state,
+        marks.map((mark) => diagnostic(shown.state, mark)),
+      ),
+    );
+  }, [JSON.stringify(marks), language, label, isReadOnly]);
+  useEffect(() => {
+    const shown = view.current;
+    if (!shown || !jump) return;
+    const at = place(shown.state, jump.line, jump.column ?? 1);
+    shown.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
+    shown.focus();
+  }, [jump]);
   return <div class="code-editor" ref={host} />;
 }
 
+/** Return the smallest change that turns one text into another, so that the cursor and undoing work as if it was typed. */
+function difference(before: string, after: string): { from: number; to: number; insert: string } | undefined {
+  if (before === after) return undefined;
+  let from = 0;
+  while (from < before.length && from < after.length && before[from] === after[from]) from += 1;
+  let end = 0;
+  const most = Math.min(before.length, after.length) - from;
+  while (end < most && before[before.length - 1 - end] === after[after.length - 1 - end]) end += 1;
+  return { from, to: before.length - end, insert: after.slice(from, after.length - end) };
+}
+
+function place(state: EditorState, number: number, column: number): number {
+  const line = state.doc.line(Math.min(Math.max(1, number), state.doc.lines));
+  return Math.min(line.from + column - 1, line.to);
+}
+
 function diagnostic(state: EditorState, mark: Mark): Diagnostic {
-  const line = state.doc.line(Math.min(Math.max(1, mark.line), state.doc.lines));
-  const from = mark.column ? Math.min(line.from + mark.column - 1, line.to) : line.from;
-  return { from, to: line.to, severity: mark.severity, message: mark.message };
+  const from = place(state, mark.line, mark.column ?? 1);
+  const to = Math.max(from, place(state, mark.line, mark.endColumn ?? Number.MAX_SAFE_INTEGER));
+  return { from, to, severity: mark.severity, message: mark.message };
 }
