@@ -268,6 +268,16 @@ class Environment:
 
 class AuditLog:
     def rows(self, *, after: int = ..., limit: int = ...) -> list[AuditRow]: ...
+    def find(
+        self,
+        *,
+        before: int | None = ...,
+        limit: int = ...,
+        by: str = ...,
+        action: str = ...,
+        slug: str = ...,
+        outcome: str = ...,
+    ) -> list[AuditRow]: ...
     def last(self) -> int: ...
     def skill(self, slug: str) -> SkillAccount: ...
     def verify(self, *, head: str = ...) -> AuditVerdict: ...

@@ -233,6 +233,24 @@ class AuditLog:
         context = self._context
         return await offload(lambda: context.resources.audit.rows(context.actor, after=after, limit=limit))
 
+    async def find(
+        self,
+        *,
+        before: int | None = None,
+        limit: int = 100,
+        by: str = "",
+        action: str = "",
+        slug: str = "",
+        outcome: str = "",
+    ) -> list[AuditRow]:
+        """Return the recorded decisions before a number, newest first: those by this actor, of this action, and so on."""
+        context = self._context
+        return await offload(
+            lambda: context.resources.audit.find(
+                context.actor, before=before, limit=limit, by=by, action=action, slug=slug, outcome=outcome
+            )
+        )
+
     async def last(self) -> int:
         """Return the number of the newest row, or 0."""
         context = self._context

@@ -29,6 +29,31 @@ class Audit:
         with self._database.read() as connection:
             return ledger.read_audit(connection, actor.organization, after=after, limit=limit)
 
+    def find(
+        self,
+        actor: Actor,
+        *,
+        before: int | None = None,
+        limit: int = 100,
+        by: str = "",
+        action: str = "",
+        slug: str = "",
+        outcome: str = "",
+    ) -> list[AuditRow]:
+        """Return rows of the actor's organization before a number, newest first, that have the values that are not ''."""
+        actor.require("admin")
+        with self._database.read() as connection:
+            return ledger.find_audit(
+                connection,
+                actor.organization,
+                before=before,
+                limit=limit,
+                actor=by,
+                action=action,
+                slug=slug,
+                outcome=outcome,
+            )
+
     def last(self, actor: Actor) -> int:
         """Return the number of the newest row, or 0."""
         actor.require("admin")

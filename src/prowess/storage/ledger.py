@@ -162,6 +162,20 @@ def read_audit(connection: sa.Connection, organization_id: str, *, after: int, l
     return [AuditRow(**row) for row in rows.mappings()]
 
 
+def find_audit(
+    connection: sa.Connection, organization_id: str, *, before: int | None, limit: int, **filters: str
+) -> list[AuditRow]:
+    """Return the audit rows before a number, newest first, unverified.
+
+    `filters` are values of the columns `actor`, `action`, `slug` and `outcome`; an empty one matches everything.
+    """
+    query = sa.select(audit).where(_AUDIT_OF).order_by(audit.c.number.desc()).limit(_MOST)
+    if before is not None:
+        query = query.where(audit.c.number < before)
+    query = query.where(*(audit.c[name] == value for name, value in filters.items() if value))
+    return [AuditRow(**row) for row in connection.execute(query, {"of": organization_id, "most": limit}).mappings()]
+
+
 def _lock_organization(connection: sa.Connection, organization_id: str) -> None:
     """Let one transaction at a time append for an organization, so that numbers follow commit order without gaps.
 

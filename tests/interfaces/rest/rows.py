@@ -316,6 +316,7 @@ ROUTES: dict[str, Row] = {
         **_READ, request={"json": {"content": document("draft"), "messages": ["add up drafts"]}}
     ),
     "GET /api/v1/kinds": Row(**_READ),
+    "GET /api/v1/summary": Row(**_READ),
     "GET /api/v1/catalog": Row(**_READ, request={"params": {"facets": "true"}}),
     "GET /api/v1/skills/{id}/artifacts": Row(**_READ, **_OF_SKILL),
     "GET /api/v1/skills/registry/search": Row(**_READ, request={"params": {"q": "triage"}}),
@@ -486,6 +487,7 @@ ROUTES: dict[str, Row] = {
     "GET /api/v1/roles/{name}/prompt": Row(**_READ, make=lambda _: {"name": "builder"}),
     "GET /api/v1/tools": Row(**_READ),
     "POST /api/v1/tools/{name}": Row(**_READ, make=lambda _: {"name": "list_skills"}),
+    "GET /api/v1/audit/newest": Row(needs="admin"),
     "GET /api/v1/audit": Row(needs="admin"),
     "GET /api/v1/audit/verify": Row(needs="admin"),
     "GET /api/v1/audit/skills/{slug}": Row(needs="admin", make=lambda _: {"slug": ENABLED}),

@@ -186,3 +186,34 @@ async def test_facts_are_remembered_listed_and_forgotten_by_their_person(ran):
     assert (await ran.send("DELETE", f"/memory/{first['id']}", ANN)).json()["text"] == first["text"]
     assert [one["id"] for one in (await ran.get("/memory", ANN))["items"]] == [second["id"]]
     assert (await ran.send("POST", "/memory", ANN, json={"text": "x" * 2_001})).status_code == 422
+
+
+async def test_the_audit_is_read_newest_first_and_filtered(ran):
+    for days in (3, 4, 5):
+        await ran.engine.as_actor(ANN).policy.set("approval_days", days)
+    every = (await ran.get("/audit?limit=200", ANN))["items"]
+    first = await ran.get("/audit/newest?limit=2", ANN)
+    rest = await ran.get(f"/audit/newest?limit=200&cursor={first['next_cursor']}", ANN)
+    numbers = [one["number"] for one in reversed(every)]
+    assert len(numbers) >= 3
+    assert [one["number"] for one in first["items"] + rest["items"]] == numbers
+    for name in ("action", "slug", "actor", "outcome"):
+        value = every[-1][name]
+        found = (await ran.get("/audit/newest", ANN, params={name: value, "limit": 200}))["items"]
+        assert [one["number"] for one in found] == [
+            one["number"] for one in reversed(every) if one[name] == value or not value
+        ]
+    assert (await ran.get("/audit/newest?actor=nobody", ANN))["items"] == []
+    assert (await ran.send("GET", "/audit/newest", BOB)).status_code == 403
+
+
+async def test_the_summary_counts_what_is_there_and_what_waits(ran):
+    await ran.post("/sessions", {"conversation": "c"}, ANN)
+    await ran.engine.as_actor(ANN).policy.set("skill_enablement_policy", "prompt-user")
+    asked = await ran.send("POST", "/sessions/c/enable", agent_of(ANN), json={"skill_slug": "greeter"})
+    summary = await ran.get("/summary", ANN)
+    assert summary["skills"]["total"] == sum(summary["skills"]["scopes"].values())
+    assert (summary["today"]["runs"], summary["today"]["failures"]) == (3, 1)
+    assert summary["approvals"] == (1 if asked.status_code == 403 and "approval_id" in asked.json() else 0)
+    assert summary["jobs"] == {"queued": 0, "running": 0, "waiting": 0}
+    assert (await ran.get("/summary", BOB))["today"]["runs"] == 0

@@ -39,6 +39,7 @@ from prowess.interfaces.rest import (
     skill_registries,
     skills,
     sources,
+    summary,
     traces,
     trust,
     versions,
@@ -77,6 +78,7 @@ ROUTERS: Sequence[APIRouter] = (
     trust.router,
     settings.router,
     people.router,
+    summary.router,
     sign_in.router,
 )
 """The routers below /api/v1, in the order in which the reference shows them."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from prowess.errors import Invalid
-from prowess.interfaces.rest.request import Admin, Page, PageShape, Shape, cursor_at, respond
+from prowess.interfaces.rest.request import Admin, Page, PageQuery, PageShape, Shape, cursor_at, respond
+from prowess.storage.ledger import AuditRow
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 
 _MAX_NUMBER = 10**15
+_Text = Annotated[str, Query(max_length=500)]
 
 
 class AuditRowShape(Shape):
@@ -90,11 +93,34 @@ async def read_audit(
     after: Annotated[int, Query(ge=0, le=_MAX_NUMBER, description="Only rows after this number.")] = 0,
 ) -> Response:
     """Return the recorded decisions of the organization, oldest first."""
+    last, position = await engine.audit.last(), _position(page)
+    found = await engine.audit.rows(after=after if position is None else position, limit=page.limit + 1)
+    return _respond(found, page, last)
+
+
+@router.get("/newest", response_model=AuditPageShape)
+async def find_in_audit(
+    engine: Admin, page: Page, actor: _Text = "", action: _Text = "", slug: _Text = "", outcome: _Text = ""
+) -> Response:
+    """Return the recorded decisions of the organization, newest first; with a filter, those that have exactly this value.
+
+    `total` counts all rows, whatever the filters.
+    """
+    last = await engine.audit.last()
+    found = await engine.audit.find(
+        before=_position(page), limit=page.limit + 1, by=actor, action=action, slug=slug, outcome=outcome
+    )
+    return _respond(found, page, last)
+
+
+def _position(page: PageQuery) -> int | None:
     position = page.after
     if position is not None and not (isinstance(position, int) and 0 <= position <= _MAX_NUMBER):
         raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
-    last = await engine.audit.last()
-    found = await engine.audit.rows(after=after if position is None else position, limit=page.limit + 1)
+    return position
+
+
+def _respond(found: Sequence[AuditRow], page: PageQuery, last: int) -> Response:
     shown = found[: page.limit]
     cursor = cursor_at(shown[-1].number) if len(found) > len(shown) else None
     return respond({"items": shown, "next_cursor": cursor, "total": last, "last": last})
