@@ -24,6 +24,7 @@ from prowess.engine.context import Context
 from prowess.storage.conversation_tables import conversation_messages, conversations
 from prowess.storage.conversations import ConversationRow
 from prowess.storage.owner import Owner, owner_condition
+from prowess.storage.rows import decode_json, raw_json
 
 SIMILARITY: Final = 0.6
 """From here on two messages ask for the same. In the pairs for tuning of `tests/agent/repeats.json`, in five languages, those
@@ -123,8 +124,9 @@ def notice_repeat(context: Context, row: ConversationRow, message: str, *, deleg
     if not _is_ask(message):
         return {}
     with context.resources.records().read() as connection:
-        earlier = _read_earlier(connection, context.actor.owner, row)
-        unserved = [one for one in find_repeats(message, earlier) if not _used_skill(connection, one)]
+        alike = find_repeats(message, _read_alike(connection, context.actor.owner, row, message))
+        # Most messages repeat nothing, and those that a person writes in one go are one occasion.
+        unserved = _without_skills(connection, alike) if count_occasions(alike) >= OCCASIONS else []
     if count_occasions(unserved) < OCCASIONS:
         return {}
     return {_MARK: len(unserved), "hint": _HINT.format(how=_BUILD if delegates else _COMPOSE)}
@@ -138,25 +140,43 @@ _COMPOSE = "call compose_skill with what it should do"
 _BUILD = "delegate it to the builder with a specification"
 
 
-def _read_earlier(connection: sa.Connection, owner: Owner, row: ConversationRow) -> list[EarlierMessage]:
-    """Return the last short messages of the user before the current turn."""
-    query = (
-        sa.select(_M.conversation_id, _M.turn, _M.text, _M.created_at, _M.detail)
-        .join(conversations, _C.id == _M.conversation_id)
-        .where(owner_condition(conversations), _M.role == "user", sa.func.length(_M.text) <= MAX_CHARS)
-        .where(sa.or_(_M.conversation_id != row.id, _M.turn < row.turn))
-        .order_by(_M.created_at.desc())
-        .limit(RECENT_MESSAGES)
-    )
-    return [EarlierMessage(**one) for one in connection.execute(query, owner.key).mappings()]
+_EARLIER = (
+    sa.select(_M.conversation_id, _M.turn, _M.text, _M.created_at, raw_json(_M.detail))
+    .join(conversations, _C.id == _M.conversation_id)
+    .where(owner_condition(conversations), _M.role == "user", sa.func.length(_M.text) <= MAX_CHARS)
+    .where(sa.or_(_M.conversation_id != sa.bindparam("this"), _M.turn < sa.bindparam("turn")))
+    .order_by(_M.created_at.desc())
+    .limit(RECENT_MESSAGES)
+)
+_TOOLS_USED = sa.select(_M.conversation_id, _M.turn, _M.name).where(
+    sa.tuple_(_M.conversation_id, _M.turn).in_(sa.bindparam("turns", expanding=True)), _M.role == "tool"
+)
 
 
-def _used_skill(connection: sa.Connection, message: EarlierMessage) -> bool:
-    """Return True if a skill was activated for the message, or a tool of skills was called in its turn."""
+def _read_alike(connection: sa.Connection, owner: Owner, row: ConversationRow, message: str) -> list[EarlierMessage]:
+    """Return those of the user's last short messages before the current turn that resemble a message."""
+    own = _features(message)
+    rows = connection.execute(_EARLIER, {**owner.key, "this": row.id, "turn": row.turn})
+    return [
+        EarlierMessage(
+            conversation_id=conversation, turn=turn, text=text, created_at=created_at, detail=decode_json(detail)
+        )
+        for conversation, turn, text, created_at, detail in rows
+        if _overlap(own, _features(text)) >= SIMILARITY
+    ]
+
+
+def _without_skills(connection: sa.Connection, messages: list[EarlierMessage]) -> list[EarlierMessage]:
+    """Return the messages for which no skill was activated, and in whose turns no tool of skills was called."""
+    turns = [(one.conversation_id, one.turn) for one in messages]
+    served = {
+        (conversation, turn)
+        for conversation, turn, name in connection.execute(_TOOLS_USED, {"turns": turns})
+        if name in _SKILL_TOOLS or name.startswith("skill_")
+    }
+    return [one for one in messages if not _was_activated(one) and (one.conversation_id, one.turn) not in served]
+
+
+def _was_activated(message: EarlierMessage) -> bool:
     decision = message.detail.get("decision")
-    if isinstance(decision, dict) and decision.get("action") == "activate":  # pyright: ignore[reportUnknownMemberType]
-        return True
-    query = sa.select(_M.name).where(
-        _M.conversation_id == message.conversation_id, _M.turn == message.turn, _M.role == "tool"
-    )
-    return any(name in _SKILL_TOOLS or name.startswith("skill_") for name in connection.scalars(query))
+    return isinstance(decision, dict) and decision.get("action") == "activate"  # pyright: ignore[reportUnknownMemberType]
