@@ -21,7 +21,7 @@ from prowess.agent.conversation import (
 )
 from prowess.agent.delegation import delegation_tools
 from prowess.agent.loop import TurnLoop
-from prowess.agent.memory import FactMemory, recall
+from prowess.agent.memory import FactMemory, choose_facts, recall
 from prowess.agent.model_requests import ModelRequests
 from prowess.agent.parts import AgentParts
 from prowess.agent.records import EXPORT_MESSAGES, BegunTurn, ConversationRecords
@@ -118,7 +118,8 @@ class Agent:
         agent = self._engine.as_actor(conversation_agent(self._engine.actor))
         agent.actor.require("skills.read")
         text = _check_message(message) if is_new else ""
-        begun = await offload_to_completion(self._records.begin, conversation, agent.actor, text)
+        facts = self.parts.memory is None
+        begun = await offload_to_completion(self._records.begin, conversation, agent.actor, text, facts=facts)
         keeper = asyncio.ensure_future(begun.journal.keep())
         try:
             loop = await self._prepare(agent, begun, model, payer)
@@ -134,12 +135,12 @@ class Agent:
         session, journal = begun.session, begun.journal
         # A turn goes on with the model that it began with, also in another process.
         chosen = model or str(journal.question.detail.get("model") or "")
-        requests = await offload(ModelRequests, agent.context, session, model=chosen, payer=payer)
+        requests = ModelRequests(agent.context, session, begun.policy, model=chosen, payer=payer)
         fallback: Model | None = None
         with suppress(ProwessError):  # the turn ends with this error when it asks the model
             fallback = await requests.model()
         question = journal.question.text
-        memory = self.parts.memory or self._facts
+        memory = self.parts.memory
         toolbox = Toolbox(agent, conversation=session.id, fallback_model=fallback)
         conversation = await offload(self._records.find, session.id) if self.parts.tools else None
         added = [*self.parts.tools(self, conversation)] if self.parts.tools and conversation else []
@@ -148,7 +149,7 @@ class Agent:
             # The limit of this conversation counts for what a helper spends.
             return self._turn(helper, task, chosen, is_new=bool(task), payer=session.id)
 
-        added += await delegation_tools(self, agent, begun, work)
+        added += delegation_tools(self, agent, begun, work)
         tools = AgentTools(toolbox=toolbox, added={tool.name: tool for tool in added})
         return TurnLoop(
             engine=agent,
@@ -158,7 +159,7 @@ class Agent:
             calls=CallRunner(engine=self._engine, tools=tools, journal=journal, redact=journal.redact),
             requests=requests,
             policies=self.parts.policies,
-            memory=await recall(memory, question, session),
+            memory=await recall(memory, question, session) if memory else choose_facts(question, begun.facts),
             graph_context=await recall(self.parts.graph_context, question, session),
             decider=self.parts.decider,
             model=chosen if isinstance(chosen, str) else "",

@@ -19,6 +19,7 @@ from prowess.llm.model import ToolCall
 from prowess.policy.consent import consent_text
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.conversations import MessageRow
+from prowess.threads import offload
 from prowess.tools.tool import DEFAULT_HINT, Tool, ToolAnswer
 from prowess.tools.toolbox import Toolbox
 from prowess.view import approval_json
@@ -42,16 +43,16 @@ class AgentTools:
     added: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     _offered: dict[str, Tool] = field(default_factory=dict[str, Tool], init=False)
 
-    async def offered(self) -> list[Tool]:
-        """Return the tools for the next request. Tools whose name a model API would reject are left out."""
-        tools = [*await self.toolbox.offered(), *self.added.values()]
+    def read_offered(self) -> list[Tool]:
+        """Return the tools for the next request. Tools whose name a model API would reject are left out. Blocking."""
+        tools = [*self.toolbox.read_offered(), *self.added.values()]
         self._offered = {tool.name: tool for tool in tools if tool.spec("openai") is not None}
         return list(self._offered.values())
 
     async def effect(self, name: str) -> str:
         """Return what a call of the tool does; 'changes' for a tool that is not known."""
         if name not in self._offered:
-            await self.offered()
+            await offload(self.read_offered)
         tool = self._offered.get(name)
         return tool.effect if tool else "changes"
 

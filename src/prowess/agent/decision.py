@@ -7,10 +7,12 @@ gets the names of other skills that may fit, never text of a skill that nobody h
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from prowess.engine.context import Context
 from prowess.engine.engine import Engine
+from prowess.engine.turns import carry_out, read_context
 from prowess.errors import ProwessError
 from prowess.match.recommendation import Recommendation
 from prowess.session.session import Session, fits_budget
@@ -21,6 +23,8 @@ from prowess.threads import offload
 
 Decider = Callable[[ContextPackage], Awaitable[TurnDecision]]
 """Decides about a message in place of the ranking; it may ask a model."""
+Notice = Callable[[TurnDecision], dict[str, Any]]
+"""Returns what else there is to know about a message when it was decided. Blocking."""
 
 CONTEXT_CHARS = 2_000
 """How much of the earlier conversation counts for matching."""
@@ -35,44 +39,71 @@ class MadeDecision:
     recommendations: tuple[Recommendation, ...]
     hint: str = ""
     session: Session | None = None
+    noticed: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the caller noticed about the message, and a `hint` about that."""
 
     @property
     def detail(self) -> dict[str, Any]:
         """The decision as the conversation stores it."""
         return {
+            **self.noticed,
             "decision": self.decision.as_json(),
             "recommendations": [_brief(one) for one in self.recommendations if one.decision != "no"],
-            "hint": self.hint,
+            "hint": " ".join(part for part in (self.hint, self.noticed.get("hint", "")) if part),
         }
 
 
 async def decide_turn(
-    engine: Engine, session: Session, message: str, *, before: str = "", decider: Decider | None = None
+    engine: Engine,
+    session: Session,
+    message: str,
+    *,
+    before: str = "",
+    decider: Decider | None = None,
+    notice: Notice = lambda _: {},
 ) -> MadeDecision:
     """Decide about a message for the engine's agent, carry the decision out, and record it as `decision_made`.
 
     An activation that needs an approval is left to the model: asking a person for every skill that matches would be a
-    nuisance, and the model's call says why it needs the skill.
+    nuisance, and the model's call says why it needs the skill. `session` is the session as it was just read.
     """
-    package = await engine.turns.context(message, session=session, before=before[-CONTEXT_CHARS:])
-    decision = await decider(package) if decider else suggest_decision(package.recommendations)
+    context, said = engine.context, before[-CONTEXT_CHARS:]
+
+    def decide_by_ranking() -> MadeDecision:
+        package = read_context(context, message, session, before=said)
+        return _carry_out(context, package, suggest_decision(package.recommendations), notice)
+
+    if decider is None:
+        # All of it in one thread: each change to another one takes as long as a query.
+        return await offload(decide_by_ranking)
+    package = await offload(lambda: read_context(context, message, session, before=said))
+    return await offload(_carry_out, context, package, await decider(package), notice)
+
+
+def _carry_out(context: Context, package: ContextPackage, decision: TurnDecision, notice: Notice) -> MadeDecision:
     hint = _tell(decision, package)
-    if decision.action == "activate":
-        obstacle = await offload(_find_obstacle, engine, session, decision.skill)
+    if decision.action == "activate" and package.session is not None:
+        obstacle = _find_obstacle(context, package.session, decision.skill)
         if obstacle is not None:
             decision, hint = obstacle
     try:
-        turn = await engine.turns.decide(package, decision)
+        turn = carry_out(context, package, decision)
     except ProwessError as error:
         decision = TurnDecision(action="answer", reason=f"{decision.skill} could not be activated: {error.message}")
         hint, turn = "", Turn(decision=decision)
-        await engine.turns.decide(package, decision)
-    return MadeDecision(decision=decision, recommendations=package.recommendations, hint=hint, session=turn.session)
+        carry_out(context, package, decision)
+    return MadeDecision(
+        decision=decision,
+        recommendations=package.recommendations,
+        hint=hint,
+        session=turn.session,
+        noticed=notice(decision),
+    )
 
 
-def _find_obstacle(engine: Engine, session: Session, skill: str) -> tuple[TurnDecision, str] | None:
+def _find_obstacle(context: Context, session: Session, skill: str) -> tuple[TurnDecision, str] | None:
     """Return the decision in place of an activation that is not needed or not possible now, and what the model is told."""
-    context, name = engine.context, skill.rpartition(":")[2]
+    name = skill.rpartition(":")[2]
     held = session.get(name)
     if held is not None:
         return TurnDecision(action="answer", reason=f"{name} fits and is enabled already."), ""

@@ -47,15 +47,14 @@ class _Task(BaseModel):
     task: str = Field(min_length=1)
 
 
-async def delegation_tools(agent: Agent, engine: Engine, begun: BegunTurn, work: Work) -> list[Tool]:
+def delegation_tools(agent: Agent, engine: Engine, begun: BegunTurn, work: Work) -> list[Tool]:
     """Return the tool that delegates, if the role of the conversation names it, else nothing."""
     acting = with_session_role(begun.session, engine.actor)
     if not acting.role:
         return []
-    policy = await engine.policy.get()
-    if not _delegates(find_role(acting.role, policy)):
+    if not _delegates(find_role(acting.role, begun.policy)):
         return []
-    return [_make_tool(_Delegation(agent, begun, work, _helpers(policy)))]
+    return [_make_tool(_Delegation(agent, begun, work, _helpers(begun.policy)))]
 
 
 def _delegates(role: Role) -> bool:

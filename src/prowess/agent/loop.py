@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from prowess.agent.calls import AgentTools, CallRunner, Emit
 from prowess.agent.compaction import fit_history, history_limit
-from prowess.agent.decision import Decider, MadeDecision, decide_turn
+from prowess.agent.decision import Decider, decide_turn
 from prowess.agent.delegation import DELEGATE
 from prowess.agent.journal import Journal
 from prowess.agent.model_requests import Answered, ModelRequests
@@ -22,8 +22,9 @@ from prowess.agent.updates import Decided, SkillsChanged, TextWritten, TurnEnded
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError, Refused
 from prowess.llm.model import Message, Request, ToolCall, ToolSpec
-from prowess.session.prompt import join_blocks
+from prowess.session.prompt import assemble_blocks, join_blocks
 from prowess.session.session import Session
+from prowess.session.turn import TurnDecision
 from prowess.threads import offload
 from prowess.tools.tool import Tool
 from prowess.view import error_json
@@ -150,23 +151,27 @@ class TurnLoop:
     async def _decide(self) -> AsyncGenerator[Update]:
         journal = self.journal
         before = "\n".join(one.text for one in journal.messages if one.role == "user" and one.turn < journal.row.turn)
-        made = await decide_turn(self.engine, self.session, journal.question.text, before=before, decider=self.decider)
-        journal.note_decision({**await self._notice_repeat(made), "model": self.model})
+        made = await decide_turn(
+            self.engine,
+            self.session,
+            journal.question.text,
+            before=before,
+            decider=self.decider,
+            notice=self._notice_repeat,
+        )
+        journal.note_decision({**made.detail, "model": self.model})
         yield Decided(decision=made.decision.as_json(), recommendations=tuple(made.detail["recommendations"]))
         if made.session is not None:
             self.session = made.session
             yield SkillsChanged(state=made.session.state)
 
-    async def _notice_repeat(self, made: MadeDecision) -> dict[str, Any]:
-        """Return the detail of a decision. An agent that talks to a person is told if they ask for the same again."""
+    def _notice_repeat(self, decision: TurnDecision) -> dict[str, Any]:
+        """Return what to add to a decision. An agent that talks to a person is told if they ask for the same again. Blocking."""
         journal, delegates = self.journal, DELEGATE in self.tools.added
         speaks = delegates or not self.session.role
-        if not speaks or made.decision.action == "activate" or "skills.write" not in self.engine.actor.permissions:
-            return made.detail
-        context, question = self.engine.context, journal.question.text
-        found = await offload(lambda: notice_repeat(context, journal.row, question, delegates=delegates))
-        hint = " ".join(part for part in (made.hint, found.get("hint", "")) if part)
-        return {**made.detail, **found, "hint": hint}
+        if not speaks or decision.action == "activate" or "skills.write" not in self.engine.actor.permissions:
+            return {}
+        return notice_repeat(self.engine.context, journal.row, journal.question.text, delegates=delegates)
 
     async def _ask(self, deadline: float) -> AsyncGenerator[Update]:
         """Send the next request and store the answer."""
@@ -200,15 +205,21 @@ class TurnLoop:
 
     async def _build(self) -> Request:
         """Return the request for the next step, with instructions and tools as they are now."""
-        tools = [_to_spec(tool) for tool in await self.tools.offered()]
-        blocks = await self.engine.sessions.blocks(
-            self.session, policies=self.policies, memory=self.memory, graph_context=self.graph_context
-        )
+        tools, blocks = await offload(self._read_prompt)
+        specs = tuple(ToolSpec(name=one.name, description=one.description, parameters=one.parameters) for one in tools)
         hint = str(self.journal.question.detail.get("hint") or "")
         system = join_blocks(part for part in (PREAMBLE, self._role_prompt, *blocks, hint) if part)
-        used = len(system) + sum(len(tool.description) + len(str(tool.parameters)) for tool in tools)
+        used = len(system) + sum(tool.chars for tool in tools)
         history = fit_history(self.journal.messages, history_limit(self.session.window, used))
-        return Request(messages=(Message(role="system", text=system), *history), tools=tuple(tools))
+        return Request(messages=(Message(role="system", text=system), *history), tools=specs)
+
+    def _read_prompt(self) -> tuple[list[Tool], tuple[str, ...]]:
+        """Return the tools and the system blocks as they are now. Blocking; together, because each thread takes time."""
+        tools, context = self.tools.read_offered(), self.engine.context
+        _, skills = context.resources.activation.blocks(context.actor, self.session.id)
+        return tools, assemble_blocks(
+            policies=self.policies, memory=self.memory, graph_context=self.graph_context, skills=skills
+        )
 
     def _name_calls(self, calls: tuple[ToolCall, ...]) -> list[ToolCall]:
         """Return the calls, each with an id that no other call of the conversation has: models repeat ids, or give none."""
@@ -243,7 +254,3 @@ class TurnLoop:
             budget_used_chars=self.session.budget.used,
             budget_max_chars=self.session.budget.limit,
         )
-
-
-def _to_spec(tool: Tool) -> ToolSpec:
-    return ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters)

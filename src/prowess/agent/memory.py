@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 import uuid
+from collections.abc import Sequence
 from typing import Protocol
 
 from prowess.agent.conversation import RememberedFact, to_fact
@@ -40,15 +41,10 @@ class Memory(Protocol):
 
 
 class FactMemory:
-    """The facts that a person had remembered, stored in the database: those that share words with the message, then the newest."""
+    """The facts that a person had remembered, stored in the database. A turn reads them when it begins."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-
-    async def recall(self, message: str, *, session: Session) -> str:  # noqa: ARG002  (facts belong to the user)
-        """Return the facts that fit best, one per line."""
-        facts = await offload(self._read) if self._context.resources.has_records() else []
-        return choose_facts(message, [fact.text for fact in facts])
 
     async def remember(self, text: str) -> RememberedFact:
         """Store a fact for the actor's user. Raise `Refused` for an agent."""
@@ -102,8 +98,10 @@ class FactMemory:
             raise Refused("Only a person can change what is remembered.", hint="Ask the person to do it.")
 
 
-def choose_facts(message: str, facts: list[str], *, limit: int = RECALL_CHARS) -> str:
+def choose_facts(message: str, facts: Sequence[str], *, limit: int = RECALL_CHARS) -> str:
     """Return facts, newest first given, as lines within a limit: those with most words of the message first."""
+    if not facts:
+        return ""
     words = set(_WORD.findall(message.casefold()))
     ranked = sorted(facts, key=lambda fact: -len(words.intersection(_WORD.findall(fact.casefold()))))
     chosen: list[str] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from prowess.engine.context import Context
 from prowess.llm.model import Model, Reply, Request, Usage
+from prowess.policy.organization import OrgPolicy
 from prowess.run.allowance import read_allowance
 from prowess.run.call import make_call, start_run
 from prowess.run.record import finish_row, start_row
@@ -37,7 +38,7 @@ class Answered:
 
 
 class ModelRequests:
-    """Sends the requests of one turn, with the policy and the limits of when it began. Making one blocks.
+    """Sends the requests of one turn, with the policy and the limits of when it began.
 
     `payer` is the session whose spending limit counts, '' for the turn's own.
     """
@@ -46,6 +47,7 @@ class ModelRequests:
         self,
         context: Context,
         session: Session,
+        policy: OrgPolicy,
         *,
         model: Model | str = "",
         fallback_model: Model | None = None,
@@ -64,7 +66,7 @@ class ModelRequests:
             limits=read_allowance(AGENT, seconds=context.resources.runner.seconds),
             needs=read_needs(AGENT),
             actor=context.actor,
-            policy=context.read_policy(),
+            policy=policy,
             trust="local",
             session=payer or session.id,
             session_model=session.model,

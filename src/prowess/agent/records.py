@@ -15,9 +15,12 @@ import sqlalchemy as sa
 from prowess.agent.calls import not_made
 from prowess.agent.conversation import Conversation, to_conversation
 from prowess.agent.journal import Journal, open_calls, storable
+from prowess.agent.memory import MAX_FACTS
 from prowess.engine.context import Context
 from prowess.errors import Conflict, NotFound
 from prowess.policy.actor import Actor
+from prowess.policy.configuration import read_policy
+from prowess.policy.organization import OrgPolicy
 from prowess.policy.text import clean_text
 from prowess.session.session import Session
 from prowess.session.sessions import find_open_session, find_session, read_session
@@ -33,10 +36,13 @@ _TITLE_CHARS = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunTurn:
-    """A turn that this process may work on: the session and the journal of its conversation."""
+    """A turn that this process may work on: the session and the journal of its conversation, and the policy as it begins."""
 
     session: Session
     journal: Journal
+    policy: OrgPolicy
+    facts: tuple[str, ...] = ()
+    """What is remembered for the user, the newest first, if it was asked for."""
 
 
 class ConversationRecords:
@@ -79,10 +85,10 @@ class ConversationRecords:
             conversations.delete_conversation(connection, self._context.actor.owner, found.id)
         return found
 
-    def begin(self, conversation: str, agent: Actor, message: str) -> BegunTurn:
+    def begin(self, conversation: str, agent: Actor, message: str, *, facts: bool = False) -> BegunTurn:
         """Lock a conversation for a turn and store the message; '' goes on with the last turn.
 
-        Raise `NotFound`, `Invalid` for a closed session, or `Conflict` if another turn runs.
+        With `facts`, also read what is remembered for the user. Raise `NotFound`, `Invalid` for a closed session, or `Conflict` if another turn runs.
         """
         resources = self._context.resources
         records = resources.records()
@@ -105,10 +111,16 @@ class ConversationRecords:
             row = replace(row, **changes)
             added = _make_question(row, messages, resources.runner.redact(message)) if message else []
             conversations.add_messages(connection, added)
+            # Here, because a transaction of their own would take longer.
+            policy = read_policy(connection, self._context.actor.organization)
+            owner = self._context.actor.owner
+            known = conversations.list_memories(connection, owner, limit=MAX_FACTS) if facts else []
+        # Opens the connection that answers what every turn asks again, if the database is a file.
+        resources.answers.committed()
         journal = Journal(
             records=records, row=row, holder=row.lease, messages=[*messages, *added], redact=resources.runner.redact
         )
-        return BegunTurn(session=session, journal=journal)
+        return BegunTurn(session=session, journal=journal, policy=policy, facts=tuple(fact.text for fact in known))
 
     def _ensure(self, connection: sa.Connection, session: Session, title: str) -> ConversationRow:
         owner = self._context.actor.owner

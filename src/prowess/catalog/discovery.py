@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -148,10 +148,19 @@ def _up_to_repository(workspace: str) -> list[str]:
 
 
 def _roots_in(base: str) -> Iterator[str]:
-    for name in project_folders():
-        root = os.path.join(base, name)
-        if os.path.isdir(root) and (name not in PLAIN_NAMES or _holds_skills(root)):
+    for name, root in _project_paths(base):
+        if _is_folder(root) and (name not in PLAIN_NAMES or _holds_skills(root)):
             yield root
+
+
+@lru_cache(maxsize=64)
+def _project_paths(base: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, os.path.join(base, name)) for name in project_folders())
+
+
+def _is_folder(path: str) -> bool:
+    # Most of the folders that agents could have do not exist, which `access` says in half the time of `isdir`.
+    return os.access(path, os.F_OK) and os.path.isdir(path)
 
 
 def _holds_skills(folder: str) -> bool:
@@ -205,24 +214,37 @@ def _folders_in(parent: str) -> tuple[list[str], set[str]]:
 
 def user_roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
     """Return the skill folders that exist in a home directory, or where the agents' own variables point, each once."""
-    base = str(home)
-    found = [os.path.join(base, _FIRST[0])]
-    for agent in AGENTS:
-        found += _user_places(agent.user, base, environment)
-    return [Path(root) for root in _unique(root for root in found if os.path.isdir(root)).values()]
+    groups = _user_paths(str(home), tuple(environment.get(name) or "" for name in _variables()))
+    found = (next(filter(_is_folder, paths), "") for paths in groups)
+    return [Path(root) for root in _unique(root for root in found if root).values()]
 
 
-def _user_places(places: tuple[str, ...], home: str, environment: Mapping[str, str]) -> list[str]:
-    """Return where an agent keeps a user's skills: where its variable points, or the first of its folders that exists."""
+@cache
+def _variables() -> tuple[str, ...]:
+    """Return the environment variables that can say where skills of users are."""
+    heads = (place.partition("/")[0] for agent in AGENTS for place in agent.user)
+    return tuple(dict.fromkeys(head[1:] for head in heads if head.startswith("$")))
+
+
+@lru_cache(maxsize=16)
+def _user_paths(home: str, values: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return where the agents keep skills of a user, given the values of `_variables`: of each group, the first that exists."""
+    environment = dict(zip(_variables(), values, strict=True))
+    groups = [_agent_paths(agent.user, home, environment) for agent in AGENTS]
+    return tuple(dict.fromkeys([(os.path.join(home, _FIRST[0]),), *groups]))
+
+
+def _agent_paths(places: tuple[str, ...], home: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where an agent looks for skills of a user: where its variable points, or the first of its folders that exists."""
+    paths: list[str] = []
     for place in places:
         head, _, rest = place.partition("/")
         if head == "~":
-            if os.path.isdir(os.path.join(home, rest)):
-                return [os.path.join(home, rest)]
+            paths.append(os.path.join(home, rest))
         # A relative path would mean another folder in every working directory.
         elif os.path.isabs(environment.get(head[1:]) or ""):
-            return [os.path.join(environment[head[1:]], rest)]
-    return []
+            return (*paths, os.path.join(environment[head[1:]], rest))
+    return tuple(paths)
 
 
 def find_agents(root: Path, home: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -233,7 +255,7 @@ def find_agents(root: Path, home: Path, environment: Mapping[str, str]) -> tuple
     return tuple(
         agent.agent
         for agent in AGENTS
-        if agent.project == project or text in _user_places(agent.user, base, environment)
+        if agent.project == project or text == next(filter(_is_folder, _agent_paths(agent.user, base, environment)), "")
     )
 
 

@@ -83,6 +83,8 @@ class _Tail:
 
     def follow(self, rows: Sequence[tuple[int, str, str, str]]) -> None:
         """Take over rows, of which the first is the last one that was known before."""
+        if not rows and not self.number and self.committed is not None:
+            return  # the audit is still empty, whatever was committed
         mark = self.mark
         epoch, listed, turn = mark.epoch, mark.listed, mark.turn
         known = rows and (rows[0][0], rows[0][1]) == (self.number, self.hash)

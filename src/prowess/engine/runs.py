@@ -124,14 +124,7 @@ class Runs:
 
         Ask and write nothing.
         """
-        context, gate = self._context, self._context.resources.gate
-
-        def preview() -> tuple[tuple[Subject, Ruling], ...]:
-            subjects = gate.resolve(context.actor, [skill.subject for skill in skills])
-            rulings = gate.preview_all(context.actor, subjects, context.read_policy(), "run")
-            return tuple(zip(subjects, rulings, strict=True))
-
-        return await offload(preview)
+        return await offload(preview_calls, self._context, skills)
 
     def _find_checkpoint(self, trace: str) -> Checkpoint:
         """Return the checkpoint of an interrupted run; raise `NotFound` if there is none."""
@@ -193,6 +186,14 @@ class Runs:
             resumes=checkpoint.trace if checkpoint else "",
             uses=uses,
         )
+
+
+def preview_calls(context: Context, skills: Sequence[CallableSkill]) -> tuple[tuple[Subject, Ruling], ...]:
+    """Return the current trust of each skill, and what the gate would decide about calling it. Blocking."""
+    gate = context.resources.gate
+    subjects = gate.resolve(context.actor, [skill.subject for skill in skills])
+    rulings = gate.preview_all(context.actor, subjects, context.read_policy(), "run")
+    return tuple(zip(subjects, rulings, strict=True))
 
 
 def _needs_interpreter(run: Run) -> bool:

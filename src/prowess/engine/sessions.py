@@ -102,28 +102,7 @@ class Sessions:
 
     async def acting(self, conversation: str) -> Actor:
         """Return the actor as it acts in a conversation: with the session's role if it has none of its own."""
-        context = self._context
-
-        # The gate reads the role again before every action. This answer only decides which tools an agent has, and every
-        # tool call needs it: a second-old one saves a query and a thread. Several servers may share a database that is
-        # not a file, and what one of them did must show at once.
-        key, cache = (context.actor, conversation), context.resources.acting
-        until, known = cache.get(key, (0.0, context.actor))
-        if time.monotonic() < until and sqlite_path(context.resources.records_url):
-            return known
-
-        def read() -> Actor:
-            # Without records there are no sessions, and the gate need not be imported: it brings the database code, a
-            # third of a server's start.
-            if not context.resources.has_records():
-                return context.actor
-            return context.resources.gate.within(context.actor, context.session_key(conversation))[0]
-
-        found = await offload(read)
-        if len(cache) >= _CACHED_ACTORS:
-            cache.clear()
-        cache[key] = (time.monotonic() + _CACHE_SECONDS, found)
-        return found
+        return _recent_actor(self._context, conversation) or await offload(read_acting, self._context, conversation)
 
     async def change(
         self,
@@ -197,6 +176,31 @@ class Sessions:
             lambda: context.resources.activation.blocks(context.actor, context.session_key(session))
         )
         return assemble_blocks(policies=policies, memory=memory, graph_context=graph_context, skills=skills)
+
+
+def read_acting(context: Context, conversation: str) -> Actor:
+    """Return the actor as it acts in a conversation. Blocking; see `Sessions.acting`."""
+    known = _recent_actor(context, conversation)
+    if known is not None:
+        return known
+    found = context.actor
+    # Without records there are no sessions, and the gate need not be imported: it brings the database code, a third of a
+    # server's start.
+    if context.resources.has_records():
+        found = context.resources.gate.within(context.actor, context.session_key(conversation))[0]
+    cache = context.resources.acting
+    if len(cache) >= _CACHED_ACTORS:
+        cache.clear()
+    cache[context.actor, conversation] = (time.monotonic() + _CACHE_SECONDS, found)
+    return found
+
+
+def _recent_actor(context: Context, conversation: str) -> Actor | None:
+    # The gate reads the role again before every action. This answer only decides which tools an agent has, and every tool
+    # call needs it: a second-old one saves a query and a thread. Several servers may share a database that is not a file,
+    # and what one of them did must show at once.
+    until, known = context.resources.acting.get((context.actor, conversation), (0.0, context.actor))
+    return known if time.monotonic() < until and sqlite_path(context.resources.records_url) else None
 
 
 class Roles:

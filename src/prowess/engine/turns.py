@@ -32,7 +32,12 @@ class Turns:
 
         `before` is what was said earlier; it counts less than the message.
         """
-        return await offload(self._read_context, message, session, limit, before)
+        context = self._context
+
+        def read() -> ContextPackage:
+            return read_context(context, message, context.find_session(session), limit=limit, before=before)
+
+        return await offload(read)
 
     async def suggest(self, package: ContextPackage) -> TurnDecision:
         """Return the decision that follows from the ranking alone, for use without a model."""
@@ -47,55 +52,63 @@ class Turns:
         session, and exactly the named artifacts are loaded. Raise `NotFound` for an unknown skill or artifact, and what
         `Prowess.enable` raises.
         """
-        return await offload(self._decide, package, decision)
+        return await offload(carry_out, self._context, package, decision)
 
-    def _read_context(self, message: str, session: Session | str, limit: int, before: str) -> ContextPackage:
-        from prowess.session.turn import ContextPackage
 
-        context = self._context
-        ranked = context.resources.matcher.match(message, limit=limit, context=before)
+def read_context(
+    context: Context, message: str, session: Session | None, *, limit: int = 5, before: str = ""
+) -> ContextPackage:
+    """Return the context package of a message in a session as it was just read. Blocking."""
+    from prowess.session.turn import ContextPackage
+
+    # Outside the snapshot: the index would be brought up to date from a state that is older than its record.
+    ranked = context.resources.matcher.match(message, limit=limit, context=before)
+    with context.resources.snapshot():
         found = context.visibility.recommendations(ranked)
-        return ContextPackage(
-            message=message,
-            recommendations=tuple(found),
-            descriptions={one.slug: one.description for one in found},
-            session=context.find_session(session),
+    return ContextPackage(
+        message=message,
+        recommendations=tuple(found),
+        descriptions={one.slug: one.description for one in found},
+        session=session,
+    )
+
+
+def carry_out(context: Context, package: ContextPackage, decision: TurnDecision) -> Turn:
+    """Carry out a decision and record it. Blocking; see `Turns.decide`."""
+    from prowess.session.turn import Turn
+
+    turn = _activate(context, package, decision) if decision.action == "activate" else Turn(decision=decision)
+    session = package.session.id if package.session else ""
+    offered = [{"skill": one.slug, "score": one.score, "fit": one.decision} for one in package.recommendations]
+    context.resources.recorder().record(
+        DecisionMade(
+            data={**decision.as_json(), "reason": clean_text(decision.reason), "recommended": offered},
+            skill=decision.skill,
+            session_id=session,
+            user_id=context.actor.user,
+            organization_id=context.actor.organization,
         )
+    )
+    return turn
 
-    def _decide(self, package: ContextPackage, decision: TurnDecision) -> Turn:
-        from prowess.session.turn import Turn
 
-        turn = self._activate(package, decision) if decision.action == "activate" else Turn(decision=decision)
-        session = package.session.id if package.session else ""
-        offered = [{"skill": one.slug, "score": one.score, "fit": one.decision} for one in package.recommendations]
-        self._context.resources.recorder().record(
-            DecisionMade(
-                data={**decision.as_json(), "reason": clean_text(decision.reason), "recommended": offered},
-                skill=decision.skill,
-                session_id=session,
-                user_id=self._context.actor.user,
-                organization_id=self._context.actor.organization,
-            )
-        )
-        return turn
+def _activate(context: Context, package: ContextPackage, decision: TurnDecision) -> Turn:
+    from prowess.session.text import read_skill_text, read_subject
+    from prowess.session.turn import Turn
 
-    def _activate(self, package: ContextPackage, decision: TurnDecision) -> Turn:
-        from prowess.session.text import read_skill_text, read_subject
-        from prowess.session.turn import Turn
-
-        context, resources = self._context, self._context.resources
-        store, outline = context.catalog.find_outline(decision.skill)
-        # Names are checked before anything enters the prompt.
-        ids = [_artifact_id(outline, name) for name in decision.artifacts]
-        session = package.session
-        if session is not None:
-            session = resources.activation.enable(context.actor, session.id, decision.skill, reason=decision.reason)
-            text = resources.activation.text(context.actor, session.id, outline.slug)
-        else:
-            resources.gate.check(context.actor, "load", read_subject(context.catalog, store, outline))
-            text = read_skill_text(context.catalog, decision.skill).block
-        artifacts = tuple(_unchanged(store.get_artifact(one), outline) for one in ids)
-        return Turn(decision=decision, artifacts=artifacts, session=session, text=text)
+    resources = context.resources
+    store, outline = context.catalog.find_outline(decision.skill)
+    # Names are checked before anything enters the prompt.
+    ids = [_artifact_id(outline, name) for name in decision.artifacts]
+    session = package.session
+    if session is not None:
+        session = resources.activation.enable(context.actor, session.id, decision.skill, reason=decision.reason)
+        text = resources.activation.text(context.actor, session.id, outline.slug)
+    else:
+        resources.gate.check(context.actor, "load", read_subject(context.catalog, store, outline))
+        text = read_skill_text(context.catalog, decision.skill).block
+    artifacts = tuple(_unchanged(store.get_artifact(one), outline) for one in ids)
+    return Turn(decision=decision, artifacts=artifacts, session=session, text=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

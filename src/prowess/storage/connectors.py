@@ -13,6 +13,7 @@ from prowess.storage.connector_tables import connector_grants, connectors
 from prowess.storage.owner import Owner
 
 _C, _G = connectors.c, connector_grants.c
+_ANY = sa.select(_C.name).where(_C.organization_id == sa.bindparam("of")).limit(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,11 @@ def list_connectors(connection: sa.Connection, organization_id: str) -> list[Con
     """Return the connectors of an organization, by name."""
     query = sa.select(connectors).where(_C.organization_id == organization_id).order_by(_C.name)
     return [ConnectorRow(**row) for row in connection.execute(query).mappings()]
+
+
+def has_connectors(connection: sa.Connection, organization_id: str) -> bool:
+    """Return True if an organization has a connector."""
+    return connection.execute(_ANY, {"of": organization_id}).first() is not None
 
 
 def put_connector(connection: sa.Connection, row: ConnectorRow) -> bool:

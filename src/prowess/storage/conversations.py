@@ -38,6 +38,12 @@ _LAST_MESSAGES = (
     .order_by(_M.number.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
+_LAST_FACTS = (
+    sa.select(memories)
+    .where(owner_condition(memories))
+    .order_by(_F.created_at.desc(), _F.id)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
 _INSERT_MESSAGE = sa.insert(conversation_messages)
 _SET_DETAIL = sa.update(conversation_messages).where(
     _M.conversation_id == sa.bindparam("which"), _M.number == sa.bindparam("place")
@@ -127,13 +133,13 @@ def take_lease(connection: sa.Connection, conversation_id: str, values: Mapping[
     Return False, with nothing changed, if somebody else works on a turn.
     """
     changed = {"lease_until": seconds_from_now(LEASE_SECONDS), "state": "running", **values}
-    return connection.execute(_TAKE.values(**changed), {"which": conversation_id, "moment": now()}).rowcount == 1
+    return connection.execute(_TAKE, {"which": conversation_id, "moment": now(), **changed}).rowcount == 1
 
 
 def hold_lease(connection: sa.Connection, conversation_id: str, holder: str, values: Mapping[str, Any]) -> bool:
     """Renew the lease and change these columns; return False, with nothing changed, if the lease is lost."""
     changed = {"lease_until": seconds_from_now(LEASE_SECONDS), **values}
-    return connection.execute(_HELD.values(**changed), {"which": conversation_id, "holder": holder}).rowcount == 1
+    return connection.execute(_HELD, {"which": conversation_id, "holder": holder, **changed}).rowcount == 1
 
 
 def add_messages(connection: sa.Connection, rows: Sequence[MessageRow]) -> None:
@@ -145,8 +151,7 @@ def add_messages(connection: sa.Connection, rows: Sequence[MessageRow]) -> None:
 
 def set_detail(connection: sa.Connection, row: MessageRow) -> None:
     """Replace the detail of a message."""
-    key = {"which": row.conversation_id, "place": row.number}
-    connection.execute(_SET_DETAIL.values(detail=row.detail), key)
+    connection.execute(_SET_DETAIL, {"which": row.conversation_id, "place": row.number, "detail": row.detail})
 
 
 def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int, after: int = 0) -> list[MessageRow]:
@@ -168,8 +173,7 @@ def add_memory(connection: sa.Connection, row: MemoryRow) -> None:
 
 def list_memories(connection: sa.Connection, owner: Owner, *, limit: int) -> list[MemoryRow]:
     """Return the owner's facts, the newest first."""
-    query = sa.select(memories).where(owner_condition(memories)).order_by(_F.created_at.desc(), _F.id).limit(limit)
-    return [MemoryRow(**row) for row in connection.execute(query, owner.key).mappings()]
+    return [MemoryRow(**row) for row in connection.execute(_LAST_FACTS, {**owner.key, "most": limit}).mappings()]
 
 
 def delete_memories(connection: sa.Connection, owner: Owner, ids: Sequence[str]) -> int:

@@ -87,6 +87,8 @@ def next_numbers(connection: sa.Connection, tenant: Tenant) -> Iterator[int]:
 def read_feed(connection: sa.Connection, tenant: Tenant, since: str) -> tuple[str, frozenset[str] | None]:
     """Return the current position, and the slugs that changed since another; None if that is unknown."""
     now = _current_position(connection, tenant)
+    if str(now) == since:
+        return since, frozenset()
     seen = _parse_position(since)
     if seen is None or not _continues(connection, tenant, seen, now):
         return str(now), None

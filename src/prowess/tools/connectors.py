@@ -114,21 +114,17 @@ async def request_connector_access(
     return {"connector": found.name, "state": "ready", "hint": "Next, call search_connector_tools."}
 
 
-async def has_connectors(context: ToolContext) -> bool:
-    """Return True if a connector is configured for the actor, without importing anything that a list of tools does not need."""
+def has_connectors(context: ToolContext) -> bool:
+    """Return True if a connector is configured for the actor, without importing what a list of tools does not need. Blocking."""
     resources, actor = context.engine.context.resources, context.actor
     if not actor.is_remote and (resources.workspace / ".prowess" / "connectors.json").is_file():
         return True
     if not resources.has_records():
         return False
-    from prowess.storage.connectors import list_connectors as list_stored
-    from prowess.threads import offload
+    from prowess.storage.connectors import has_connectors as has_stored
 
-    def read() -> bool:
-        with resources.records().read() as connection:
-            return bool(list_stored(connection, actor.organization))
-
-    return await offload(read)
+    with resources.records().read() as connection:
+        return has_stored(connection, actor.organization)
 
 
 async def _connectors(context: ToolContext) -> Connectors:

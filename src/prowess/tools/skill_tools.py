@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from prowess.engine.callables import CallableSkill
+from prowess.engine.runs import preview_calls
 from prowess.errors import ProwessError
 from prowess.policy.actor import Actor
 from prowess.policy.roles import Role, find_role
@@ -20,6 +21,7 @@ from prowess.policy.subject import Subject
 from prowess.policy.text import clean_text
 from prowess.skill.kinds import kind_info
 from prowess.skill.slug import tool_name
+from prowess.threads import offload
 from prowess.tools.tool import HINT_SCHEMA, Tool, ToolAnswer, ToolContext, check_text, error_data
 
 if TYPE_CHECKING:
@@ -77,21 +79,30 @@ def name_skill_tools(
 
 async def read_skill_tools(context: ToolContext) -> SkillTools:
     """Return the tools of the skills that exist now."""
-    return await name_tools(context, (await context.engine.skills.inventory()).functions)
+    return await _name_tools(context, (await context.engine.skills.inventory()).functions)
 
 
-async def name_tools(context: ToolContext, skills: tuple[CallableSkill, ...]) -> SkillTools:
-    """Return the tools of these skills. How far they are trusted matters only if two would have the same name."""
-    if len({tool_name(skill.slug) for skill in skills}) == len(skills):
+def name_tools(context: ToolContext, skills: tuple[CallableSkill, ...]) -> SkillTools:
+    """Return the tools of these skills. Blocking if two would have the same name: then it matters how far they are trusted."""
+    if _have_own_names(skills):
         return name_skill_tools(skills, context.reserved)
-    seen = await context.engine.runs.preview(skills)
+    seen = preview_calls(context.engine.context, skills)
     local = frozenset(subject.slug for subject, _ in seen if subject.trust == "local")
     return name_skill_tools(skills, context.reserved, local)
 
 
+async def _name_tools(context: ToolContext, skills: tuple[CallableSkill, ...]) -> SkillTools:
+    return name_tools(context, skills) if _have_own_names(skills) else await offload(name_tools, context, skills)
+
+
+@lru_cache(maxsize=_CACHED_LISTS)
+def _have_own_names(skills: tuple[CallableSkill, ...]) -> bool:
+    return len({tool_name(skill.slug) for skill in skills}) == len(skills)
+
+
 async def find_callable(context: ToolContext, name: str) -> CallableSkill | None:
     """Return the skill whose tool has this name. The last inventory is tried first; a new one is read only if it fails."""
-    seen = (await name_tools(context, context.engine.skills.last_inventory.functions)).by_name.get(name)
+    seen = (await _name_tools(context, context.engine.skills.last_inventory.functions)).by_name.get(name)
     return seen or (await read_skill_tools(context)).by_name.get(name)
 
 
@@ -116,7 +127,7 @@ async def read_tool_status(context: ToolContext, slugs: Collection[str]) -> dict
     skills = [skill for skill in there if skill.slug in slugs]
     if not skills:
         return {}
-    nameless, acting = (await name_tools(context, there)).nameless, await context.acting()
+    nameless, acting = (await _name_tools(context, there)).nameless, await context.acting()
     role = find_role(acting.role, await context.engine.policy.get()) if acting.role else None
     previews = await context.engine.as_actor(acting).runs.preview(skills)
     return {

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, g
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from prowess.engine.engine import Engine
+from prowess.engine.sessions import read_acting
 from prowess.errors import BudgetExceeded, Invalid, Problem, ProwessError
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
@@ -82,6 +83,12 @@ class ToolContext:
         if self.actor.role or not self.conversation:
             return self.actor
         return await self.engine.sessions.acting(self._session or self.conversation)
+
+    def read_acting(self) -> Actor:
+        """Return the same as `acting`. Blocking."""
+        if self.actor.role or not self.conversation:
+            return self.actor
+        return read_acting(self.engine.context, self._session or self.conversation)
 
     async def session(self) -> Session:
         """Return the session of the conversation as it is now; open it if necessary."""
@@ -310,6 +317,12 @@ class Tool:
     title: str = ""
     digest: str = ""
     reach: Reach = ""
+    chars: int = field(default=0, init=False, compare=False)
+    """About how many characters of a prompt the tool takes."""
+
+    def __post_init__(self) -> None:
+        # Counted once: most requests have the same tools.
+        object.__setattr__(self, "chars", len(self.description) + len(str(self.parameters)))
 
     def spec(self, format: SpecFormat) -> dict[str, Any] | None:
         """Return the tool as a model API wants it, or None if the API would reject its name.

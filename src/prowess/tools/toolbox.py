@@ -12,16 +12,18 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from prowess.engine.callables import Inventory
 from prowess.engine.engine import Engine
+from prowess.engine.runs import preview_calls
 from prowess.errors import Invalid, NotFound, ProwessError, Refused
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor, agent_of
 from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
 from prowess.run.request import Step, StepListener, ignore_step
+from prowess.threads import offload
 from prowess.tools import compose, connectors, edit, live, lookup, use
 from prowess.tools import use as running
 from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_tools, role_offers_skill
@@ -39,6 +41,9 @@ from prowess.tools.tool import (
     make_arguments_model,
     make_arguments_schema,
 )
+
+if TYPE_CHECKING:
+    from prowess.policy.organization import OrgPolicy
 
 log = logging.getLogger(__name__)
 
@@ -103,21 +108,28 @@ class Toolbox:
 
         Built-in tools come first, then the tools of skills, by name. `inventory` saves a query if it is known already.
         """
+        return await offload(self.read_offered, inventory)
+
+    def read_offered(self, inventory: Inventory | None = None) -> list[Tool]:
+        """Return the same as `offered`. Blocking."""
         context = self.context
         if "skills.read" not in context.actor.permissions:
             return []
-        acting = await context.acting()
-        role = await self._role(acting)
-        held = inventory or await context.engine.skills.inventory()
-        there = _available_needs(held, context) | await self._live_needs()
-        if await connectors.has_connectors(context):
-            there.add("connectors")
-        ours = [
-            tool
-            for tool in builtin_tools().values()
-            if (not tool.needs or tool.needs in there) and (role is None or _role_offers(role, tool))
-        ]
-        return ours + await self._functions(held, acting, role)
+        engine = context.engine.context
+        # One transaction for everything that is read: each of its own takes longer than what it reads.
+        with engine.resources.snapshot():
+            acting, policy = context.read_acting(), engine.read_policy()
+            role = find_role(acting.role, policy) if acting.role else None
+            held = inventory or engine.resources.look_for_tools()
+            there = _available_needs(held, context) | self._live_needs(policy)
+            if connectors.has_connectors(context):
+                there.add("connectors")
+            ours = [
+                tool
+                for tool in builtin_tools().values()
+                if (not tool.needs or tool.needs in there) and (role is None or _role_offers(role, tool))
+            ]
+            return ours + self._functions(held, acting, role)
 
     async def specs(self, format: SpecFormat = "json-schema") -> list[dict[str, Any]]:
         """Return the offered tools in the shape of a model API. Tools whose name it would reject are left out.
@@ -129,14 +141,14 @@ class Toolbox:
         specs = [tool.spec(format) for tool in await self.offered()]
         return [spec for spec in specs if spec is not None]
 
-    async def _functions(self, inventory: Inventory, acting: Actor, role: Role | None) -> list[Tool]:
+    def _functions(self, inventory: Inventory, acting: Actor, role: Role | None) -> list[Tool]:
         """Return the tools of skills that the actor sees, by name."""
-        named = (await name_tools(self.context, inventory.functions)).by_name
+        named = name_tools(self.context, inventory.functions).by_name
         skills = [skill for name, skill in sorted(named.items()) if role is None or role_offers_skill(role, name)]
         if not skills:
             return []
         # One preview for all: it takes a few queries, however many skills there are.
-        previews = await self.context.engine.as_actor(acting).runs.preview(skills)
+        previews = preview_calls(self.context.engine.as_actor(acting).context, skills)
         return [
             make_skill_tool(skill)
             for skill, (subject, ruling) in zip(skills, previews, strict=True)
@@ -208,10 +220,10 @@ class Toolbox:
             raise NotFound(f"Unknown tool {name[:80]!r}.", hint=f"Call one of: {', '.join(builtin_tools())}.")
         return make_skill_tool(skill)
 
-    async def _live_needs(self) -> set[Need]:
+    def _live_needs(self, policy: OrgPolicy) -> set[Need]:
         """Return what tools over a registry need, where an administrator has turned that on. Most have not."""
         # Compared with True, so that an unreadable value counts as off.
-        if (await self.context.engine.policy.get()).skills_dynamic_search_enabled is not True:
+        if policy.skills_dynamic_search_enabled is not True:
             return set()
         # Files of a connector's skill can be read once it is fetched.
         return {"registry", "live", "conversation", "files"} if self.context.conversation else {"registry"}
