@@ -24,7 +24,7 @@ from prowess.engine.context import Context
 from prowess.storage.conversation_tables import conversation_messages, conversations
 from prowess.storage.conversations import ConversationRow
 from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.rows import decode_json, raw_json
+from prowess.storage.rows import CompiledSelect, decode_json, raw_json
 
 SIMILARITY: Final = 0.6
 """From here on two messages ask for the same. In the pairs for tuning of `tests/agent/repeats.json`, in five languages, those
@@ -140,13 +140,13 @@ _COMPOSE = "call compose_skill with what it should do"
 _BUILD = "delegate it to the builder with a specification"
 
 
-_EARLIER = (
+_EARLIER = CompiledSelect(
     sa.select(_M.conversation_id, _M.turn, _M.text, _M.created_at, raw_json(_M.detail))
     .join(conversations, _C.id == _M.conversation_id)
     .where(owner_condition(conversations), _M.role == "user", sa.func.length(_M.text) <= MAX_CHARS)
     .where(sa.or_(_M.conversation_id != sa.bindparam("this"), _M.turn < sa.bindparam("turn")))
     .order_by(_M.created_at.desc())
-    .limit(RECENT_MESSAGES)
+    .limit(sa.bindparam("most", type_=sa.Integer))
 )
 _TOOLS_USED = sa.select(_M.conversation_id, _M.turn, _M.name).where(
     sa.tuple_(_M.conversation_id, _M.turn).in_(sa.bindparam("turns", expanding=True)), _M.role == "tool"
@@ -156,7 +156,7 @@ _TOOLS_USED = sa.select(_M.conversation_id, _M.turn, _M.name).where(
 def _read_alike(connection: sa.Connection, owner: Owner, row: ConversationRow, message: str) -> list[EarlierMessage]:
     """Return those of the user's last short messages before the current turn that resemble a message."""
     own = _features(message)
-    rows = connection.execute(_EARLIER, {**owner.key, "this": row.id, "turn": row.turn})
+    rows = _EARLIER.rows(connection, {**owner.key, "this": row.id, "turn": row.turn, "most": RECENT_MESSAGES})
     return [
         EarlierMessage(
             conversation_id=conversation, turn=turn, text=text, created_at=created_at, detail=decode_json(detail)

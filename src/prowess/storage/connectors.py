@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from prowess.storage.clock import now
 from prowess.storage.connector_tables import connector_grants, connectors
 from prowess.storage.owner import Owner
+from prowess.storage.rows import CompiledSelect
 
 _C, _G = connectors.c, connector_grants.c
-_ANY = sa.select(_C.name).where(_C.organization_id == sa.bindparam("of")).limit(1)
+_NAMES = CompiledSelect(sa.select(_C.name).where(_C.organization_id == sa.bindparam("of")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ def list_connectors(connection: sa.Connection, organization_id: str) -> list[Con
 
 def has_connectors(connection: sa.Connection, organization_id: str) -> bool:
     """Return True if an organization has a connector."""
-    return connection.execute(_ANY, {"of": organization_id}).first() is not None
+    return _NAMES.first(connection, {"of": organization_id}) is not None
 
 
 def put_connector(connection: sa.Connection, row: ConnectorRow) -> bool:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.conversation_tables import conversation_messages, conversations, memories
 from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.rows import decode_json, raw_json
+from prowess.storage.rows import CompiledSelect, decode_json, raw_json
 from prowess.storage.tables import dialect_insert
 
 ConversationState = Literal["idle", "running", "waiting", "stopped", "failed"]
@@ -30,20 +30,25 @@ _insert = dialect_insert(conversations, lambda insert: insert.on_conflict_do_not
 _FREE = sa.or_(_C.lease == "", _C.lease_until < sa.bindparam("moment"))
 _TAKE = sa.update(conversations).where(_THIS, _FREE)
 _HELD = sa.update(conversations).where(_THIS, _C.lease == sa.bindparam("holder"))
-_GET = sa.select(conversations).where(owner_condition(conversations), _THIS)
-_COLUMNS = [raw_json(column) if column.name in ("calls", "detail") else column for column in _M]
-_LAST_MESSAGES = (
-    sa.select(*_COLUMNS)
+# Every turn reads these, so they are compiled once, and their JSON is decoded without SQLAlchemy.
+_GET = CompiledSelect(
+    sa.select(*(raw_json(column) if column.name == "pending" else column for column in _C)).where(
+        owner_condition(conversations), _THIS
+    )
+)
+_LAST_MESSAGES = CompiledSelect(
+    sa.select(*(raw_json(column) if column.name in ("calls", "detail") else column for column in _M))
     .where(_M.conversation_id == sa.bindparam("which"), _M.number > sa.bindparam("after", type_=sa.Integer))
     .order_by(_M.number.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-_LAST_FACTS = (
+_LAST_FACTS = CompiledSelect(
     sa.select(memories)
     .where(owner_condition(memories))
     .order_by(_F.created_at.desc(), _F.id)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
+_COLUMNS, _MESSAGE_COLUMNS, _FACT_COLUMNS = (tuple(column.name for column in part) for part in (_C, _M, _F))
 _INSERT_MESSAGE = sa.insert(conversation_messages)
 _SET_DETAIL = sa.update(conversation_messages).where(
     _M.conversation_id == sa.bindparam("which"), _M.number == sa.bindparam("place")
@@ -107,8 +112,11 @@ def add_conversation(connection: sa.Connection, row: ConversationRow) -> None:
 
 def get_conversation(connection: sa.Connection, owner: Owner, conversation_id: str) -> ConversationRow | None:
     """Return a conversation of the owner, or None."""
-    found = connection.execute(_GET, {**owner.key, "which": conversation_id}).mappings().first()
-    return ConversationRow(**found) if found else None
+    found = _GET.first(connection, {**owner.key, "which": conversation_id})
+    if found is None:
+        return None
+    values = dict(zip(_COLUMNS, found, strict=True))
+    return ConversationRow(**{**values, "pending": decode_json(values["pending"])})
 
 
 def list_conversations(
@@ -156,10 +164,8 @@ def set_detail(connection: sa.Connection, row: MessageRow) -> None:
 
 def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int, after: int = 0) -> list[MessageRow]:
     """Return the last messages of a conversation, oldest first; only those after a number."""
-    # Every turn reads all of them, so the JSON is decoded without SQLAlchemy, which takes several times as long.
-    rows = connection.execute(_LAST_MESSAGES, {"which": conversation_id, "most": limit, "after": after}).all()
-    names = [column.name for column in _M]
-    found = [dict(zip(names, row, strict=True)) for row in rows]
+    rows = _LAST_MESSAGES.rows(connection, {"which": conversation_id, "most": limit, "after": after})
+    found = [dict(zip(_MESSAGE_COLUMNS, row, strict=True)) for row in rows]
     return [
         MessageRow(**{**one, "calls": decode_json(one["calls"]), "detail": decode_json(one["detail"])})
         for one in reversed(found)
@@ -173,7 +179,8 @@ def add_memory(connection: sa.Connection, row: MemoryRow) -> None:
 
 def list_memories(connection: sa.Connection, owner: Owner, *, limit: int) -> list[MemoryRow]:
     """Return the owner's facts, the newest first."""
-    return [MemoryRow(**row) for row in connection.execute(_LAST_FACTS, {**owner.key, "most": limit}).mappings()]
+    rows = _LAST_FACTS.rows(connection, {**owner.key, "most": limit})
+    return [MemoryRow(**dict(zip(_FACT_COLUMNS, row, strict=True))) for row in rows]
 
 
 def delete_memories(connection: sa.Connection, owner: Owner, ids: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.policy_tables import org_settings
+from prowess.storage.rows import CompiledSelect, from_json, raw_json
 from prowess.storage.tables import dialect_insert
 
 DISABLED_SKILLS = "disabled_skills"
@@ -16,8 +17,8 @@ DISABLED_SKILLS = "disabled_skills"
 _CHANGED = ("value", "updated_at", "updated_by")
 _KEY = ("organization_id", "name")
 _NAMED = sa.and_(org_settings.c.organization_id == sa.bindparam("of"), org_settings.c.name == sa.bindparam("which"))
-_GET = (
-    sa.select(org_settings.c.name, org_settings.c.value)
+_GET = CompiledSelect(
+    sa.select(org_settings.c.name, raw_json(org_settings.c.value))
     .where(org_settings.c.organization_id == sa.bindparam("of"))
     .order_by(org_settings.c.name)
 )
@@ -42,7 +43,14 @@ def hold(connection: sa.Connection, organization_id: str, name: str) -> None:
 
 def get_settings(connection: sa.Connection, organization_id: str) -> dict[str, Any]:
     """Return the settings of the organization."""
-    return {row.name: row.value for row in connection.execute(_GET, {"of": organization_id})}
+    rows = _GET.rows(connection, {"of": organization_id})
+    # Not `decode_json`: a setting may be a bare string, which psycopg has decoded already.
+    decode = from_json if connection.dialect.name == "sqlite" else _as_it_is
+    return {name: decode(value) for name, value in rows}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def set_setting(connection: sa.Connection, organization_id: str, name: str, value: Any, by: str) -> None:

@@ -70,21 +70,31 @@ class CompiledSelect:
 
     def __init__(self, statement: sa.Select[*tuple[Any, ...]] | sa.CompoundSelect[*tuple[Any, ...]]) -> None:
         self._statement = statement
-        self._texts: dict[str, tuple[str, list[str] | None]] = {}
+        self._texts: dict[str, tuple[str, list[str] | None, dict[str, Any]]] = {}
 
-    def rows(self, connection: sa.Connection, parameters: Mapping[str, str | list[str]]) -> list[tuple[Any, ...]]:
+    def first(
+        self, connection: sa.Connection, parameters: Mapping[str, str | int | list[str]]
+    ) -> tuple[Any, ...] | None:
+        """Return the first row, or None."""
+        rows = self.rows(connection, parameters)
+        return rows[0] if rows else None
+
+    def rows(self, connection: sa.Connection, parameters: Mapping[str, str | int | list[str]]) -> list[tuple[Any, ...]]:
         """Return all rows."""
-        text, places = self._texts.get(connection.dialect.name) or self._compile(connection.dialect)
+        text, places, own = self._texts.get(connection.dialect.name) or self._compile(connection.dialect)
         cursor = connection.connection.cursor()
         try:
-            values = parameters if places is None else [parameters[name] for name in places]
+            given = {**own, **parameters} if own else parameters
+            values = given if places is None else [given[name] for name in places]
             connection.dialect.do_execute(cursor, text, values)  # with the deadline of the dialect
             return cast("list[tuple[Any, ...]]", cursor.fetchall())
         finally:
             cursor.close()
 
-    def _compile(self, dialect: sa.Dialect) -> tuple[str, list[str] | None]:
+    def _compile(self, dialect: sa.Dialect) -> tuple[str, list[str] | None, dict[str, Any]]:
         compiled = self._statement.compile(dialect=dialect)
         places = list(compiled.positiontup or ()) if compiled.positional else None
-        self._texts[dialect.name] = (compiled.string, places)
-        return compiled.string, places
+        # Values that are part of the statement.
+        own = {name: value for name, value in compiled.params.items() if value is not None}
+        self._texts[dialect.name] = (compiled.string, places, own)
+        return compiled.string, places, own

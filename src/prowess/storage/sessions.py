@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.rows import decode_json, raw_json
+from prowess.storage.rows import CompiledSelect, decode_json, raw_json
 from prowess.storage.seals import seals_of
 from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata
 
@@ -74,12 +74,13 @@ _SHARED = sa.bindparam("shared", type_=sa.Text)
 _VISIBLE = sa.and_(owner_condition(sessions), sa.or_(_OWN, _SHARED == "all", sessions.c.actor_kind == _SHARED))
 # A conversation may be named like the id of another session; the id comes first. The actor's own conversation comes before
 # one of the same name that somebody else has, and of those the one in use comes first.
-_FIND = (
+_FIND = CompiledSelect(
     sa.select(sessions)
     .where(_VISIBLE, sa.or_(_THIS_SESSION, sessions.c.conversation_id == sa.bindparam("which")))
     .order_by(sa.case((_THIS_SESSION, 0), (_OWN, 1), (_OPEN, 2), else_=3), sessions.c.updated_at.desc())
     .limit(1)
 )
+_COLUMNS = tuple(column.name for column in sessions.c)
 _REOPEN = sa.update(sessions).where(_THIS_SESSION, ~_OPEN)
 FIRST_POSITION = ("9999", "")  # before all sessions in a list: later than any time
 _AFTER = sa.tuple_(sa.bindparam("changed"), sa.bindparam("last"))
@@ -111,8 +112,11 @@ _LIGHT = [
     for column in session_skills.c
     if column.name not in ("session_id", "content", "seal")
 ]
-_ENABLED = sa.select(*_LIGHT).where(_IN_SESSION).order_by(session_skills.c.position)
-_CONTENTS = _ENABLED.add_columns(session_skills.c.content, session_skills.c.seal)
+_ENABLED_SKILLS = sa.select(*_LIGHT).where(_IN_SESSION).order_by(session_skills.c.position)
+# Every request of an agent reads these, so they are compiled once.
+_ENABLED = CompiledSelect(_ENABLED_SKILLS)
+_CONTENTS = CompiledSelect(_ENABLED_SKILLS.add_columns(session_skills.c.content, session_skills.c.seal))
+_ENABLED_COLUMNS = tuple(column.name for column in _LIGHT)
 _STORED = sa.select(session_skills.c.digest, session_skills.c.content_length).where(_THIS_SKILL)
 _LAST = sa.select(sa.func.coalesce(sa.func.max(session_skills.c.position), 0) + 1).where(_IN_SESSION)
 _ADD = sa.insert(session_skills).values(position=_LAST.scalar_subquery())
@@ -223,13 +227,14 @@ def open_session(
 
 
 def _get(connection: sa.Connection, viewer: SessionViewer, which: str) -> SessionRow:
-    return SessionRow(**connection.execute(_FIND, {**viewer.key, "which": which}).mappings().one())
+    [found] = _FIND.rows(connection, {**viewer.key, "which": which})
+    return SessionRow(**dict(zip(_COLUMNS, found, strict=True)))
 
 
 def get_session(connection: sa.Connection, viewer: SessionViewer, session_id_or_conversation: str) -> SessionRow | None:
     """Return the session with that id, or else with that conversation; None if the viewer has none."""
-    found = connection.execute(_FIND, {**viewer.key, "which": session_id_or_conversation}).mappings().first()
-    return SessionRow(**found) if found else None
+    found = _FIND.first(connection, {**viewer.key, "which": session_id_or_conversation})
+    return SessionRow(**dict(zip(_COLUMNS, found, strict=True))) if found else None
 
 
 def list_sessions(
@@ -277,23 +282,22 @@ def mark_used(connection: sa.Connection, session_id: str) -> None:
 
 def list_enabled(connection: sa.Connection, session_id: str) -> list[EnabledRow]:
     """Return the enabled skills of a session in order, without their texts."""
-    return [_enabled_row(row) for row in connection.execute(_ENABLED, {"which": session_id}).mappings()]
+    rows = _ENABLED.rows(connection, {"which": session_id})
+    return [_enabled_row(dict(zip(_ENABLED_COLUMNS, row, strict=True))) for row in rows]
 
 
 def list_contents(connection: sa.Connection, session_id: str) -> list[EnabledBlock]:
     """Return the enabled skills of a session, each with the block that enters the prompt."""
     seals = seals_of(connection)
     found: list[EnabledBlock] = []
-    for columns in connection.execute(_CONTENTS, {"which": session_id}).mappings():
-        values = dict(columns)
-        content, seal = values.pop("content"), values.pop("seal")
-        row = _enabled_row(values)
+    for *values, content, seal in _CONTENTS.rows(connection, {"which": session_id}):
+        row = _enabled_row(dict(zip(_ENABLED_COLUMNS, values, strict=True)))
         intact = seals.check(str(seal), 0, _sealed(session_id, row, content)) == "valid"
         found.append(EnabledBlock(row, content, intact))
     return found
 
 
-def _enabled_row(columns: sa.RowMapping | dict[str, Any]) -> EnabledRow:
+def _enabled_row(columns: dict[str, Any]) -> EnabledRow:
     """Return a row. A document that another program damaged is empty, so that the seal does not match."""
     values: dict[str, Any] = {**columns}
     try:

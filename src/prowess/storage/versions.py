@@ -23,17 +23,17 @@ from prowess.skill.model import Version
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.blobs import changed_bytes, dump_manifest, get_package, load_manifest, split_chunks
 from prowess.storage.clock import now
-from prowess.storage.rows import decode_json, raw_json
+from prowess.storage.rows import CompiledSelect, decode_json, raw_json
 from prowess.storage.tables import skill_versions
 from prowess.storage.tenant import Tenant, tenant_condition
 
 _FEED_OF_TENANT = sa.and_(tenant_condition(skill_versions), skill_versions.c.place == sa.bindparam("tenant_place"))
 _LAST_NUMBER = sa.select(sa.func.max(skill_versions.c.feed)).where(_FEED_OF_TENANT)
-_NEWEST = (
+_NEWEST = CompiledSelect(
     sa.select(skill_versions.c.feed, skill_versions.c.id)
     .where(_FEED_OF_TENANT)
     .order_by(skill_versions.c.feed.desc(), skill_versions.c.id.desc())
-    .limit(1)
+    .limit(sa.bindparam("most", type_=sa.Integer))
 )
 _NUMBER_OF = sa.select(skill_versions.c.feed).where(_FEED_OF_TENANT, skill_versions.c.id == sa.bindparam("which"))
 _CHANGED_SINCE = (
@@ -97,10 +97,9 @@ def read_feed(connection: sa.Connection, tenant: Tenant, since: str) -> tuple[st
 
 
 def _current_position(connection: sa.Connection, tenant: Tenant) -> _Position:
-    row = connection.execute(_NEWEST, _feed_key(tenant)).first()
-    newest = row.id if row else ""
+    feed, newest = _NEWEST.first(connection, {**_feed_key(tenant), "most": 1}) or (None, "")
     if connection.dialect.name != "postgresql":
-        end = row.feed + 1 if row else 0
+        end = feed + 1 if feed is not None else 0
         return _Position(least=end, end=end, open=frozenset(), log="", newest=newest)
     snapshot, log = connection.execute(_SNAPSHOT).one()
     least, end, running = snapshot.split(":")
