@@ -259,7 +259,8 @@ class Prowess(Engine):
         components = RunComponents(stores, feeds.recorder, sidecar)
         scans = Scans(stores.scan_folder)
         answers = RecentAnswers(sqlite_path(stores.settings.account_database))
-        matchers, listings = Matchers(stores, answers), Listings(stores, scans, answers)
+        listings = Listings(stores, scans, answers)
+        matchers = Matchers(stores, answers, listings)
 
         def make_worker() -> JobWorker:
             from prowess.jobs.worker import JobWorker

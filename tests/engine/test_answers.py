@@ -142,3 +142,18 @@ async def test_a_skill_that_is_created_switched_off_is_never_on_and_a_failed_att
 
         assert (await ann.skills.row("two")).enabled
         assert list((await ann.policy.get()).disabled_skills or ()) == ["one"]
+
+
+async def test_a_commit_that_leaves_the_audit_empty_changes_no_state(settings):
+    async with Prowess.open(settings=settings) as operator:
+        ann = operator.as_actor(ANN)
+        answers = ann.context.resources.answers
+        await ann.sessions.open("talk")
+        answers.committed()
+        before = answers.state(ANN.owner)
+        await ann.sessions.open("another")
+
+        assert before is not None
+        assert answers.state(ANN.owner) == before
+        await ann.skills.create_row(draft("one", "First."))
+        assert answers.state(ANN.owner) != before

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import sqlalchemy as sa
 
@@ -32,6 +32,8 @@ that differ reach 0.44 and those that repeat start at 0.70. The held-out pairs (
 OCCASIONS: Final = 2
 RECENT_MESSAGES: Final = 100
 """How many of the person's last messages are compared."""
+RECENT_CONVERSATIONS: Final = 50
+"""Of how many of the person's last conversations these can be."""
 MAX_CHARS: Final = 400
 """Longer messages are texts to work on, not asks that repeat."""
 _LEAST_WORDS: Final = 3
@@ -89,6 +91,11 @@ def _overlap(first: frozenset[str], second: frozenset[str]) -> float:
     return 2 * len(first & second) / (len(first) + len(second)) if first and second else 0.0
 
 
+def _may_resemble(first: frozenset[str], second: frozenset[str]) -> bool:
+    """Return False if two messages cannot resemble each other by their lengths alone, as most do not."""
+    return 2 * min(len(first), len(second)) >= SIMILARITY * (len(first) + len(second))
+
+
 def _is_ask(text: str) -> bool:
     plain = _VARIABLE.sub(" ", text)
     size = len(_WORD.findall(_UNSPACED.sub(" ", plain))) + sum(len(run) // 2 for run in _UNSPACED.findall(plain))
@@ -140,10 +147,16 @@ _COMPOSE = "call compose_skill with what it should do"
 _BUILD = "delegate it to the builder with a specification"
 
 
+# By an index; without a limit, every turn would read all messages that the user ever wrote.
+_RECENT = (
+    sa.select(_C.id)
+    .where(owner_condition(conversations))
+    .order_by(_C.updated_at.desc())
+    .limit(sa.bindparam("talks", type_=sa.Integer))
+)
 _EARLIER = CompiledSelect(
     sa.select(_M.conversation_id, _M.turn, _M.text, _M.created_at, raw_json(_M.detail))
-    .join(conversations, _C.id == _M.conversation_id)
-    .where(owner_condition(conversations), _M.role == "user", sa.func.length(_M.text) <= MAX_CHARS)
+    .where(_M.conversation_id.in_(_RECENT), _M.role == "user", sa.func.length(_M.text) <= MAX_CHARS)
     .where(sa.or_(_M.conversation_id != sa.bindparam("this"), _M.turn < sa.bindparam("turn")))
     .order_by(_M.created_at.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
@@ -156,13 +169,14 @@ _TOOLS_USED = sa.select(_M.conversation_id, _M.turn, _M.name).where(
 def _read_alike(connection: sa.Connection, owner: Owner, row: ConversationRow, message: str) -> list[EarlierMessage]:
     """Return those of the user's last short messages before the current turn that resemble a message."""
     own = _features(message)
-    rows = _EARLIER.rows(connection, {**owner.key, "this": row.id, "turn": row.turn, "most": RECENT_MESSAGES})
+    limits = {"talks": RECENT_CONVERSATIONS, "most": RECENT_MESSAGES}
+    rows = _EARLIER.rows(connection, {**owner.key, "this": row.id, "turn": row.turn, **limits})
     return [
         EarlierMessage(
             conversation_id=conversation, turn=turn, text=text, created_at=created_at, detail=decode_json(detail)
         )
         for conversation, turn, text, created_at, detail in rows
-        if _overlap(own, _features(text)) >= SIMILARITY
+        if _may_resemble(own, features := _features(text)) and _overlap(own, features) >= SIMILARITY
     ]
 
 
@@ -179,4 +193,4 @@ def _without_skills(connection: sa.Connection, messages: list[EarlierMessage]) -
 
 def _was_activated(message: EarlierMessage) -> bool:
     decision = message.detail.get("decision")
-    return isinstance(decision, dict) and decision.get("action") == "activate"  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(decision, dict) and cast("dict[str, Any]", decision).get("action") == "activate"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from prowess.catalog.catalog import Catalog
@@ -20,6 +21,10 @@ from prowess.skill.schema import compile_schema
 
 _LOOKUP_LIMIT = 64
 """Up to this many changed skills are looked up by name. If there are more, listing all is faster."""
+SLOW_LOOK_SECONDS = 0.02
+"""If nothing has changed and finding that out takes more CPU, it is not repeated at once: from about 1,000 skills in folders."""
+_SHARE = 20
+"""Slow looks take at most 1/20 of the time, however many folders there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,11 +61,22 @@ class Inventory:
 class CallableIndex:
     """Remembers the callable skills of a catalog. Blocking.
 
-    Only changes are read again, and nothing while the catalog has not changed.
+    Only changes are read again, and nothing while the catalog has not changed. Looking at many folders takes long: then
+    the result is used again for a while, unless this process has changed a skill.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.thread_time,
+    ) -> None:
         self._catalog = catalog
+        self._clock = clock
+        self._cpu = cpu
+        self._due = 0.0
+        self._changes = self._known_changes = 0
         self._lock = threading.Lock()
         self._positions: Mapping[str, str] = {}
         self._known: dict[str, CallableSkill] = {}
@@ -70,13 +86,26 @@ class CallableIndex:
     def look(self) -> Inventory:
         """Return what the catalog has now."""
         with self._lock:
+            # Read before the look, so that a change during it counts next time.
+            changes = self._changes
+            if changes == self._known_changes and self._clock() < self._due:
+                return self.seen
+            began = self._cpu()
             found = self._catalog.changes(self._positions)
             # A store that failed has the position '': what changed in it is unknown, so it is read again each time.
+            taken = self._cpu() - began
             if found.positions != self._positions or "" in found.positions.values():
                 self._follow(found.slugs)
                 self.seen = self._held()
-                self._positions = found.positions
+                self._positions, self._due = found.positions, 0.0
+            elif taken > SLOW_LOOK_SECONDS:
+                self._due = self._clock() + _SHARE * taken
+            self._known_changes = changes
             return self.seen
+
+    def look_again(self) -> None:
+        """Make the next look read the catalog, because something changed."""
+        self._changes += 1
 
     def _held(self) -> Inventory:
         files = self._catalog.serves(select_kinds(lambda kind: kind.is_file))

@@ -216,6 +216,11 @@ class SkillLists:
 
         return CallableIndex(self._catalog)
 
+    def look_again(self) -> None:
+        """Make the next look at callable skills read the catalog, because something changed."""
+        if "callables" in vars(self):
+            self.callables.look_again()
+
 
 def read_row(store: Store, skill: Skill, actor: Actor, *, content: bool = False) -> SkillRow:
     """Return the row of a skill for an actor of the organization that it belongs to."""

@@ -96,9 +96,10 @@ class _OpenedMatcher:
 class Matchers:
     """The matchers of organizations and users. A user without private skills uses the matcher of the organization."""
 
-    def __init__(self, stores: Stores, answers: RecentAnswers) -> None:
+    def __init__(self, stores: Stores, answers: RecentAnswers, listings: Listings) -> None:
         self._stores = stores
         self._answers = answers
+        self._listings = listings
         self._opened = RecentlyUsed(self._open, MAX_MATCHERS)
 
     def find(self, own: Stores) -> Matcher:
@@ -112,9 +113,10 @@ class Matchers:
         return found.matcher
 
     def mark_changed(self) -> None:
-        """Make every matcher look at its catalog before the next match. A folder may be in reach of everybody."""
+        """Make every matcher and list look at its catalog before the next answer. A folder may be in reach of everybody."""
         for opened in self._opened.values():
             opened.matcher.look_again()
+        self._listings.mark_changed()
 
     def _open(self, key: tuple[str, str | None]) -> _OpenedMatcher:
         from prowess.engine.matcher import make_matcher
@@ -141,6 +143,11 @@ class Listings:
         state = _read_state(own, self._answers)
         found = self._opened[own.organization, _find_user(own, state)]
         return found, state.mark if state is not None and own.in_account_only() else ""
+
+    def mark_changed(self) -> None:
+        """Make every list look at its catalog before the next answer."""
+        for lists in self._opened.values():
+            lists.look_again()
 
     def _open(self, key: tuple[str, str | None]) -> SkillLists:
         from prowess.engine.skill_rows import SkillLists
