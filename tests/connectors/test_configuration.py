@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import string
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.connectors.config import parse_config, read_import
+from prowess.connectors.workspace_file import read_workspace, write_workspace
 from prowess.errors import ApprovalRequired, Invalid, NotFound, Refused
 from prowess.policy.actor import agent_of
 
@@ -197,3 +199,11 @@ def test_two_configurations_have_the_same_digest_only_if_they_are_the_same(pair)
     one, other = (parse_config("x", config) for config in pair)
     assert (one.digest() == other.digest()) == (one == other)
     assert one.digest({"a": "1"}) != one.digest()
+
+
+def test_connectors_that_are_added_at_the_same_time_are_all_in_the_file(tmp_path):
+    configs = {f"c{number}": parse_config(f"c{number}", {"command": "true"}) for number in range(24)}
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: write_workspace(tmp_path, {name: configs[name]}), configs))
+    assert set(read_workspace(tmp_path)) == set(configs)
+    assert [path.name for path in (tmp_path / ".prowess").iterdir()] == ["connectors.json"]

@@ -152,7 +152,7 @@ class Session:
             if left <= 0 and not self.users:
                 return
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(left, 1.0)):
+                async with asyncio.timeout(left if left > 0 else 1.0):
                     await self._closing.wait()
 
 
@@ -166,7 +166,8 @@ class _Breaker:
 class Pool:
     """The open sessions of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._sessions: dict[tuple[int, Key], Session] = {}
         self._locks: dict[tuple[int, Key], asyncio.Lock] = {}
         self._breakers: dict[Key, _Breaker] = {}
@@ -199,6 +200,7 @@ class Pool:
             failure = _to_error(session, error)
             # Errors of the caller, and those that a working server answers with, do not count.
             if failure is error or _is_answer(session, error):
+                self._let_try(opener)
                 raise failure from None
             await self._drop(session)
             raise self._count(opener, failure) from None
@@ -209,7 +211,7 @@ class Pool:
     def state(self, key: Key) -> str:
         """Return why a connector is refused now; '' if it is not."""
         breaker = self._breakers.get(key)
-        return breaker.reason if breaker and time.monotonic() < breaker.until else ""
+        return breaker.reason if breaker and self._clock() < breaker.until else ""
 
     def reset(self, key: Key) -> None:
         """Forget failures of a connector."""
@@ -272,21 +274,27 @@ class Pool:
         breaker.failures += 1
         breaker.reason = error.message if isinstance(error, ProwessError) else "It ended unexpectedly."
         if breaker.failures >= MAX_FAILURES:
-            breaker.until = time.monotonic() + REFUSED_SECONDS
+            breaker.until = self._clock() + REFUSED_SECONDS
         return error
 
     def _check_breaker(self, opener: Opener) -> None:
         breaker = self._breakers.get(opener.key)
         if breaker is None or breaker.failures < MAX_FAILURES:
             return
-        left = breaker.until - time.monotonic()
+        left = breaker.until - self._clock()
         if left > 0:
             raise TryLater(
                 f"The connector {opener.name!r} failed {breaker.failures} times in a row, last: {breaker.reason}",
                 hint=f"It is tried again in {max(1, round(left))} seconds. Go on with other work until then.",
             )
-        # One attempt: if it fails, the connector is refused again.
-        breaker.failures = MAX_FAILURES - 1
+        # One attempt: others are refused until it succeeds. If it fails, the connector is refused again.
+        breaker.until = self._clock() + REFUSED_SECONDS
+
+    def _let_try(self, opener: Opener) -> None:
+        """Let the next caller try a connector that was refused, after an attempt that says nothing about the server."""
+        breaker = self._breakers.get(opener.key)
+        if breaker is not None:
+            breaker.until = 0.0
 
 
 def _make_client(streams: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from prowess.connectors.config import ConnectorConfig, parse_config
 from prowess.errors import Invalid, Unavailable
+from prowess.storage.files.folder_lock import lock_folder
 
 FILE = Path(".prowess") / "connectors.json"
 MAX_BYTES = 256 * 1024
@@ -42,8 +43,21 @@ def read_workspace(workspace: Path) -> dict[str, ConnectorConfig | Invalid]:
 
 
 def write_workspace(workspace: Path, changes: Mapping[str, ConnectorConfig | None]) -> None:
-    """Add, replace or (with None) remove connectors in the file, atomically. Other entries stay as they are."""
+    """Add, replace or (with None) remove connectors in the file, atomically. Other entries stay as they are.
+
+    Raise `Unavailable` if another process writes the file for long.
+    """
     path = workspace / FILE
+    try:
+        path.parent.mkdir(exist_ok=True)
+        # From reading to writing, or the change of another process in between would be lost.
+        with lock_folder(path.parent):
+            _change(path, changes)
+    except OSError as error:
+        raise Unavailable(f"{FILE} could not be written ({error.strerror}).") from error
+
+
+def _change(path: Path, changes: Mapping[str, ConnectorConfig | None]) -> None:
     text = _read_file(path, MAX_BYTES)
     entries: dict[str, Any] = dict(_parse(text)) if text is not None else {}
     for name, config in changes.items():
@@ -53,7 +67,6 @@ def write_workspace(workspace: Path, changes: Mapping[str, ConnectorConfig | Non
             entries[name] = config.as_json()
     if len(entries) > MAX_CONNECTORS:
         raise Invalid(f"A workspace has at most {MAX_CONNECTORS} connectors.", hint="Remove some first.")
-    path.parent.mkdir(exist_ok=True)
     # In the same folder, so that the rename is atomic. Whoever reads meanwhile has all of the old or all of the new file.
     temporary = path.with_name(f".connectors-{secrets.token_hex(4)}.tmp")
     try:
@@ -62,8 +75,6 @@ def write_workspace(workspace: Path, changes: Mapping[str, ConnectorConfig | Non
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as error:
-        raise Unavailable(f"{FILE} could not be written ({error.strerror}).") from error
     finally:
         with suppress(OSError):
             temporary.unlink()

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.policy_tables import org_settings
-from prowess.storage.rows import CompiledSelect, from_json, raw_json
+from prowess.storage.rows import CompiledSelect, decode_json, raw_json
 from prowess.storage.tables import dialect_insert
 
 DISABLED_SKILLS = "disabled_skills"
@@ -44,13 +44,9 @@ def hold(connection: sa.Connection, organization_id: str, name: str) -> None:
 def get_settings(connection: sa.Connection, organization_id: str) -> dict[str, Any]:
     """Return the settings of the organization."""
     rows = _GET.rows(connection, {"of": organization_id})
-    # Not `decode_json`: a setting may be a bare string, which psycopg has decoded already.
-    decode = from_json if connection.dialect.name == "sqlite" else _as_it_is
-    return {name: decode(value) for name, value in rows}
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    # psycopg has decoded them, bare strings too. SQLite returns text, and bare numbers as numbers.
+    is_decoded = connection.dialect.name == "postgresql"
+    return {name: value if is_decoded else decode_json(value) for name, value in rows}
 
 
 def set_setting(connection: sa.Connection, organization_id: str, name: str, value: Any, by: str) -> None:

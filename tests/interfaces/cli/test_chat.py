@@ -176,6 +176,14 @@ def test_a_turn_that_fails_says_why_and_keeps_what_was_said(prowess, trusted, sc
     ] == ["hello"]
 
 
+def test_without_a_model_nothing_is_kept(prowess, trusted):
+    failed = prowess("chat", "hello")
+    assert failed.code == 6
+    assert "No model is configured" in failed.err
+    assert prowess("conversations", "--json").json == []
+    assert prowess("sessions", "--json").json == []
+
+
 def test_escapes_of_a_model_never_reach_the_terminal(prowess, trusted, script):
     hostile = "\x1b]0;owned\x07\x1b[2Jplain \u202etxet\x9b31m"
     model = script({"calls": [{"name": f"search{hostile}", "arguments": {hostile: hostile}}]}, hostile)

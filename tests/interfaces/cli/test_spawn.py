@@ -12,7 +12,7 @@ import pytest
 
 from prowess.agent.spawn import FOREIGN_AGENTS, McpServer, plan_launch, run_launch
 from prowess.errors import Invalid
-from prowess.interfaces.cli.commands.spawn import AGENTS
+from prowess.interfaces.cli.commands.spawn import AGENTS, _AgentName
 
 DOCS = Path(__file__).resolve().parents[3] / "docs/roles.md"
 SERVER = McpServer(program=("prowess",), options=("--conversation", "c 1"), variables={"PROWESS_HOME": "/h"})
@@ -39,6 +39,19 @@ def program(tmp_path, monkeypatch):
 
 def test_the_command_knows_every_agent_of_the_table():
     assert tuple(FOREIGN_AGENTS) == AGENTS
+
+
+@pytest.mark.parametrize("row", FOREIGN_AGENTS.values(), ids=AGENTS)
+def test_an_agent_is_known_by_the_name_of_its_program_too(prowess, row):
+    given = ("Do it", "--role", "qa", "--dry-run", "--json")
+    assert prowess("spawn", row.program.upper(), *given).json["agent"] == row.name
+
+
+@pytest.mark.parametrize(
+    ("name", "agent"), [("claude", "claude-code"), ("gemini", "gemini-cli"), ("github-copilot", "copilot-cli")]
+)
+def test_an_agent_is_known_by_the_name_of_its_product(name, agent):
+    assert _AgentName(AGENTS).convert(name, None, None) == agent
 
 
 def test_the_documentation_has_the_table():

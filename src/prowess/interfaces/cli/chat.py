@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from prowess.errors import ApprovalRequired, ProwessError
+from prowess.errors import ApprovalRequired, NoModel, ProwessError
 from prowess.interfaces.cli.chat_screen import ChatScreen, JsonScreen, format_pill
 from prowess.interfaces.cli.error_output import report_error
 from prowess.interfaces.cli.output import one_line
@@ -106,7 +106,7 @@ class Chat:
 
     def _play(self, turn: Turn) -> TurnEnded | None:
         """Show a turn. Ctrl-C stops it and keeps the conversation; a second one, before it has stopped, is raised."""
-        own = self.start()
+        is_new, own = not self.id, self.start()
         self.turns += 1
         if not self.pill:
             self.read_session()
@@ -130,6 +130,10 @@ class Chat:
                 raise
             click.echo("Stopped. The conversation is kept.", err=True)
         self.pill = screen.pill
+        if is_new and screen.ended is not None and (screen.ended.error or {}).get("code") == NoModel.code:
+            # Nobody was asked anything, so there is nothing to go on with.
+            self.run(lambda prowess: prowess.agent.delete(own))
+            self.leave_conversation()
         return screen.ended
 
     def answer_approvals(self, ended: TurnEnded | None) -> TurnEnded | None:

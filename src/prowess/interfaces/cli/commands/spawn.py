@@ -30,7 +30,28 @@ AGENTS = (
     "goose",
     "cursor-cli",
 )
+_OTHER_NAMES = {
+    "claude": "claude-code",
+    "openai-codex": "codex",
+    "codex-cli": "codex",
+    "gemini": "gemini-cli",
+    "qwen": "qwen-code",
+    "copilot": "copilot-cli",
+    "github-copilot": "copilot-cli",
+    "cursor": "cursor-cli",
+    "cursor-agent": "cursor-cli",
+}
+"""Names of programs and products that people type, with the agent that is meant."""
 _MAX_LOADS = 1_000
+
+
+class _AgentName(click.Choice[str]):
+    """The name of an agent, as it is listed or under another name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the listed name."""
+        name = str(value).casefold()
+        return super().convert(_OTHER_NAMES.get(name, name), param, ctx)
 
 
 @command(
@@ -39,7 +60,7 @@ _MAX_LOADS = 1_000
     'prowess spawn codex --role reviewer "Review the last commit" --dry-run',
     'prowess spawn gemini-cli --role docs "Update README" -- -m gemini-2.5-flash',
 )
-@click.argument("agent", type=click.Choice(AGENTS))
+@click.argument("agent", type=_AgentName(AGENTS))
 @click.argument("task")
 @click.argument("more", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]")
 @click.option("--role", required=True, metavar="NAME", help="Role whose prompt the agent gets.")
