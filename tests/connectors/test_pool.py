@@ -87,10 +87,10 @@ async def test_a_session_that_nobody_uses_is_closed_and_the_next_call_opens_anot
 
 
 async def test_a_session_in_use_is_not_closed_however_long_it_takes(pool, server, monkeypatch):
-    monkeypatch.setattr(pools, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(pools, "IDLE_SECONDS", 0.2)
     async with pool.use(server.opener) as client:
         with suppress(TimeoutError):
-            async with asyncio.timeout(0.3):
+            async with asyncio.timeout(0.5):
                 await asyncio.Event().wait()
         assert (await client.list_tools()).tools
     assert len(server.started) == 1

@@ -127,6 +127,7 @@ class Session:
                 if self.link.client is not None:
                     await stack.enter_async_context(self.link.client)
                 self.client = await stack.enter_async_context(_make_client(self.link.streams))
+                self.used = time.monotonic()
                 if not self._ready.done():
                     self._ready.set_result(None)
                 await self._wait()

@@ -178,7 +178,7 @@ def test_a_turn_that_fails_says_why_and_keeps_what_was_said(prowess, trusted, sc
 
 def test_without_a_model_nothing_is_kept(prowess, trusted):
     failed = prowess("chat", "hello")
-    assert failed.code == 6
+    assert failed.code == 7
     assert "No model is configured" in failed.err
     assert prowess("conversations", "--json").json == []
     assert prowess("sessions", "--json").json == []
