@@ -40,6 +40,8 @@ export default defineConfig({
     target: "es2022",
     // A picture as a data URL would be part of every first load.
     assetsInlineLimit: 0,
+    // The text editor, which only the pages with an editor load.
+    chunkSizeWarningLimit: 900,
   },
   // For work on the pages: `npx vite` beside `prowess serve`.
   server: {
