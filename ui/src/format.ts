@@ -27,7 +27,7 @@ export function moment(at: string | number): string {
 
 /** Return a cost in dollars, with more digits if it is small. */
 export function cost(usd: number): string {
-  return money(usd !== 0 && Math.abs(usd) < 0.01 ? 6 : 2).format(usd);
+  return money(usd !== 0 && Math.abs(usd) < 0.01 ? 6 : Math.abs(usd) < 0.1 ? 4 : 2).format(usd);
 }
 
 export function count(value: number): string {

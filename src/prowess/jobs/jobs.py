@@ -150,13 +150,15 @@ class Jobs:
         """Return a job by its name, its id, or at least four of the first characters of its id."""
         return await offload(self._get, job)
 
-    async def results(self, job: str, *, after: int = -1, limit: int = _PAGE) -> list[JsonObject]:
+    async def results(
+        self, job: str, *, after: int = -1, limit: int = _PAGE, failed_only: bool = False
+    ) -> list[JsonObject]:
         """Return the results of a batch after a position, in input order. An item that has not ended has `ok` null."""
 
         def read() -> list[JsonObject]:
             row = self._find(job)
             with self._context.resources.records().read() as connection:
-                found = jobs.read_results(connection, row.id, after=after, limit=limit)
+                found = jobs.read_results(connection, row.id, after=after, limit=limit, failed_only=failed_only)
             return [json.loads(line) if line else {"index": position, "ok": None} for position, line in found]
 
         return await offload(read)

@@ -220,9 +220,13 @@ def reset_failed(connection: sa.Connection, job_id: str) -> int:
     return connection.execute(sa.update(job_items).where(failed).values(state="pending", result=None)).rowcount
 
 
-def read_results(connection: sa.Connection, job_id: str, *, after: int, limit: int) -> list[tuple[int, str | None]]:
+def read_results(
+    connection: sa.Connection, job_id: str, *, after: int, limit: int, failed_only: bool = False
+) -> list[tuple[int, str | None]]:
     """Return the position and result of items, in input order; the result is None for an item that has not ended."""
     query = sa.select(_I.position, _I.result).where(_I.job_id == job_id, _I.position > after)
+    if failed_only:
+        query = query.where(_I.state == "failed")
     return [(row.position, row.result) for row in connection.execute(query.order_by(_I.position).limit(limit))]
 
 

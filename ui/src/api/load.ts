@@ -15,6 +15,26 @@ export interface Loaded<T> {
 }
 
 const SETTLE_MS = 150;
+const SHORTEST_GAP_MS = 700;
+
+/** Call the function soon after one of the events, once for a burst, and now and then while events keep coming. */
+export function onSettled(names: EventName[], action: () => void): () => void {
+  let timer = 0;
+  let last = 0;
+  const stop = onEvents(names, () => {
+    if (timer) return;
+    const wait = Math.max(SETTLE_MS, last + SHORTEST_GAP_MS - Date.now());
+    timer = window.setTimeout(() => {
+      timer = 0;
+      last = Date.now();
+      action();
+    }, wait);
+  });
+  return () => {
+    window.clearTimeout(timer);
+    stop();
+  };
+}
 
 /** Load data when `inputs` change, when one of the events happens, and when a lost connection is back. */
 export function useLoad<T>(
@@ -42,18 +62,7 @@ export function useLoad<T>(
     );
     return () => abort.abort();
   }, [inputsKey, count]);
-  useEffect(() => {
-    let timer = 0;
-    const stop = onEvents([...events, "reconnected"], () => {
-      // Events come in bursts. One request after the burst is enough.
-      window.clearTimeout(timer);
-      timer = window.setTimeout(reload, SETTLE_MS);
-    });
-    return () => {
-      window.clearTimeout(timer);
-      stop();
-    };
-  }, [events.join()]);
+  useEffect(() => onSettled([...events, "reconnected"], reload), [events.join()]);
   const replace = useCallback((data: T) => setState({ data, isLoading: false }), []);
   return { data: state.data, problem: state.problem, isLoading: state.isLoading, reload, replace };
 }

@@ -14,7 +14,7 @@ from prowess.skill.model import Scope
 router = APIRouter(tags=["catalog"])
 
 
-class FoundShape(Shape):
+class CatalogMatchShape(Shape):
     """How well a skill fits the search, and why. `score` is null if it only contains the words."""
 
     score: float | None
@@ -41,7 +41,7 @@ class OverviewRowShape(Shape):
     trust: str
     dangers: int | None
     score: float | None
-    match: FoundShape | None = None
+    match: CatalogMatchShape | None = None
 
 
 class TagShape(Shape):

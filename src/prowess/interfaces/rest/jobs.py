@@ -149,18 +149,26 @@ async def get_job(id: JobId, engine: Reader) -> Response:
 
 
 @router.get("/{id}/results", response_model=PageShape[JobResultShape])
-async def list_results(id: JobId, engine: Reader, page: Page) -> Response:
-    """Return the results of the items of a batch, in input order."""
+async def list_results(
+    id: JobId,
+    engine: Reader,
+    page: Page,
+    after: Annotated[
+        int, Query(ge=-1, le=MAX_ITEMS, description="Only items after this index, if there is no cursor.")
+    ] = -1,
+    failed: Annotated[bool, Query(description="Only items that failed.")] = False,
+) -> Response:
+    """Return the results of the items of a batch, in input order. `total` counts all that there are, or all that failed."""
     jobs = _jobs(engine)
     job: Job = await jobs.get(id)
-    after: object = -1 if page.after is None else page.after
-    if not isinstance(after, int):
+    start: object = after if page.after is None else page.after
+    if not isinstance(start, int):
         raise _invalid_cursor()
-    found = await jobs.results(job.id, after=after, limit=page.limit)
-    total = job.total if job.kind == "batch" else 0
-    last = found[-1]["index"] if found else total
-    cursor = cursor_at(last) if last + 1 < total else None
-    return respond({"items": found, "next_cursor": cursor, "total": total})
+    found = await jobs.results(job.id, after=start, limit=page.limit + 1, failed_only=failed)
+    shown = found[: page.limit]
+    cursor = cursor_at(shown[-1]["index"]) if len(found) > len(shown) else None
+    total = job.failed if failed else job.total
+    return respond({"items": shown, "next_cursor": cursor, "total": total if job.kind == "batch" else 0})
 
 
 @router.post("/{id}/cancel", response_model=JobShape)
