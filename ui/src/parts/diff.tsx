@@ -29,6 +29,12 @@ export function Diff({ before, after, labels }: Props) {
     <div class="diff">
       <section class="scroll" tabIndex={0} aria-label={t("diff.label", { before: labels[0], after: labels[1] })}>
         <table>
+          <colgroup>
+            <col class="number" />
+            <col />
+            <col class="number" />
+            <col />
+          </colgroup>
           <thead>
             <tr>
               <th colSpan={2}>{labels[0]}</th>
