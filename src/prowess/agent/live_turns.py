@@ -15,6 +15,8 @@ from prowess.agent.updates import TextWritten, TurnEnded, Update
 from prowess.errors import ProwessError, TryLater
 from prowess.storage.clock import now
 
+MAX_TURNS = 256
+"""How many turns may run at once. Those in the background have no request that is counted elsewhere."""
 STOPPED = {"code": "stopped", "message": "The turn was stopped.", "hint": "Resume it, or send another message."}
 """The error of a turn that its user stopped."""
 _log = logging.getLogger(__name__)
@@ -111,7 +113,12 @@ class LiveTurns:
     def start(
         self, session: str, turn: Callable[[], AsyncGenerator[Update]], *, message: str = "", after: int = 0
     ) -> LiveTurn:
-        """Start a turn of a session. One that cannot begin, because another runs, fails without disturbing that one."""
+        """Start a turn of a session. One that cannot begin, because another runs, fails without disturbing that one.
+
+        Raise `TryLater` if too many turns are running.
+        """
+        if len(self._all) >= MAX_TURNS:
+            raise TryLater(f"{MAX_TURNS} turns are running already.", hint="Wait until one has ended.")
         live = LiveTurn(session, turn, message=message, after=after)
         self._all.add(live)
         self._turns.setdefault(session, live)

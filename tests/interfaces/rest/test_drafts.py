@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-
-from prowess.engine.drafts import RANKING_DEPTH
 
 from .conftest import ME
 
@@ -173,17 +172,21 @@ def test_a_draft_without_a_description_is_not_ranked_and_says_so(client: TestCli
     assert tried["why"] == "The draft has no description, so it is not ranked."
     nothing = client.post(TRIALS, json={"content": "", "messages": ["text"]})
     assert nothing.status_code == 422
-    assert RANKING_DEPTH == 20
 
 
-def test_an_agent_sees_no_texts_of_skills_that_it_may_not_read(serve: Callable[..., TestClient]) -> None:
-    person = serve()
-    add_skill(person, GUIDE)
-    folder = person.get(f"{API}/skills").json()["items"]
-    agent = serve(replace(ME, name="bot", kind="agent"))
-    assert any(one["slug"] == "comms.incident-style" for one in folder)
-    answer = agent.post(PARSE, json={"content": GUIDE, "skill": "comms.incident-style"})
-    assert answer.status_code == 200
+def test_an_agent_gets_no_preview_of_a_skill_that_nobody_accepted(
+    serve: Callable[..., TestClient], tmp_path: Path
+) -> None:
+    folder = tmp_path / "work" / ".claude" / "skills" / "found-one"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: found-one\ndescription: In a folder.\n---\n\n# x\n")
+    person, agent = serve(), serve(replace(ME, name="bot", kind="agent"))
+    changed = "---\nname: found-one\ndescription: Changed.\n---\n\n# x\n"
+    body = {"content": changed, "skill": "found-one"}
+    assert person.post(PARSE, json=body).status_code == 200
+    assert agent.post(PARSE, json=body).status_code == 403
+    assert agent.post(TRIALS, json={**body, "messages": ["x"]}).status_code == 403
+    assert agent.get(f"{API}/skills/found-one/artifacts").status_code == 403
 
 
 def test_the_kinds_of_artifact_say_where_their_files_are(client: TestClient) -> None:

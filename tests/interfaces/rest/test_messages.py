@@ -265,6 +265,46 @@ async def test_a_second_message_is_refused_while_a_turn_runs_and_disturbs_nothin
         assert (await stream.rest())[-1].data["state"] == "done"
 
 
+async def test_a_turn_in_the_background_ends_with_the_server_and_is_resumed_later(talking, monkeypatch):
+    async with talking("Here I am.") as site:
+        with monkeypatch.context() as patch:
+            model = SlowModel(patch)
+            async with lifespan(site.app):
+                await (await start_slowly(site, model, background=True)).close()
+                follower = await site.stream("/sessions/c/messages/stream", ANN)
+            assert model.left.is_set()
+            last = (await follower.rest())[-1]
+            assert (last.fields["event"], last.data["detail"]) == ("error", "The server is closing.")
+        assert (await site.get("/conversations", ANN))["items"][0]["state"] == "stopped"
+        resumed = await site.post("/sessions/c/messages/resume", {}, ANN)
+        assert (resumed["state"], resumed["text"]) == ("done", "Here I am.")
+
+
+@asynccontextmanager
+async def lifespan(app: Any) -> AsyncGenerator[None]:
+    """Start a server and stop it again."""
+    received, sent = asyncio.Queue[Any](), asyncio.Queue[Any]()
+    task = asyncio.create_task(app({"type": "lifespan", "asgi": {}, "state": {}}, received.get, sent.put))
+    received.put_nowait({"type": "lifespan.startup"})
+    assert (await sent.get())["type"] == "lifespan.startup.complete"
+    yield
+    received.put_nowait({"type": "lifespan.shutdown"})
+    assert (await sent.get())["type"] == "lifespan.shutdown.complete"
+    await task
+
+
+async def test_no_more_turns_are_started_than_a_server_can_bear(talking, monkeypatch):
+    monkeypatch.setattr("prowess.agent.live_turns.MAX_TURNS", 1)
+    async with talking("x") as site:
+        model = SlowModel(monkeypatch)
+        stream = await start_slowly(site, model, background=True)
+        await site.post("/sessions", {"conversation": "d"}, ANN)
+        refused = await site.send("POST", "/sessions/d/messages", ANN, json={"message": "hi"})
+        assert (refused.status_code, refused.json()["detail"]) == (503, "1 turns are running already.")
+        model.go_on.set()
+        assert (await stream.rest())[-1].data["state"] == "done"
+
+
 async def test_nobody_else_follows_or_stops_a_turn(talking, monkeypatch):
     async with talking("x") as site:
         model = SlowModel(monkeypatch)
