@@ -104,6 +104,12 @@ class EventEntry:
     seconds: float | None = None
 
 
+def catalog_events(action: str, count: int, *, slug: str = "", user: str = "") -> tuple[EventEntry, ...]:
+    """Return the event for a change of some skills; none if `count` is 0. With `user`, only that user receives it."""
+    data = {"action": action, "skill": slug or None, "count": count}
+    return (EventEntry(name="catalog_changed", data=data, user_id=user),) if count else ()
+
+
 def append(
     connection: sa.Connection,
     organization_id: str,
