@@ -18,7 +18,6 @@ EVENT_NAMES = (
     "job_changed",
     "composition_changed",
     "optimization_changed",
-    "catalog_changed",
 )
 
 

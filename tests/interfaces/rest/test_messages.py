@@ -342,3 +342,13 @@ async def test_a_turn_in_another_process_is_followed_by_what_it_stores(talking, 
 
 async def collect(turn: AsyncGenerator[Any]) -> list[Any]:
     return [update async for update in turn]
+
+
+async def test_messages_are_read_from_the_newest_back(talking):
+    async with talking("One.", "Two.") as site:
+        for message in ("first", "second"):
+            await site.post("/sessions/c/messages", {"message": message}, ANN)
+        page = await site.get("/sessions/c/messages?order=newest&limit=3", ANN)
+        assert [one["text"] for one in page["items"]] == ["Two.", "second", "One."]
+        rest = await site.get(f"/sessions/c/messages?order=newest&limit=3&cursor={page['next_cursor']}", ANN)
+        assert ([one["text"] for one in rest["items"]], rest["next_cursor"]) == (["first"], None)

@@ -7,8 +7,6 @@ interface Props {
   /** The height of every row in pixels. */
   rowHeight: number;
   render: (index: number) => ComponentChildren;
-  /** What identifies a row, so that it keeps its element and the focus when it moves. By default its place. */
-  itemKey?: (index: number) => string;
   /** Called with the rows that are shown, so that their data can be loaded. */
   onRange?: (first: number, last: number) => void;
 }
@@ -16,7 +14,7 @@ interface Props {
 const EXTRA_ROWS = 8;
 
 /** A list in the page of which only the rows near the window exist, however many there are. */
-export function VirtualList({ label, count, rowHeight, render, itemKey, onRange }: Props) {
+export function VirtualList({ label, count, rowHeight, render, onRange }: Props) {
   const element = useRef<HTMLUListElement>(null);
   const [range, setRange] = useState<[number, number]>([0, Math.ceil(window.innerHeight / rowHeight) + EXTRA_ROWS]);
   const measure = () => {
@@ -42,7 +40,7 @@ export function VirtualList({ label, count, rowHeight, render, itemKey, onRange 
   for (let index = first; index < last; index += 1)
     rows.push(
       <li
-        key={itemKey?.(index) ?? index}
+        key={index}
         aria-setsize={count}
         aria-posinset={index + 1}
         class="virtual-row"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, StrictBool
@@ -196,14 +196,21 @@ async def stop_turn(request: Request, id: SessionId, engine: Runner) -> Response
 
 
 @router.get("/sessions/{id}/messages", response_model=PageShape[MessageShape])
-async def list_messages(id: SessionId, engine: Reader, page: Page) -> Response:
-    """Return what was said in a session, oldest first, with tool calls and their results."""
+async def list_messages(
+    id: SessionId,
+    engine: Reader,
+    page: Page,
+    order: Annotated[Literal["oldest", "newest"], Query(description="Which message is the first.")] = "oldest",
+) -> Response:
+    """Return what was said in a session, with tool calls and their results."""
     try:
         messages = (await _agent(engine).get(id)).messages
     except NotFound:
         await engine.sessions.get(id)  # a session without a message is no error
         messages = ()
-    return respond(paginate(messages, page, lambda message: f"{message.number:012d}"))
+    newest_first = order == "newest"
+    listed = messages[::-1] if newest_first else messages
+    return respond(paginate(listed, page, lambda message: f"{message.number:012d}", newest_first=newest_first))
 
 
 @router.delete("/sessions/{id}/messages", status_code=204, response_class=Response)

@@ -1,0 +1,182 @@
+"""The chat: streaming answers, tool calls, approvals, the skills in the prompt, and what happens when something breaks off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from prowess.llm.model import Reply, Request
+from prowess.llm.scripted import CHUNK_CHARACTERS, ScriptedModel
+
+from .site import Site, View
+
+Look = Callable[..., View]
+ANSWER = "## Result\n\nIt is **done**, see `notes.md`.\n\n<script>alert(1)</script>\n\n[x](javascript:alert(1))"
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+@pytest.fixture
+def talking(place: Any, serve: Callable[..., Site], tmp_path: Path) -> Callable[..., Site]:
+    """Return a function that serves a workspace whose model answers from a script."""
+
+    def start(*steps: Any) -> Site:
+        script = tmp_path / "answers.json"
+        script.write_text(json.dumps(list(steps)))
+        return serve(replace(place, environment={**place.environment, "PROWESS_MODEL": f"scripted:{script}"}))
+
+    return start
+
+
+class Gate:
+    """Holds the answers of a model after their first piece, until it is opened."""
+
+    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._site = site
+        self._opened: asyncio.Event = asyncio.Event()
+        stream = ScriptedModel.stream
+
+        async def slowly(model: ScriptedModel, request: Request) -> AsyncGenerator[str | Reply]:
+            pieces = [piece async for piece in stream(model, request)]
+            yield pieces[0]
+            await self._opened.wait()
+            for piece in pieces[1:]:
+                yield piece
+
+        monkeypatch.setattr(ScriptedModel, "stream", slowly)
+
+    def open(self) -> None:
+        """Let the rest of every answer through."""
+
+        async def release() -> None:
+            self._opened.set()
+
+        self._site.do(release())
+
+
+def write(page: Page, text: str) -> None:
+    field = page.get_by_role("textbox", name="Message", exact=True)
+    field.fill(text)
+    field.press("Enter")
+
+
+def answer(page: Page) -> Locator:
+    return page.locator(".chat-answer").last
+
+
+def test_a_message_is_answered_and_the_conversation_is_kept_exported_and_deleted(
+    talking: Callable[..., Site], look: Look
+) -> None:
+    site = talking(ANSWER, "And again.")
+    view = look(site)
+    page = view.go("/chat")
+    view.check_access()
+    write(page, "sum it up")
+    expect(answer(page).get_by_role("heading", name="Result")).to_be_visible()
+    expect(answer(page).locator("strong")).to_have_text("done")
+    # Nothing of a text is a script or a link to one.
+    expect(answer(page)).to_contain_text("<script>alert(1)</script>")
+    assert answer(page).locator("script, a").count() == 0
+    expect(page.locator(".chat-decision")).to_contain_text("No skill fits the message.")
+    expect(page.locator(".chat-spent")).to_contain_text("1 step")
+    expect(page.get_by_role("heading", level=1)).to_have_text("sum it up")
+    view.check_access()
+
+    # What is being written survives a reload, and a line break does not send.
+    field = page.get_by_role("textbox", name="Message", exact=True)
+    field.fill("one")
+    field.press("Shift+Enter")
+    field.press_sequentially("two")
+    page.reload()
+    expect(field).to_have_value("one\ntwo")
+    expect(answer(page)).to_contain_text("It is done")
+    field.press("Enter")
+    expect(answer(page)).to_contain_text("And again.")
+    expect(field).to_have_value("")
+    expect(page.locator(".chat-turn")).to_have_count(2)
+
+    page.get_by_text("More", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export as Markdown").click()
+    assert "And again." in Path(download.value.path()).read_text()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("No conversations yet.")).to_be_visible()
+
+
+def test_a_call_waits_for_an_approval_and_goes_on_when_it_is_answered_in_another_browser(
+    talking: Callable[..., Site], look: Look, place: Any
+) -> None:
+    place.skill("triage", "Check the locks first.")
+    site = talking(call("enable_skill", skill_slug="triage", reason="it is slow"), "Look at the locks.")
+    site.do(site.engine.policy.set("skill_enablement_policy", "prompt-user"))
+    view = look(site)
+    page = view.go("/chat")
+    write(page, "hello there")
+    expect(page.get_by_role("button", name="Approve")).to_be_visible()
+    expect(page.locator(".chat-call")).to_contain_text("needs approval")
+    view.check_access()
+
+    # The same conversation elsewhere shows the same request. It is answered there.
+    other = look(site).go(page.url)
+    other.get_by_role("button", name="Approve").click()
+    for one in (page, other):
+        expect(answer(one)).to_contain_text("Look at the locks.")
+        expect(one.get_by_role("button", name="Approve")).to_have_count(0)
+        expect(one.locator(".chat-pill")).not_to_contain_text("(0 /")
+    page.locator(".chat-call summary").click()
+    expect(page.locator(".chat-call")).to_contain_text("it is slow")
+    expect(page.locator(".chat-call")).to_contain_text("enabled")
+    assert len(site.do(site.engine.agent.list())) == 1
+
+
+def test_skills_are_enabled_and_disabled_by_hand_within_the_budget(
+    talking: Callable[..., Site], look: Look, place: Any
+) -> None:
+    for slug, size in (("small", 2_000), ("large", 14_500)):
+        place.skill(slug, "x" * size)
+    site = talking("Hello.")
+    session = site.do(site.engine.sessions.open("budget"))
+    view = look(site)
+    page = view.go(f"/chat/{session.id}")
+    page.get_by_role("button", name="Skills (0 / 16,000)").click()
+    page.get_by_role("searchbox", name="Find a skill").fill("small")
+    page.get_by_role("button", name="Enable small").click()
+    expect(page.get_by_role("button", name="Disable small")).to_be_visible()
+    expect(page.locator(".chat-pill")).to_contain_text("Skills (2,")
+    page.get_by_role("searchbox", name="Find a skill").fill("large")
+    page.get_by_role("button", name="Enable large").click()
+    expect(page.get_by_role("alert")).to_contain_text("budget")
+    view.check_access()
+    page.get_by_role("button", name="Disable small and enable large").click()
+    expect(page.get_by_role("button", name="Disable large")).to_be_visible()
+    expect(page.locator(".chat-pill")).to_contain_text("Skills (14,")
+    # Another process changes it, and the pill follows.
+    site.do(site.engine.disable("large", session=session.id))
+    expect(page.locator(".chat-pill")).to_contain_text("Skills (0 / 16,000)")
+
+
+def test_an_answer_is_stopped_and_continued(
+    talking: Callable[..., Site], look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "A long answer that comes in many pieces, one after the other."
+    site = talking(long, long)
+    gate = Gate(site, monkeypatch)
+    page = look(site).go("/chat")
+    write(page, "tell me")
+    expect(answer(page)).to_contain_text(long[:CHUNK_CHARACTERS].strip())
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("The turn was stopped before it was done.")).to_be_visible()
+    gate.open()
+    page.get_by_role("button", name="Continue").click()
+    expect(answer(page)).to_contain_text(long)
+    expect(page.get_by_role("button", name="Send")).to_be_visible()

@@ -1,0 +1,161 @@
+// One turn: the question, the decision with its reason, what the model said and called, and what it took.
+import { useMemo } from "preact/hooks";
+import { cost, count, duration, moment } from "../../format";
+import { type MessageKey, t } from "../../i18n";
+import { Badge, type Tone } from "../../parts/badge";
+import { Markdown } from "../../parts/markdown";
+import { Words } from "../../parts/states";
+import type { Call, Part, Said, Turn } from "./turns";
+import { brief, Value } from "./value";
+
+/** Show a turn. It is drawn again only if it is another object. */
+export function TurnView({ turn, isLive }: { turn: Turn; isLive: boolean }) {
+  return useMemo(
+    () => (
+      <article class={isLive ? "chat-turn live" : "chat-turn"} aria-label={t("chat.turn", { count: turn.number })}>
+        {/* To go from turn to turn by headings. */}
+        <h2 class="hidden-text">{t("chat.turn", { count: turn.number })}</h2>
+        {turn.question !== undefined && (
+          <div class="chat-question" title={turn.at ? moment(turn.at) : undefined}>
+            <span class="hidden-text">{t("chat.you")}: </span>
+            {turn.question}
+          </div>
+        )}
+        <DecisionLine turn={turn} />
+        <div class="chat-answer">
+          <span class="hidden-text">{t("chat.agent")}: </span>
+          {turn.parts.map((part) => (
+            <PartView key={part.key} part={part} />
+          ))}
+          {isLive && !turn.parts.some((part) => part.kind === "text" && part.isLive) && (
+            <p class="chat-working quiet">{t(turn.decision ? "chat.working" : "chat.deciding")}</p>
+          )}
+        </div>
+        {!isLive && turn.steps > 0 && <Spent turn={turn} />}
+      </article>
+    ),
+    [turn, isLive],
+  );
+}
+
+const ACTIONS: Record<string, MessageKey> = {
+  activate: "chat.decided_activate",
+  answer: "chat.decided_answer",
+  research: "chat.decided_research",
+  clarify: "chat.decided_clarify",
+};
+
+function DecisionLine({ turn }: { turn: Turn }) {
+  const { decision, recommendations } = turn;
+  if (!decision) return null;
+  const key = ACTIONS[decision.action];
+  return (
+    <details class="chat-decision">
+      <summary>
+        <span class="chat-mark" aria-hidden="true">
+          ◆
+        </span>
+        <span>
+          <strong>{key ? t(key, { skill: decision.skill ?? "" }) : decision.action}</strong>{" "}
+          <span class="quiet">{decision.reason}</span>
+        </span>
+      </summary>
+      {recommendations.length === 0 && <p class="quiet">{t("chat.no_skill_fits")}</p>}
+      <ul>
+        {recommendations.map((one) => (
+          <li key={one.skill}>
+            <a href={`/skills/${encodeURIComponent(one.skill)}`}>{one.skill}</a>
+            <Badge tone={one.fit === "offer" ? "good" : "plain"}>{one.score.toFixed(2)}</Badge>
+            {one.why && <span class="quiet">{one.why}</span>}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+function PartView({ part }: { part: Part }) {
+  return useMemo(() => (part.kind === "call" ? <CallView call={part} /> : <SaidView said={part} />), [part]);
+}
+
+function SaidView({ said }: { said: Said }) {
+  // What is finished of a long text is not read again with every word that follows.
+  const end = said.isLive ? finished(said.text) : said.text.length;
+  return (
+    <>
+      {end > 0 && <Markdown text={said.text.slice(0, end)} />}
+      {end < said.text.length && <Markdown text={said.text.slice(end)} />}
+    </>
+  );
+}
+
+/** Return the length of the beginning of a text that later words do not change: to the last empty line outside of code. */
+function finished(text: string): number {
+  let end = 0;
+  let isCode = false;
+  let place = 0;
+  for (const line of text.split("\n")) {
+    if (/^\s*(```|~~~)/.test(line)) isCode = !isCode;
+    place += line.length + 1;
+    // An item of a list or an indented line may go on after an empty line.
+    if (line.trim() === "" && !isCode && !/^\s|^[-*+\d]/.test(text.slice(place, place + 1))) end = place;
+  }
+  return Math.min(end, text.length);
+}
+
+const STATES: Record<Call["state"], [tone: Tone, key: MessageKey]> = {
+  running: ["accent", "chat.call_running"],
+  done: ["good", "chat.call_done"],
+  refused: ["bad", "chat.call_refused"],
+  waiting: ["warn", "chat.call_waiting"],
+  open: ["plain", "chat.call_open"],
+};
+
+function CallView({ call }: { call: Call }) {
+  const [tone, key] = STATES[call.state];
+  const error = errorOf(call);
+  return (
+    <details class="chat-call">
+      <summary>
+        <Badge tone={tone}>{t(key)}</Badge>
+        <code>{call.name}</code>
+        <span class="quiet chat-brief">{error?.message ?? brief(call.arguments)}</span>
+      </summary>
+      <p class="chat-label">{t("chat.arguments")}</p>
+      <Value value={call.arguments} />
+      {call.result !== undefined && (
+        <>
+          <p class="chat-label">{t("chat.result")}</p>
+          {error ? (
+            <p>
+              <Words text={[error.message, error.hint].filter(Boolean).join(" ")} />
+            </p>
+          ) : (
+            <Value value={call.result} />
+          )}
+        </>
+      )}
+    </details>
+  );
+}
+
+function errorOf(call: Call): { message: string; hint?: string } | undefined {
+  if (call.state !== "refused" || typeof call.result !== "object" || call.result === null) return undefined;
+  const { error, hint } = call.result as { error?: { message?: unknown }; hint?: unknown };
+  if (typeof error?.message !== "string") return undefined;
+  return { message: error.message, hint: typeof hint === "string" ? hint : undefined };
+}
+
+function Spent({ turn }: { turn: Turn }) {
+  return (
+    <p class="chat-spent">
+      {turn.model && <span>{turn.model}</span>}
+      <span>{t("chat.steps", { count: turn.steps })}</span>
+      <span title={t("chat.tokens_detail", { input: turn.input, output: turn.output })}>
+        {t("chat.tokens", { tokens: count(turn.input + turn.output) })}
+      </span>
+      <span>{turn.cost === null ? t("chat.cost_unknown") : cost(turn.cost)}</span>
+      {turn.ms > 0 && <span>{duration(turn.ms)}</span>}
+    </p>
+  );
+}
