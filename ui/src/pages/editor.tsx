@@ -268,6 +268,8 @@ function FileEditor({ session, path, faults, previewed, isReadOnly, jump, onRena
         {!isReadOnly && <RemoveButton session={session} path={path} />}
       </div>
     );
+  // A single file with any name can be a skill, too.
+  const language = isDocument && path.endsWith(".md") ? "skill" : languageOf(path);
   const own = faults.filter((fault) => fault.place.path === path);
   const local = jsonMarks(path, text);
   const marks = [
@@ -284,14 +286,14 @@ function FileEditor({ session, path, faults, previewed, isReadOnly, jump, onRena
     <Code
       label={t("editor.text_of", { path })}
       value={text}
-      language={languageOf(path)}
+      language={language}
       marks={marks}
       isReadOnly={isReadOnly}
       jump={jump}
       onChange={(value) => session.setText(path, value)}
     />
   );
-  if (isDocument && languageOf(path) === "skill")
+  if (language === "skill")
     return (
       <div class="editor-columns">
         <FrontmatterForm
@@ -366,6 +368,7 @@ function Notices({ session, isReadOnly, isSystem }: { session: Session; isReadOn
   return (
     <>
       {isReadOnly && <p class="editor-notice">{t(isSystem ? "editor.system" : "editor.read_only")}</p>}
+      {session.problem && <ProblemBox problem={session.problem} />}
       {restored && (
         <div class="editor-notice" role="status">
           <span>{t("editor.restored", { when: ago(restored.at) })}</span>

@@ -21,6 +21,7 @@ import { parser as jsonParser } from "@lezer/json";
 import { GFM, parser as markdownParser } from "@lezer/markdown";
 import { parser as pythonParser } from "@lezer/python";
 import { useEffect, useRef } from "preact/hooks";
+import { t } from "../i18n";
 
 export type CodeLanguage = "markdown" | "skill" | "yaml" | "json" | "python" | "typescript" | "text";
 
@@ -99,8 +100,33 @@ const look = EditorView.theme({
   "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": {
     backgroundColor: "color-mix(in srgb, var(--accent) 25%, transparent) !important",
   },
+  ".cm-textfield, .cm-button": {
+    font: "inherit",
+    color: "inherit",
+    background: "var(--paper)",
+    border: "1px solid var(--field)",
+  },
   ".cm-tooltip, .cm-panels": { backgroundColor: "var(--paper)", color: "var(--text)", borderColor: "var(--line)" },
 });
+
+/** The words of the search panel. */
+function phrases(): Record<string, string> {
+  return {
+    Find: t("editor.code_find"),
+    Replace: t("editor.code_replace"),
+    next: t("editor.code_next"),
+    previous: t("editor.code_previous"),
+    all: t("editor.code_all"),
+    "match case": t("editor.code_case"),
+    regexp: t("editor.code_regexp"),
+    "by word": t("editor.code_word"),
+    replace: t("editor.code_replace"),
+    "replace all": t("editor.code_replace_all"),
+    close: t("editor.code_close"),
+    "Go to line": t("editor.code_line"),
+    go: t("editor.code_go"),
+  };
+}
 
 export function Code({ label, value, language, onChange, marks = [], isReadOnly = false, jump }: Props) {
   const host = useRef<HTMLDivElement>(null);
@@ -126,6 +152,7 @@ export function Code({ label, value, language, onChange, marks = [], isReadOnly 
       keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
       EditorView.contentAttributes.of({ "aria-label": label }),
       EditorState.readOnly.of(isReadOnly),
+      EditorState.phrases.of(phrases()),
       LANGUAGES[language](),
       EditorView.updateListener.of((update) => {
         if (update.docChanged) change.current?.(update.state.doc.toString());

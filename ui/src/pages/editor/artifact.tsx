@@ -1,11 +1,14 @@
 // What stands above the text of a file, by its kind: the variables of a template, the criteria of a rubric, the fields of a schema.
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
-import type { CodeLanguage, Mark } from "../../parts/code";
+import { Code, type CodeLanguage, type Mark } from "../../parts/code";
 import { Button, Field } from "../../parts/controls";
+import { Dialog } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
+import { SIDECAR } from "./fields";
 import type { Artifact } from "./preview";
+import { readJson, writeJson } from "./yaml";
 
 type Json = Record<string, unknown>;
 const isObject = (value: unknown): value is Json =>
@@ -26,7 +29,6 @@ const LANGUAGES: Record<string, CodeLanguage> = {
 };
 
 export function languageOf(path: string): CodeLanguage {
-  if (/^skills?\.md$/i.test(path)) return "skill";
   return LANGUAGES[path.slice(path.lastIndexOf(".") + 1).toLowerCase()] ?? "text";
 }
 
@@ -54,7 +56,8 @@ interface Props {
 }
 
 export function ArtifactPanel({ path, text, artifacts, isReadOnly, onText }: Props) {
-  const own = artifacts.filter((one) => one.path === path);
+  // The file beside the document declares the artifacts that have no file of their own.
+  const own = artifacts.filter((one) => (path === SIDECAR ? !one.path : one.path === path));
   const parsed = useMemo(() => {
     try {
       const value: unknown = languageOf(path) === "json" ? JSON.parse(text) : undefined;
@@ -77,6 +80,7 @@ export function ArtifactPanel({ path, text, artifacts, isReadOnly, onText }: Pro
       ))}
       {own.some((one) => one.kind === "prompt_template") && <Variables artifacts={own} />}
       {isRubric && <RubricForm rubric={parsed} isReadOnly={isReadOnly} onText={onText} />}
+      {path === SIDECAR && <SkillSchemas yaml={text} isReadOnly={isReadOnly} onText={onText} />}
       {schemas.map(([label, schema], number) => (
         <SchemaTable key={number} label={label} schema={schema} />
       ))}
@@ -102,6 +106,100 @@ function schemasOf(artifact: Artifact): [string, Json][] {
   if (isObject(more.vars_schema)) found.push([t("editor.schema_variables"), more.vars_schema]);
   if (isObject(more.output_schema)) found.push([t("editor.schema_output"), more.output_schema]);
   return found;
+}
+
+const SCHEMA_FIELDS = ["parameters", "output_schema"] as const;
+
+/** The schemas of the whole skill, which are edited as JSON. */
+function SkillSchemas({
+  yaml,
+  isReadOnly,
+  onText,
+}: {
+  yaml: string;
+  isReadOnly: boolean;
+  onText: (text: string) => void;
+}) {
+  const [open, setOpen] = useState<(typeof SCHEMA_FIELDS)[number]>();
+  return (
+    <div class="editor-variables">
+      {SCHEMA_FIELDS.map((name) => (
+        <Button key={name} disabled={isReadOnly} onClick={() => setOpen(name)}>
+          <Icon name="edit" />
+          {t(`editor.schema_${name}`)}
+        </Button>
+      ))}
+      {open && (
+        <SchemaDialog
+          title={t(`editor.schema_${open}`)}
+          start={readJson(yaml, open)}
+          onClose={() => setOpen(undefined)}
+          onSave={(schema) => {
+            onText(writeJson(yaml, open, schema));
+            setOpen(undefined);
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+const EXAMPLE = { type: "object", properties: { topic: { type: "string", description: "" } }, required: ["topic"] };
+type SchemaValue = Parameters<typeof writeJson>[2];
+
+interface SchemaProps {
+  title: string;
+  start: SchemaValue | undefined;
+  onClose: () => void;
+  onSave: (schema: SchemaValue) => void;
+}
+
+function SchemaDialog({ title, start, onClose, onSave }: SchemaProps) {
+  const [text, setText] = useState(() => JSON.stringify(start ?? EXAMPLE, null, 2));
+  const marks = jsonMarks("schema.json", text);
+  const schema = marks.length ? undefined : (JSON.parse(text || "null") as unknown);
+  const problem = marks.length ? t("editor.json_invalid") : schemaProblem(schema);
+  return (
+    <Dialog
+      title={title}
+      isWide
+      onClose={onClose}
+      actions={
+        <Button look="primary" disabled={Boolean(problem)} onClick={() => onSave(schema as SchemaValue)}>
+          {t("editor.schema_apply")}
+        </Button>
+      }
+    >
+      <Code label={title} value={text} language="json" marks={marks} onChange={setText} />
+      <p role="status" class={problem ? "editor-bad" : "quiet"}>
+        {problem || t("editor.schema_valid")}
+      </p>
+      {isObject(schema) && <SchemaTable label={t("editor.schema")} schema={schema} />}
+    </Dialog>
+  );
+}
+
+const TYPES = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+/** Return the first fault of a JSON Schema that people make often; empty if there is none. The server checks all of it. */
+export function schemaProblem(schema: unknown, where = ""): string {
+  const name = where || "schema";
+  if (typeof schema === "boolean") return "";
+  if (!isObject(schema)) return t("editor.schema_not_object", { where: name });
+  const types = schema.type === undefined ? [] : [schema.type].flat();
+  const wrong = types.find((one) => typeof one !== "string" || !TYPES.includes(one));
+  if (wrong !== undefined) return t("editor.schema_bad_type", { where: name, type: String(wrong) });
+  if (schema.properties !== undefined && !isObject(schema.properties))
+    return t("editor.schema_not_object", { where: `${name}.properties` });
+  const isNames = Array.isArray(schema.required) && schema.required.every((one) => typeof one === "string");
+  if (schema.required !== undefined && !isNames) return t("editor.schema_bad_required", { where: name });
+  const inner: [string, unknown][] = Object.entries(isObject(schema.properties) ? schema.properties : {});
+  if (schema.items !== undefined && !Array.isArray(schema.items)) inner.push(["items", schema.items]);
+  for (const [key, one] of inner) {
+    const found = schemaProblem(one, where ? `${where}.${key}` : key);
+    if (found) return found;
+  }
+  return "";
 }
 
 /** The fields of an object schema, at one glance. */

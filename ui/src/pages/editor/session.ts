@@ -183,10 +183,16 @@ export function useSession(address: string, from: string, onCreated: (slug: stri
     setRefusal(undefined);
   };
 
+  const latestEdits = useRef(edits);
+  latestEdits.current = edits;
   const create = async (sent: Edits) => {
     const made = await createSkill(sent, scope === "system" ? "org" : scope);
     say(t("editor.created", { name: made.name }));
     dropDraft(key);
+    // What was typed while the server answered goes on as a draft of the new skill.
+    const typed = latestEdits.current;
+    if (typed && typed !== sent && address !== made.slug)
+      keepDraft(made.slug, { ...typed, base: made.digest, scope, at: Date.now() });
     setEdits(undefined);
     onCreated(made.slug);
   };

@@ -1,5 +1,5 @@
 // Reads and changes single fields of YAML. Only the lines of a changed field change: comments, order and unknown fields stay.
-import type { SyntaxNode } from "@lezer/common";
+import type { SyntaxNode, Tree } from "@lezer/common";
 import { parser } from "@lezer/yaml";
 
 export type Value = string | string[];
@@ -11,6 +11,19 @@ export interface FieldText {
   isList: boolean;
   /** Where its line begins in the YAML. */
   from: number;
+}
+
+// A form asks for many fields of the same text.
+const parsed = new Map<string, Tree>();
+const MOST_PARSED = 4;
+
+function parse(yaml: string): Tree {
+  const known = parsed.get(yaml);
+  if (known) return known;
+  if (parsed.size >= MOST_PARSED) parsed.clear();
+  const tree = parser.parse(yaml);
+  parsed.set(yaml, tree);
+  return tree;
 }
 
 interface Pair {
@@ -43,14 +56,14 @@ export function removeField(yaml: string, path: string[]): string {
   const pair = findPair(yaml, path);
   if (!pair) return yaml;
   const from = lineStart(yaml, pair.node.from);
-  const to = lineEnd(yaml, pair.node.to);
+  const to = lineEnd(yaml, endOf(pair.node));
   return yaml.slice(0, from) + yaml.slice(Math.min(to + 1, yaml.length));
 }
 
 /** Return the YAML without the line of a field, unless a comment there says more. */
 export function dropField(yaml: string, path: string[]): string {
   const pair = findPair(yaml, path);
-  const line = pair ? yaml.slice(pair.node.from, lineEnd(yaml, pair.node.to)) : "";
+  const line = pair ? yaml.slice(pair.node.from, lineEnd(yaml, endOf(pair.node))) : "";
   return line.includes("#") ? yaml : removeField(yaml, path);
 }
 
@@ -61,7 +74,7 @@ export function isSame(one: Value | undefined, other: Value | undefined): boolea
 }
 
 function findPair(yaml: string, path: string[]): Pair | undefined {
-  let mapping = parser.parse(yaml).topNode.getChild("Document")?.getChild("BlockMapping");
+  let mapping = parse(yaml).topNode.getChild("Document")?.getChild("BlockMapping");
   for (const [depth, key] of path.entries()) {
     const found: Pair | undefined = mapping ? pairsOf(yaml, mapping).find((pair) => pair.key === key) : undefined;
     if (!found || depth === path.length - 1) return found;
@@ -85,7 +98,7 @@ function readValue(yaml: string, { node, value }: Pair): Value | undefined {
   if (!value) return "";
   const line = yaml.slice(value.from, lineEnd(yaml, value.from));
   // `description: Note: read this` is not YAML, but what it means is clear, and Prowess reads it so.
-  const isOneLine = node.to <= lineEnd(yaml, node.from);
+  const isOneLine = endOf(node) <= lineEnd(yaml, node.from);
   if (value.name === "⚠" || hasError(value) || (value.name === "BlockMapping" && isOneLine))
     return isOneLine && !/^\s*[[{&*!|>"'%@`]/.test(line) ? line.replace(/\s+#.*$/, "").trim() : undefined;
   if (value.name === "FlowSequence" || value.name === "BlockSequence") {
@@ -97,6 +110,13 @@ function readValue(yaml: string, { node, value }: Pair): Value | undefined {
 
 function itemsOf(sequence: SyntaxNode): SyntaxNode[] {
   return sequence.getChildren("Item");
+}
+
+/** Return where a node ends without the comments at its end: they belong to what follows. */
+function endOf(node: SyntaxNode): number {
+  let last = node.lastChild;
+  while (last?.name === "Comment") last = last.prevSibling;
+  return last ? endOf(last) : node.to;
 }
 
 function hasError(node: SyntaxNode): boolean {
@@ -160,7 +180,7 @@ function replaceValue(yaml: string, pair: Pair, value: Value, isQuoted = false):
   if (!old) return `${yaml.slice(0, after)}${text && ` ${text}`}${yaml.slice(after)}`;
   const isInvalid = old.name === "⚠" || old.name === "BlockMapping" || hasError(old);
   // What is not valid ends where its line does, or the whole field.
-  const end = isInvalid ? Math.max(node.to, lineEnd(yaml, old.from)) : old.to;
+  const end = isInvalid ? Math.max(endOf(node), lineEnd(yaml, old.from)) : old.to;
   const isBlock = text.includes("\n");
   const rest = yaml.slice(end, lineEnd(yaml, end));
   const tail = isBlock && rest.trim() ? `${rest.trimEnd()}` : "";
@@ -190,7 +210,7 @@ function replaceItems(yaml: string, sequence: SyntaxNode, value: string[]): stri
 
 function insertPair(yaml: string, path: string[], value: Value, order: string[], isQuoted = false): string {
   const key = path.at(-1) as string;
-  const mapping = parser.parse(yaml).topNode.getChild("Document")?.getChild("BlockMapping");
+  const mapping = parse(yaml).topNode.getChild("Document")?.getChild("BlockMapping");
   const before = mapping ? pairsOf(yaml, mapping).filter((pair) => order.includes(pair.key)) : [];
   const place = before.reduce<Pair | undefined>(
     (last, pair) => (!last || order.indexOf(pair.key) > order.indexOf(last.key) ? pair : last),
@@ -198,7 +218,7 @@ function insertPair(yaml: string, path: string[], value: Value, order: string[],
   );
   const text = writeValue(value, 0, "", isQuoted);
   const line = `${key}:${text && ` ${text}`}\n`;
-  const at = place ? Math.min(lineEnd(yaml, place.node.to) + 1, yaml.length) : order.length ? 0 : yaml.length;
+  const at = place ? Math.min(lineEnd(yaml, endOf(place.node)) + 1, yaml.length) : order.length ? 0 : yaml.length;
   const gap = at > 0 && !yaml.slice(0, at).endsWith("\n") ? "\n" : "";
   return yaml.slice(0, at) + gap + line + yaml.slice(at);
 }
@@ -216,17 +236,29 @@ function writeValue(value: Value, indent: number, style: string, isQuoted: boole
     if (style === "-" && value.length) return `\n${value.map((one) => `${pad}- ${scalar(one, ",")}`).join("\n")}`;
     return `[${value.map((one) => scalar(one, ",[]{}", isQuoted)).join(", ")}]`;
   }
-  if (isQuoted) return JSON.stringify(value);
+  if (isQuoted) return quote(value);
   const isBlock = value.includes("\n") || ((style === "|" || style === ">") && value !== "");
-  if (isBlock && /^\S/.test(value) && !/\n\n$|[\t ]\n|[\t ]$|\n[\t ]+\n|\r/.test(value)) {
+  if (
+    isBlock &&
+    /^\S/.test(value) &&
+    !/\n\n$|[\t ]\n|[\t ]$|\n[\t ]+\n|[\r\u007f-\u00a0\u2028\u2029\ufeff]/.test(value)
+  ) {
     const end = value.endsWith("\n") ? "" : "-";
     const mark = style === ">" && !value.trimEnd().includes("\n") ? ">" : "|";
     const lines = value.replace(/\n$/, "").split("\n");
     return `${mark}${end}\n${lines.map((line) => (line ? pad + line : "")).join("\n")}`;
   }
-  if (style === "'" && !/[\n']/.test(value)) return `'${value}'`;
-  if (style === '"') return JSON.stringify(value);
+  if (style === "'" && !/[\n'\t\u007f-\u00a0\u2028\u2029\ufeff]/.test(value)) return `'${value}'`;
+  if (style === '"') return quote(value);
   return value === "" ? "" : scalar(value, "");
+}
+
+/** Return a text in double quotes. Other breaks of lines and characters that nobody sees are written as numbers. */
+function quote(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\u007f-\u00a0\u2028\u2029\ufeff]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 const WORDS = /^(true|false|yes|no|on|off|null|~|y|n)$/i;
@@ -240,7 +272,7 @@ function scalar(text: string, forbidden: string, isQuoted = false): string {
     !WORDS.test(text) &&
     !(NUMBER.test(text) && !/\..*\./.test(text)) &&
     ![...forbidden].some((mark) => text.includes(mark));
-  return isPlain && !isQuoted ? text : JSON.stringify(text);
+  return isPlain && !isQuoted ? text : quote(text);
 }
 
 function lineStart(text: string, at: number): number {
@@ -263,8 +295,44 @@ export function appendItem(yaml: string, key: string, lines: string[]): string |
   if (pair.value?.name === "FlowSequence" && !itemsOf(pair.value).length)
     return appendItem(removeField(yaml, [key]), key, lines);
   if (pair.value && pair.value.name !== "BlockSequence") return undefined;
-  const end = lineEnd(yaml, pair.node.to);
+  const end = lineEnd(yaml, endOf(pair.node));
   const indent = pair.value ? yaml.slice(lineStart(yaml, pair.value.from), pair.value.from) : "  ";
   const gap = end === yaml.length ? "\n" : yaml.slice(end, end + 1);
   return `${yaml.slice(0, end)}${gap}${item(indent)}${yaml.slice(end + 1)}`;
+}
+
+type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+
+/** Return a field of the first level as JSON; undefined if it is not there, or has parts that JSON cannot say. */
+export function readJson(yaml: string, key: string): Json | undefined {
+  const pair = findPair(yaml, [key]);
+  return pair?.value ? toJson(yaml, pair.value) : undefined;
+}
+
+/** Return the YAML with a field of the first level as JSON, which is YAML, too. */
+export function writeJson(yaml: string, key: string, value: Json): string {
+  const lines = JSON.stringify(value, null, 2).split("\n");
+  const text = `${key}:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
+  const pair = findPair(yaml, [key]);
+  if (!pair) return `${yaml}${yaml && !yaml.endsWith("\n") ? "\n" : ""}${text}`;
+  const end = lineEnd(yaml, endOf(pair.node));
+  return yaml.slice(0, pair.node.from) + text + yaml.slice(Math.min(end + 1, yaml.length));
+}
+
+function toJson(yaml: string, node: SyntaxNode): Json | undefined {
+  if (hasError(node)) return undefined;
+  if (node.name === "BlockMapping" || node.name === "FlowMapping") {
+    const entries = pairsOf(yaml, node).map(({ key, value }) => [key, value ? toJson(yaml, value) : null] as const);
+    return entries.some(([, value]) => value === undefined)
+      ? undefined
+      : (Object.fromEntries(entries) as { [key: string]: Json });
+  }
+  if (node.name === "BlockSequence" || node.name === "FlowSequence") {
+    const items = itemsOf(node).map((item) => (item.firstChild ? toJson(yaml, item.firstChild) : null));
+    return items.some((item) => item === undefined) ? undefined : (items as Json[]);
+  }
+  const text = readScalar(yaml, node);
+  if (text === undefined || node.name !== "Literal") return text;
+  if (/^(true|false|null)$/.test(text) || /^-?\d+(\.\d+)?$/.test(text)) return JSON.parse(text) as Json;
+  return text;
 }
