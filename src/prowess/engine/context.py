@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
@@ -123,8 +123,8 @@ class Resources:
     traces: Callable[[], TraceRecorder]
     """Return what writes traces in the background."""
     open_registry: Callable[[Catalog], Registry]
-    render: Callable[[str, Mapping[str, Any]], Awaitable[str]]
-    """Render a Jinja template with values, in a process that can be killed."""
+    render: Callable[..., Awaitable[str]]
+    """Render a template with values, in a process that can be killed; `syntax` is that of the template."""
     fetch_source: Fetcher
     """Fetches the skills of a source."""
     sandbox: Callable[[], Sandbox]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,17 @@ class Drafts:
         Raise `Invalid` if the draft is not a skill.
         """
         return await offload(lambda: _try_messages(self._context, draft, messages, skill, context))
+
+    async def render(
+        self, draft: SkillDraft, artifact: str, inputs: Mapping[str, Any], *, skill: str = ""
+    ) -> dict[str, Any]:
+        """Return the prompt that a template of the draft makes of some inputs. Nothing is sent to a model.
+
+        Raise `NotFound` for an unknown template, and `Invalid` if the template or the inputs are wrong.
+        """
+        template = await offload(lambda: _find_template(self._context, draft, artifact, skill))
+        text = await self._context.resources.render(template.content, inputs, syntax=template.syntax)
+        return {"artifact": template.name, "text": text, "chars": len(text)}
 
     async def artifacts(self, skill: str) -> dict[str, Any]:
         """Return the artifacts of a stored skill with their texts, its inputs, and what it may reach."""
@@ -217,6 +228,20 @@ def _list_variables(artifact: Artifact) -> list[str]:
         return []
 
 
+def _find_template(context: Context, draft: SkillDraft, name: str, address: str) -> PromptTemplate:
+    report, _ = _validate(context, draft, address)
+    if report.reading.skill is None:
+        raise _no_skill(report)
+    found = report.reading.skill.find_artifact(name, "prompt_template")
+    assert isinstance(found, PromptTemplate)  # noqa: S101  (of this kind)
+    return found
+
+
+def _no_skill(report: ValidationReport) -> Invalid:
+    first = report.errors[0]
+    return Invalid(first.message, hint=first.hint or "Fix the document first.", problems=report.problems)
+
+
 def _try_messages(
     context: Context, draft: SkillDraft, messages: Sequence[str], address: str, before: str
 ) -> list[TriggerTrial]:
@@ -225,8 +250,7 @@ def _try_messages(
     report, stored = _validate(context, draft, address)
     skill = report.reading.skill
     if skill is None:
-        first = report.errors[0]
-        raise Invalid(first.message, hint=first.hint or "Fix the document first.", problems=report.problems)
+        raise _no_skill(report)
     own = SearchDocument.of(skill.kept_as(id="draft", scope=stored.scope if stored else "org"))
     if stored is not None:
         own = replace(own, slug=stored.slug)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prowess.skill.kinds import Kind
     from prowess.skill.limits import Limits
     from prowess.skill.model import Skill
+    from prowess.skill.template import TemplateSyntax
     from prowess.sources.fetch_context import FetchContext
     from prowess.sources.registries.table import RegistrySettings
     from prowess.traces.trace_recorder import TraceRecorder
@@ -173,9 +174,9 @@ class RunComponents:
             protocols=frozenset(self._settings.git_protocols),
         )
 
-    async def render(self, template: str, values: Mapping[str, Any]) -> str:
-        """Render a Jinja template in a worker process, which starts on first use."""
-        return await self._renderer.render(template, values)
+    async def render(self, template: str, values: Mapping[str, Any], *, syntax: TemplateSyntax = "jinja") -> str:
+        """Render a template in a worker process, which starts on first use."""
+        return await self._renderer.render(template, values, syntax=syntax)
 
     async def aclose(self) -> None:
         """Close models and workers, and send pending spans."""

@@ -315,6 +315,16 @@ ROUTES: dict[str, Row] = {
     "POST /api/v1/skills/trigger-test": Row(
         **_READ, request={"json": {"content": document("draft"), "messages": ["add up drafts"]}}
     ),
+    "POST /api/v1/skills/render": Row(
+        needs="skills.run",
+        request={
+            "json": {
+                "content": document("draft"),
+                "files": {"agents/prowess.yaml": SIDECAR, "prompts/greet.j2": "Hello!"},
+                "artifact": "greet",
+            }
+        },
+    ),
     "GET /api/v1/kinds": Row(**_READ),
     "GET /api/v1/summary": Row(**_READ),
     "GET /api/v1/catalog": Row(**_READ, request={"params": {"facets": "true"}}),

@@ -105,6 +105,20 @@ def test_a_draft_has_its_files_and_artifacts(client: TestClient) -> None:
     assert (broken["ok"], fault["place"]["path"], fault["place"]["line"]) == (False, "prompts/greet.j2", 2)
 
 
+def test_a_template_is_rendered_before_it_is_stored(client: TestClient) -> None:
+    files = {"agents/prowess.yaml": SIDECAR, "prompts/greet.j2": "Hello {{ name }}!"}
+    body = {"content": GUIDE, "files": files, "artifact": "greet", "inputs": {"name": "Mara"}}
+    assert client.post(f"{API}/skills/render", json=body).json() == {
+        "artifact": "greet",
+        "text": "Hello Mara!",
+        "chars": 11,
+    }
+    missing = client.post(f"{API}/skills/render", json={**body, "inputs": {}})
+    assert (missing.status_code, "name" in missing.json()["detail"]) == (422, True)
+    assert client.post(f"{API}/skills/render", json={**body, "artifact": "other"}).status_code == 404
+    assert client.post(f"{API}/skills/render", json={**body, "content": ""}).status_code == 422
+
+
 def test_the_files_of_a_skill_are_stored_changed_and_removed_with_its_document(client: TestClient) -> None:
     files = {"agents/prowess.yaml": SIDECAR, "prompts/greet.j2": "Hello {{ name }}!", "references/a.md": "A"}
     made = add_skill(client, GUIDE, files=files)

@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from prowess.interfaces.rest.packages import FindingShape
-from prowess.interfaces.rest.request import Body, Reader, Shape, respond
+from prowess.interfaces.rest.request import Body, Reader, Runner, Shape, respond
 from prowess.interfaces.rest.skills import FileTexts, ProblemShape, SkillId, WritableScope, file_pairs
 from prowess.skill.draft import SkillDraft
 from prowess.skill.kinds import KINDS
@@ -179,6 +179,21 @@ class TrialBody(DraftBody):
     context: str = Field(default="", max_length=100_000, description="The earlier conversation, which counts less.")
 
 
+class RenderBody(DraftBody):
+    """A draft, one of its templates by name, and the inputs."""
+
+    artifact: Annotated[str, Field(min_length=1, max_length=500)]
+    inputs: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class RenderedShape(Shape):
+    """The prompt that would be sent."""
+
+    artifact: str
+    text: str
+    chars: int
+
+
 @router.post("/skills/parse", response_model=DraftShape, summary="Preview a document")
 async def parse_skill(body: PreviewBody, engine: Reader) -> Response:
     """Read a document as a draft: its fields, artifacts, prompt block and budget, and every problem with its place.
@@ -196,6 +211,13 @@ async def test_triggers(body: TrialBody, engine: Reader) -> Response:
     skill = await engine.skills.locate(body.skill) if body.skill else ""
     trials = await engine.skills.drafts.try_messages(_draft(body), body.messages, skill=skill, context=body.context)
     return respond({"items": trials})
+
+
+@router.post("/skills/render", response_model=RenderedShape, summary="Render a template of a document")
+async def render_template(body: RenderBody, engine: Runner) -> Response:
+    """Return the prompt that a template of the draft makes of some inputs. Nothing is stored or sent to a model."""
+    skill = await engine.skills.locate(body.skill) if body.skill else ""
+    return respond(await engine.skills.drafts.render(_draft(body), body.artifact, body.inputs, skill=skill))
 
 
 @router.get("/kinds", response_model=KindsShape, summary="List the kinds of artifact")
