@@ -18,6 +18,7 @@ EVENT_NAMES = (
     "job_changed",
     "composition_changed",
     "optimization_changed",
+    "catalog_changed",
 )
 
 

@@ -135,9 +135,23 @@ async def test_nothing_changes_where_the_audit_cannot_be_written(each_place: Any
         ]
         assert [card.slug for card in await engine.skills.cards()] == ["tidy", "triage"]
         assert await engine.sessions.get(session) == session
-        assert await engine.events.list() == []
+        assert [event.name for event in await engine.events.list()] == ["catalog_changed"]
         assert len(await engine.audit.rows()) == 2
         assert (await engine.audit.verify()).ok
+
+
+async def test_each_change_of_a_skill_is_announced_but_no_failed_one(each_place: Any):
+    async with each_place.open(ANN) as engine:
+        made = await engine.skills.create(skill())
+        await engine.skills.update(changed(made, "Other."))
+        with pytest.raises(ProwessError):
+            await engine.skills.update(changed(made, "Too late."))
+        await engine.skills.delete("tidy")
+        events = [(event.name, event.data) for event in await engine.events.list()]
+    assert events == [
+        ("catalog_changed", {"action": action, "skill": "tidy", "count": 1})
+        for action in ("install", "update", "delete")
+    ]
 
 
 async def test_an_answer_is_given_by_a_person_who_may_see_the_question(place: Any):

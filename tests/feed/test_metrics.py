@@ -160,6 +160,7 @@ def test_events_are_counted_by_name(database):
                 "job_changed",
                 "composition_changed",
                 "optimization_changed",
+                "catalog_changed",
             )
         },
     }

@@ -12,9 +12,9 @@ import { Dialog } from "./parts/dialog";
 import { Icon } from "./parts/icons";
 import { Page } from "./parts/page";
 import { Empty } from "./parts/states";
-import { Toasts } from "./parts/toast";
+import { attempt, Toasts } from "./parts/toast";
 import { MENU, ROUTES } from "./routes";
-import { chooseTheme, me, type Theme, theme } from "./state";
+import { chooseTheme, me, signOut, type Theme, theme } from "./state";
 
 export function Shell() {
   return (
@@ -110,6 +110,10 @@ function Menu({ isOpen, path }: { isOpen: boolean; path: string }) {
           {me.value?.name}
           {me.value?.organization_id ? ` · ${me.value.organization_id}` : ""}
         </p>
+        <Button look="plain" onClick={() => attempt(signOut())}>
+          <Icon name="leave" />
+          {t("shell.sign_out")}
+        </Button>
       </footer>
     </nav>
   );

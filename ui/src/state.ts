@@ -19,6 +19,12 @@ export function may(permission: string): boolean {
   return me.value?.permissions.includes(permission) ?? false;
 }
 
+/** End the session of this browser. All its tabs then show how to sign in. */
+export async function signOut() {
+  await ask(api.POST("/api/v1/sign-out"));
+  isSignedOut.value = true;
+}
+
 export type Theme = "auto" | "light" | "dark";
 export const theme = signal<Theme>((localStorage.getItem("theme") as Theme | null) ?? "auto");
 

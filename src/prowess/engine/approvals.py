@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
 from prowess.engine.events import Events
-from prowess.errors import NotFound, Refused
+from prowess.errors import Invalid, NotFound, Refused
 from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.policy.account import SkillAccount
+    from prowess.policy.configuration import SettingState
     from prowess.policy.grants import EnvGrant
     from prowess.policy.organization import OrgPolicy
     from prowess.skill.package import Package
@@ -125,6 +126,15 @@ class Approvals:
             keep_files(self._context, [package])
 
 
+def _read_moment(text: str) -> str:
+    from prowess.storage.clock import parse_moment
+
+    try:
+        return parse_moment(text) if text else ""
+    except ValueError as error:
+        raise Invalid(f"Invalid time {text[:80]!r}.", hint="Use a time such as 2026-03-01T09:30:00Z.") from error
+
+
 def _scope_of(row: ApprovalRow) -> str:
     return str(row.detail.get("scope", ""))
 
@@ -138,6 +148,20 @@ class Policy:
     async def get(self) -> OrgPolicy:
         """Return the organization's policy."""
         return await offload(self._context.read_policy)
+
+    async def describe(self) -> list[SettingState]:
+        """Return every setting with its value, its default, and who changed it when."""
+        from prowess.policy.configuration import describe_settings
+
+        context = self._context
+
+        def read() -> list[SettingState]:
+            if context.resources.has_records():
+                return context.resources.policies.describe(context.actor)
+            context.actor.require("skills.read")
+            return describe_settings({})
+
+        return await offload(read)
 
     async def set(self, name: str, value: Any) -> OrgPolicy:
         """Change one setting, or reset it to its default with None. Only a person with `admin` can."""
@@ -242,12 +266,16 @@ class AuditLog:
         action: str = "",
         slug: str = "",
         outcome: str = "",
+        since: str = "",
     ) -> list[AuditRow]:
-        """Return the recorded decisions before a number, newest first: those by this actor, of this action, and so on."""
-        context = self._context
+        """Return the recorded decisions before a number, newest first: those by this actor, of this action, and so on.
+
+        `by` and `slug` may be a part of those texts. `since` is a time such as `2026-03-01` or `2026-03-01T09:30:00Z`.
+        """
+        context, start = self._context, _read_moment(since)
         return await offload(
             lambda: context.resources.audit.find(
-                context.actor, before=before, limit=limit, by=by, action=action, slug=slug, outcome=outcome
+                context.actor, before=before, limit=limit, by=by, action=action, slug=slug, outcome=outcome, since=start
             )
         )
 

@@ -326,14 +326,15 @@ class Trust:
         """Write as a person who may approve. The change and its audit entries are written together; so is a refusal."""
         from prowess.policy.configuration import read_policy
         from prowess.policy.gate import admit
-        from prowess.storage.ledger import append
+        from prowess.storage.ledger import append, catalog_events
 
         actor, resources = self._context.actor, self._context.resources
         with resources.records().write() as connection:
             policy = read_policy(connection, actor.organization)
             admission = admit(connection, actor, "approve", None, policy=policy, reason=reason)
             outcome = write(connection) if admission.error is None else None
-            append(connection, actor.organization, audits=outcome[1] if outcome else admission.audits)
+            audits, count = (outcome[1], len(outcome[1])) if outcome else (admission.audits, 0)
+            append(connection, actor.organization, audits=audits, events=catalog_events("trust", count))
         resources.wake(actor.organization)
         if outcome is None:
             raise admission.error or Refused("Only a person may do this.")
@@ -343,7 +344,6 @@ class Trust:
 def _entry(actor: Actor, outcome: str, slug: str = "", digest: str = "", **detail: Any) -> AuditEntry:
     from prowess.storage.ledger import AuditEntry
 
-    kept = {name: value for name, value in detail.items() if value}
     return AuditEntry(
         actor=actor.label,
         channel=actor.channel,
@@ -351,7 +351,7 @@ def _entry(actor: Actor, outcome: str, slug: str = "", digest: str = "", **detai
         slug=slug,
         digest=digest,
         outcome=outcome,
-        detail=kept,
+        detail={name: value for name, value in detail.items() if value},
     )
 
 

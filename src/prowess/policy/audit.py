@@ -39,6 +39,7 @@ class Audit:
         action: str = "",
         slug: str = "",
         outcome: str = "",
+        since: str = "",
     ) -> list[AuditRow]:
         """Return rows of the actor's organization before a number, newest first, that have the values that are not ''."""
         actor.require("admin")
@@ -52,6 +53,7 @@ class Audit:
                 action=action,
                 slug=slug,
                 outcome=outcome,
+                since=since,
             )
 
     def last(self, actor: Actor) -> int:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, cast
+from dataclasses import dataclass, fields
+from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 
 from prowess.errors import Refused
 from prowess.policy.actor import Actor
 from prowess.policy.gate import admit
-from prowess.policy.organization import MACHINE_SETTINGS, OrgPolicy, check_setting, check_setting_name
+from prowess.policy.organization import (
+    MACHINE_SETTINGS,
+    SETTING_NAMES,
+    OrgPolicy,
+    check_setting,
+    check_setting_name,
+    describe_values,
+)
 from prowess.storage import org_settings, skills
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, append
@@ -19,6 +27,55 @@ from prowess.storage.ledger import AuditEntry, append
 def read_policy(connection: sa.Connection, organization: str) -> OrgPolicy:
     """Return the organization's policy as of this transaction."""
     return OrgPolicy.of(org_settings.get_settings(connection, organization))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingState:
+    """One setting: the value in force, the default, and where the value comes from.
+
+    `takes` describes the values that it accepts, and `choices` lists them if they are few. `changed_at` and `changed_by` are
+    '' for a default. With `faulty`, the stored value is unreadable, and `value` is the strictest one. `machine` settings
+    are about the machine of the server, which tenants cannot change over HTTP.
+    """
+
+    name: str
+    value: Any
+    default: Any
+    source: Literal["default", "organization"]
+    takes: str
+    choices: tuple[str, ...]
+    changed_at: str
+    changed_by: str
+    faulty: bool
+    machine: bool
+
+
+def describe_settings(stored: Mapping[str, tuple[Any, str, str]]) -> list[SettingState]:
+    """Return the state of every setting, in the order of the policy. `stored` has the value, time and actor of each change."""
+    policy = OrgPolicy.of({name: value for name, (value, _, _) in stored.items()})
+    defaults = OrgPolicy()
+    states: list[SettingState] = []
+    for field in fields(OrgPolicy):
+        name = field.name
+        if name not in SETTING_NAMES:
+            continue
+        _, changed_at, changed_by = stored.get(name, (None, "", ""))
+        takes, choices = describe_values(name)
+        states.append(
+            SettingState(
+                name=name,
+                value=getattr(policy, name),
+                default=getattr(defaults, name),
+                source="organization" if name in stored else "default",
+                takes=takes,
+                choices=choices,
+                changed_at=changed_at,
+                changed_by=changed_by,
+                faulty=name in policy.faults,
+                machine=name in MACHINE_SETTINGS,
+            )
+        )
+    return states
 
 
 class Policies:
@@ -32,6 +89,12 @@ class Policies:
         actor.require("skills.read")
         with self._database.read() as connection:
             return read_policy(connection, actor.organization)
+
+    def describe(self, actor: Actor) -> list[SettingState]:
+        """Return every setting of the actor's organization with its default and its last change."""
+        actor.require("skills.read")
+        with self._database.read() as connection:
+            return describe_settings(org_settings.list_settings(connection, actor.organization))
 
     def switch(self, actor: Actor, slugs: Collection[str], *, on: bool) -> OrgPolicy:
         """Switch skills on or off for the organization, by the setting `disabled_skills`. Raise as `change` does."""

@@ -255,6 +255,12 @@ def check_setting(name: str, value: object) -> None:
         )
 
 
+def describe_values(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the values that a setting accepts, as a description and, if they are few, as a list."""
+    setting = _SETTINGS[name]
+    return setting.takes, ENABLEMENTS if setting is _POLICY else ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setting:
     """Which values a setting accepts, a description of them, and the value used instead of an unreadable one."""

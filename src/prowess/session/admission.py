@@ -19,10 +19,12 @@ from prowess.policy.trust import TrustRecords, conclude, is_settled
 from prowess.session.sessions import viewer_of, with_session_role
 from prowess.storage import ledger
 from prowess.storage.database import Connections
-from prowess.storage.ledger import AuditEntry
+from prowess.storage.ledger import AuditEntry, EventEntry, catalog_events
 from prowess.storage.sessions import get_session
 from prowess.storage.trust import Acceptance, insert_acceptances
 
+_CATALOG_ACTIONS: frozenset[Action] = frozenset({"install", "update", "delete"})
+"""Actions after which there are other skills, or other versions of them."""
 _UNAUDITED_ACTIONS: frozenset[Action] = frozenset({"load", "load_script", "run"})
 """Actions so frequent that they leave no audit row if nobody has to be asked."""
 
@@ -144,10 +146,15 @@ class Gate:
     def note(
         self, actor: Actor, action: Action, subject: Subject, outcome: str, accepted: Sequence[Acceptance] = ()
     ) -> None:
-        """Log the outcome of an action that was allowed, and store what it means to accept, together."""
+        """Log the outcome of an action that was allowed, and store what it means to accept, together.
+
+        If the action changed a skill, publish that.
+        """
         detail = {"accepted": accepted[0].how} if accepted else {}
         entry = _entry(actor, action, outcome, slug=subject.slug, digest=subject.digest, detail=detail)
-        self._append(actor, [entry], accepted)
+        user = actor.user if subject.scope == "user" else ""
+        count = int(action in _CATALOG_ACTIONS and outcome == "done")
+        self._append(actor, [entry], accepted, catalog_events(action, count, slug=subject.slug, user=user))
 
     def begin(self, actor: Actor, action: Action, **detail: Any) -> None:
         """Let a person start an action on many skills, and log that it begins or was refused.
@@ -174,12 +181,22 @@ class Gate:
     ) -> None:
         """Log how the action ended, and store what it means to accept, with a row for each skill, together."""
         each = [_entry(actor, "trust", one.how, slug=one.slug, digest=one.digest) for one in accepted]
-        self._append(actor, [*each, _entry(actor, action, outcome, detail=detail)], accepted)
+        user = accepted[0].user_id if accepted else ""
+        changes = catalog_events(action, len(accepted), user=user)
+        self._append(actor, [*each, _entry(actor, action, outcome, detail=detail)], accepted, changes)
 
-    def _append(self, actor: Actor, entries: Sequence[AuditEntry], accepted: Sequence[Acceptance] = ()) -> None:
+    def _append(
+        self,
+        actor: Actor,
+        entries: Sequence[AuditEntry],
+        accepted: Sequence[Acceptance] = (),
+        events: Sequence[EventEntry] = (),
+    ) -> None:
         with self.records.write() as connection:
             insert_acceptances(connection, accepted)
-            ledger.append(connection, actor.organization, audits=entries)
+            ledger.append(connection, actor.organization, audits=entries, events=events)
+        if events:
+            self.wake(actor.organization)
 
     def read_policy(self, actor: Actor) -> OrgPolicy:
         """Return the policy of the actor's organization. Never cached: a change on another server counts at once."""

@@ -15,6 +15,18 @@ def seconds_from_now(seconds: float) -> str:
     return _format(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
+def parse_moment(text: str) -> str:
+    """Return a time that a person or program wrote, such as `2026-03-01` or `2026-03-01T09:30:00+01:00`, in this format.
+
+    Without a zone it is in UTC. Raise `ValueError` if it is not a time.
+    """
+    parsed = datetime.fromisoformat(text)
+    try:
+        return _format(parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC))
+    except OverflowError as error:
+        raise ValueError(text) from error
+
+
 def start_of_day(moment: str, days_before: int) -> str:
     """Return the midnight, in UTC, that began the day so many days before a time."""
     day = datetime.fromisoformat(moment).astimezone(UTC) - timedelta(days=days_before)

@@ -104,6 +104,12 @@ class EventEntry:
     seconds: float | None = None
 
 
+def catalog_events(action: str, count: int, *, slug: str = "", user: str = "") -> tuple[EventEntry, ...]:
+    """Return the event for a change of some skills; none if `count` is 0. With `user`, only that user receives it."""
+    data = {"action": action, "skill": slug or None, "count": count}
+    return (EventEntry(name="catalog_changed", data=data, user_id=user),) if count else ()
+
+
 def append(
     connection: sa.Connection,
     organization_id: str,
@@ -163,16 +169,29 @@ def read_audit(connection: sa.Connection, organization_id: str, *, after: int, l
 
 
 def find_audit(
-    connection: sa.Connection, organization_id: str, *, before: int | None, limit: int, **filters: str
+    connection: sa.Connection,
+    organization_id: str,
+    *,
+    before: int | None,
+    limit: int,
+    actor: str = "",
+    slug: str = "",
+    since: str = "",
+    **filters: str,
 ) -> list[AuditRow]:
     """Return the audit rows before a number, newest first, unverified.
 
-    `filters` are values of the columns `actor`, `action`, `slug` and `outcome`; an empty one matches everything.
+    `actor` and `slug` are parts of those columns, in any case, `since` is a time as `clock` formats it, and `filters` are
+    values of the columns `action` and `outcome`. An empty one matches everything.
     """
     query = sa.select(audit).where(_AUDIT_OF).order_by(audit.c.number.desc()).limit(_MOST)
     if before is not None:
         query = query.where(audit.c.number < before)
     query = query.where(*(audit.c[name] == value for name, value in filters.items() if value))
+    for column, part in ((audit.c.actor, actor), (audit.c.slug, slug)):
+        query = query.where(column.icontains(part, autoescape=True)) if part else query
+    if since:
+        query = query.where(audit.c.at >= since)
     return [AuditRow(**row) for row in connection.execute(query, {"of": organization_id, "most": limit}).mappings()]
 
 

@@ -49,6 +49,12 @@ def get_settings(connection: sa.Connection, organization_id: str) -> dict[str, A
     return {name: value if is_decoded else decode_json(value) for name, value in rows}
 
 
+def list_settings(connection: sa.Connection, organization_id: str) -> dict[str, tuple[Any, str, str]]:
+    """Return each setting of the organization with its value, when it was changed, and by whom."""
+    rows = connection.execute(sa.select(org_settings).where(org_settings.c.organization_id == organization_id))
+    return {row.name: (row.value, row.updated_at, row.updated_by) for row in rows}
+
+
 def set_setting(connection: sa.Connection, organization_id: str, name: str, value: Any, by: str) -> None:
     """Set a value; of two concurrent writers the later wins."""
     row = {"organization_id": organization_id, "name": name, "value": value, "updated_at": now(), "updated_by": by}

@@ -292,6 +292,7 @@ ROUTES: dict[str, Row] = {
     "GET /readyz": Row(needs=PUBLIC),
     "GET /metrics": Row(**_READ),
     "GET /api/v1/settings": Row(**_READ),
+    "GET /api/v1/settings/details": Row(**_READ),
     "PUT /api/v1/settings/{name}": Row(
         needs="admin", make=lambda _: {"name": "approval_days"}, request={"json": {"value": 3}}
     ),

@@ -217,3 +217,20 @@ async def test_the_summary_counts_what_is_there_and_what_waits(ran):
     assert summary["approvals"] == (1 if asked.status_code == 403 and "approval_id" in asked.json() else 0)
     assert summary["jobs"] == {"queued": 0, "running": 0, "waiting": 0}
     assert (await ran.get("/summary", BOB))["today"]["runs"] == 0
+
+
+def test_the_audit_is_found_by_parts_of_names_and_since_a_time(each_client):
+    for days in (3, 4):
+        each_client.put("/api/v1/settings/approval_days", json={"value": days})
+
+    def numbers(query):
+        answer = each_client.get(f"/api/v1/audit/newest?{query}")
+        assert answer.status_code == 200, answer.text
+        return [row["number"] for row in answer.json()["items"]]
+
+    assert numbers("actor=M&action=configure&since=2020-01-01") == [2, 1]
+    # Characters of patterns are text.
+    assert numbers("actor=%25") == numbers("actor=m_") == numbers("slug=x") == numbers("action=conf") == []
+    assert numbers("since=2999-01-01T00:00:00%2B02:00") == []
+    refused = each_client.get("/api/v1/audit/newest?since=yesterday")
+    assert (refused.status_code, refused.json()["hint"]) == (422, "Use a time such as 2026-03-01T09:30:00Z.")

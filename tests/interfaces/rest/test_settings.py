@@ -53,3 +53,16 @@ def test_health_needs_no_token_and_the_api_does(client):
     assert client.get("/healthz", headers=anonymous).json() == {"status": "ok"}
     assert client.get("/readyz", headers=anonymous).json() == {"status": "ok"}
     assert client.get("/api/v1/settings", headers=anonymous).status_code == 401
+
+
+def test_each_setting_has_its_default_its_values_and_who_changed_it(each_client):
+    each_client.put("/api/v1/settings/approval_days", json={"value": 3})
+    found = {one["name"]: one for one in each_client.get("/api/v1/settings/details").json()["items"]}
+
+    assert set(found) == set(each_client.get("/api/v1/settings").json()) - {"faults"}
+    days, policy, routes = found["approval_days"], found["skill_enablement_policy"], found["host_routes"]
+    assert (days["value"], days["default"], days["source"], days["changed_by"]) == (3, 30, "organization", "me")
+    assert days["changed_at"] > "2026"
+    assert (policy["source"], policy["changed_by"]) == ("default", "")
+    assert policy["choices"] == ["auto", "prompt-user", "admin-only"]
+    assert (days["takes"], routes["machine"], days["machine"]) == ("a whole number from 1 to 3,650", True, False)

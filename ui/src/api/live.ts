@@ -15,6 +15,7 @@ export const EVENT_NAMES = [
   "job_changed",
   "composition_changed",
   "optimization_changed",
+  "catalog_changed",
 ] as const;
 export type EventName = (typeof EVENT_NAMES)[number] | "reconnected";
 

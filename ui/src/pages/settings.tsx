@@ -1,6 +1,84 @@
-import { t } from "../i18n";
+import { useState } from "preact/hooks";
+import { api, ask } from "../api/client";
+import { useLoad } from "../api/load";
+import { chooseLanguage, type Language, language, t } from "../i18n";
+import { Choice, Search } from "../parts/controls";
 import { Page } from "../parts/page";
+import { Empty, Shown } from "../parts/states";
+import { chooseTheme, may, theme } from "../state";
+import { Connectors } from "./settings/connectors";
+import { EnvGrants } from "./settings/env";
+import { GROUPS, nameOf, textsOf } from "./settings/groups";
+import { SettingRow } from "./settings/row";
+import "../style/settings.css";
 
 export default function SettingsPage() {
-  return <Page title={t("menu.settings")}>{null}</Page>;
+  const [text, setText] = useState("");
+  const settings = useLoad((signal) => ask(api.GET("/api/v1/settings/details", { signal })), []);
+  const fits = (name: string) => textsOf(name).toLowerCase().includes(text.trim().toLowerCase());
+  return (
+    <Page title={t("menu.settings")} lead={t(may("admin") ? "settings.lead" : "settings.lead_reader")}>
+      <Appearance />
+      <div class="toolbar">
+        <Search label={t("settings.search")} value={text} onInput={setText} />
+      </div>
+      <Shown of={settings}>
+        {({ items }) => {
+          const groups = GROUPS.map((group) => ({
+            ...group,
+            found: items.filter((one) => group.has(one.name) && fits(one.name)),
+          })).filter((group) => group.found.length > 0);
+          if (groups.length === 0) return <Empty title={t("settings.no_match")} />;
+          return groups.map((group) => (
+            <section key={group.title} class="card settings-group">
+              <h2>{t(group.title)}</h2>
+              {group.text && <p class="quiet">{t(group.text)}</p>}
+              {group.found.map((one) => (
+                <SettingRow key={one.name} setting={one} label={nameOf(one.name)} onChange={settings.reload} />
+              ))}
+            </section>
+          ));
+        }}
+      </Shown>
+      {!text && <EnvGrants />}
+      {!text && <Connectors />}
+    </Page>
+  );
+}
+
+/** What only this browser remembers. */
+function Appearance() {
+  return (
+    <section class="card settings-group">
+      <h2>{t("settings.appearance")}</h2>
+      <p class="quiet">{t("settings.appearance_text")}</p>
+      <div class="settings-looks">
+        <div>
+          <p class="settings-label">{t("settings.theme")}</p>
+          <Choice
+            label={t("settings.theme")}
+            value={theme.value}
+            options={[
+              { value: "auto", label: t("settings.theme_auto") },
+              { value: "light", label: t("settings.theme_light") },
+              { value: "dark", label: t("settings.theme_dark") },
+            ]}
+            onChange={chooseTheme}
+          />
+        </div>
+        <div>
+          <p class="settings-label">{t("settings.language")}</p>
+          <Choice<Language>
+            label={t("settings.language")}
+            value={language}
+            options={[
+              { value: "en", label: "English" },
+              { value: "de", label: "Deutsch" },
+            ]}
+            onChange={chooseLanguage}
+          />
+        </div>
+      </div>
+    </section>
+  );
 }

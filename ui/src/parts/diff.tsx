@@ -27,38 +27,7 @@ export function Diff({ before, after, labels }: Props) {
   if (rows.every((row) => row.kind === "same")) return <p class="quiet">{t("diff.same")}</p>;
   return (
     <div class="diff">
-      <section class="scroll" tabIndex={0} aria-label={t("diff.label", { before: labels[0], after: labels[1] })}>
-        <table>
-          <colgroup>
-            <col class="number" />
-            <col />
-            <col class="number" />
-            <col />
-          </colgroup>
-          <thead>
-            <tr>
-              <th colSpan={2}>{labels[0]}</th>
-              <th colSpan={2}>{labels[1]}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map((row, number) =>
-              row.kind === "skipped" ? (
-                <tr key={number} class="skipped">
-                  <td colSpan={4}>⋯</td>
-                </tr>
-              ) : (
-                <tr key={number}>
-                  <td class="number">{row.lines[0]}</td>
-                  <td class={row.kind === "changed" && row.before !== undefined ? "removed" : ""}>{row.before}</td>
-                  <td class="number">{row.lines[1]}</td>
-                  <td class={row.kind === "changed" && row.after !== undefined ? "added" : ""}>{row.after}</td>
-                </tr>
-              ),
-            )}
-          </tbody>
-        </table>
-      </section>
+      <Table rows={shown} labels={labels} />
       {shown.length < rows.length && (
         <Button look="plain" onClick={() => setWhole(true)}>
           {t("diff.whole")}
@@ -68,36 +37,135 @@ export function Diff({ before, after, labels }: Props) {
   );
 }
 
-function compare(before: string, after: string): Row[] {
-  const rows: Row[] = [];
-  let left = 0;
-  let right = 0;
-  let removed: string[] = [];
-  const pair = (added: string[]) => {
-    for (let index = 0; index < Math.max(removed.length, added.length); index += 1) {
-      const [old, now] = [removed[index], added[index]];
-      rows.push({
-        before: old,
-        after: now,
-        lines: [old === undefined ? undefined : ++left, now === undefined ? undefined : ++right],
-        kind: "changed",
-      });
-    }
-    removed = [];
-  };
-  for (const change of diffLines(before, after)) {
-    const lines = change.value.replace(/\n$/, "").split("\n");
-    if (change.removed) {
-      pair([]);
-      removed = lines;
-    } else if (change.added) pair(lines);
-    else {
-      pair([]);
-      for (const line of lines) rows.push({ before: line, after: line, lines: [++left, ++right], kind: "same" });
-    }
+/** A unified diff of the server side by side. What is not a diff, such as a sentence about a picture, is shown as it is. */
+export function UnifiedDiff({ text, labels }: { text: string; labels?: Props["labels"] }) {
+  const rows = useMemo(() => parse(text.slice(0, LONGEST)), [text]);
+  if (!rows.length) return <p class="quiet">{text.slice(0, LONGEST)}</p>;
+  return (
+    <div class="diff">
+      <Table rows={rows} labels={labels ?? [t("diff.before"), t("diff.after")]} />
+    </div>
+  );
+}
+
+function Table({ rows, labels }: { rows: Row[]; labels: Props["labels"] }) {
+  return (
+    <section class="scroll" tabIndex={0} aria-label={t("diff.label", { before: labels[0], after: labels[1] })}>
+      <table>
+        <colgroup>
+          <col class="number" />
+          <col />
+          <col class="number" />
+          <col />
+        </colgroup>
+        <thead>
+          <tr>
+            <th colSpan={2}>{labels[0]}</th>
+            <th colSpan={2}>{labels[1]}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, number) =>
+            row.kind === "skipped" ? (
+              <tr key={number} class="skipped">
+                <td colSpan={4}>{row.before ?? "⋯"}</td>
+              </tr>
+            ) : (
+              <tr key={number}>
+                <td class="number">{row.lines[0]}</td>
+                <td class={row.kind === "changed" && row.before !== undefined ? "removed" : ""}>{row.before}</td>
+                <td class="number">{row.lines[1]}</td>
+                <td class={row.kind === "changed" && row.after !== undefined ? "added" : ""}>{row.after}</td>
+              </tr>
+            ),
+          )}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** Collects the rows of two texts: lines that were removed stand beside those that were added in their place. */
+class Rows {
+  readonly rows: Row[] = [];
+  private left = 0;
+  private right = 0;
+  private removed: string[] = [];
+  private added: string[] = [];
+
+  startAt(left: number, right: number, title?: string) {
+    this.flush();
+    [this.left, this.right] = [left - 1, right - 1];
+    this.rows.push({ before: title, lines: [undefined, undefined], kind: "skipped" });
   }
-  pair([]);
-  return rows;
+
+  remove(line: string) {
+    if (this.added.length) this.flush();
+    this.removed.push(line);
+  }
+
+  add(line: string) {
+    this.added.push(line);
+  }
+
+  keep(line: string) {
+    this.flush();
+    this.left += 1;
+    this.right += 1;
+    this.rows.push({ before: line, after: line, lines: [this.left, this.right], kind: "same" });
+  }
+
+  flush() {
+    for (let index = 0; index < Math.max(this.removed.length, this.added.length); index += 1) {
+      const [before, after] = [this.removed[index], this.added[index]];
+      if (before !== undefined) this.left += 1;
+      if (after !== undefined) this.right += 1;
+      const lines: Row["lines"] = [
+        before === undefined ? undefined : this.left,
+        after === undefined ? undefined : this.right,
+      ];
+      this.rows.push({ before, after, lines, kind: "changed" });
+    }
+    [this.removed, this.added] = [[], []];
+  }
+}
+
+function compare(before: string, after: string): Row[] {
+  const made = new Rows();
+  for (const change of diffLines(before, after))
+    for (const line of change.value.replace(/\n$/, "").split("\n"))
+      if (change.removed) made.remove(line);
+      else if (change.added) made.add(line);
+      else made.keep(line);
+  made.flush();
+  return made.rows;
+}
+
+const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
+
+function parse(text: string): Row[] {
+  const made = new Rows();
+  // The name of the file matters only if there are several.
+  const isMany = text.split("\n+++ ").length > 2;
+  let isInside = false;
+  let file = "";
+  for (const line of text.replace(/\n$/, "").split("\n")) {
+    const hunk = HUNK.exec(line);
+    if (hunk) {
+      made.startAt(Number(hunk[1]), Number(hunk[2]), (isMany && file) || undefined);
+      [isInside, file] = [true, ""];
+    } else if (line.startsWith("--- ")) {
+      // In a hunk, a removed line that begins with two dashes looks the same; the next file begins after an empty one.
+      if (isInside && !text.includes(`\n${line}\n+++ `)) made.remove(line.slice(1));
+      else isInside = false;
+    } else if (!isInside) {
+      if (line.startsWith("+++ ")) file = line.slice(4).replace(/^b\//, "");
+    } else if (line.startsWith("-")) made.remove(line.slice(1));
+    else if (line.startsWith("+")) made.add(line.slice(1));
+    else if (!line.startsWith("\\")) made.keep(line.slice(1));
+  }
+  made.flush();
+  return made.rows;
 }
 
 /** Leave out the lines that are far from any change. */

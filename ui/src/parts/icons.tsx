@@ -23,6 +23,7 @@ const PATHS = {
   play: "M7 4l12 8-12 8z",
   stop: "M6 6h12v12H6z",
   trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
+  leave: "M14 4H5v16h9M10 12h11M17 8l4 4-4 4",
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
 } as const;
 

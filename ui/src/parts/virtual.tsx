@@ -7,6 +7,8 @@ interface Props {
   /** The height of every row in pixels. */
   rowHeight: number;
   render: (index: number) => ComponentChildren;
+  /** What identifies a row, so that it keeps its element and the focus when it moves. By default its place. */
+  itemKey?: (index: number) => string;
   /** Called with the rows that are shown, so that their data can be loaded. */
   onRange?: (first: number, last: number) => void;
 }
@@ -14,7 +16,7 @@ interface Props {
 const EXTRA_ROWS = 8;
 
 /** A list in the page of which only the rows near the window exist, however many there are. */
-export function VirtualList({ label, count, rowHeight, render, onRange }: Props) {
+export function VirtualList({ label, count, rowHeight, render, itemKey, onRange }: Props) {
   const element = useRef<HTMLUListElement>(null);
   const [range, setRange] = useState<[number, number]>([0, Math.ceil(window.innerHeight / rowHeight) + EXTRA_ROWS]);
   const measure = () => {
@@ -40,7 +42,7 @@ export function VirtualList({ label, count, rowHeight, render, onRange }: Props)
   for (let index = first; index < last; index += 1)
     rows.push(
       <li
-        key={index}
+        key={itemKey?.(index) ?? index}
         aria-setsize={count}
         aria-posinset={index + 1}
         class="virtual-row"

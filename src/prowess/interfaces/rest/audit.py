@@ -40,7 +40,7 @@ class AuditPageShape(PageShape[AuditRowShape]):
     last: int
 
 
-class VerdictShape(Shape):
+class AuditVerdictShape(Shape):
     """The result of verifying the chain. If it is not `ok`, `first_bad` is the number at which it breaks."""
 
     rows: int
@@ -100,15 +100,21 @@ async def read_audit(
 
 @router.get("/newest", response_model=AuditPageShape)
 async def find_in_audit(
-    engine: Admin, page: Page, actor: _Text = "", action: _Text = "", slug: _Text = "", outcome: _Text = ""
+    engine: Admin,
+    page: Page,
+    actor: Annotated[str, Query(max_length=500, description="A part of the name of the actor.")] = "",
+    action: _Text = "",
+    slug: Annotated[str, Query(max_length=500, description="A part of the slug.")] = "",
+    outcome: _Text = "",
+    since: Annotated[str, Query(max_length=40, description="Only rows since a time, for example 2026-03-01.")] = "",
 ) -> Response:
-    """Return the recorded decisions of the organization, newest first; with a filter, those that have exactly this value.
+    """Return the recorded decisions of the organization that fit, newest first.
 
     `total` counts all rows, whatever the filters.
     """
     last = await engine.audit.last()
     found = await engine.audit.find(
-        before=_position(page), limit=page.limit + 1, by=actor, action=action, slug=slug, outcome=outcome
+        before=_position(page), limit=page.limit + 1, by=actor, action=action, slug=slug, outcome=outcome, since=since
     )
     return _respond(found, page, last)
 
@@ -126,7 +132,7 @@ def _respond(found: Sequence[AuditRow], page: PageQuery, last: int) -> Response:
     return respond({"items": shown, "next_cursor": cursor, "total": last, "last": last})
 
 
-@router.get("/verify", response_model=VerdictShape)
+@router.get("/verify", response_model=AuditVerdictShape)
 async def verify_audit(
     engine: Admin,
     head: Annotated[str, Query(max_length=200, description="The `head` of an earlier verdict that you kept.")] = "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import RootModel
@@ -45,6 +45,27 @@ class SettingsShape(Shape):
     faults: list[str]
 
 
+class SettingStateShape(Shape):
+    """A setting. `source` says whether the value is the default or was set; `faulty` that the stored one is unreadable."""
+
+    name: str
+    value: Any
+    default: Any
+    source: Literal["default", "organization"]
+    takes: str
+    choices: list[str]
+    changed_at: str
+    changed_by: str
+    faulty: bool
+    machine: bool
+
+
+class SettingListShape(Shape):
+    """All settings, in the order of the policy."""
+
+    items: list[SettingStateShape]
+
+
 class SettingBody(Body):
     """A new value; null restores the default."""
 
@@ -73,6 +94,12 @@ class EnvListShape(Shape):
 async def read_settings(engine: Reader) -> Response:
     """Return all settings of the organization."""
     return respond(asdict(await engine.policy.get()))
+
+
+@router.get("/settings/details", response_model=SettingListShape)
+async def describe_settings(engine: Reader) -> Response:
+    """Return every setting with its value, its default, the values that it accepts, and who changed it when."""
+    return respond({"items": [asdict(one) for one in await engine.policy.describe()]})
 
 
 @router.patch("/settings", response_model=SettingsShape)

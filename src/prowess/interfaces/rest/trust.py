@@ -39,7 +39,7 @@ class AcceptanceShape(Shape):
     created_at: str
 
 
-class FoundShape(Shape):
+class FoundSkillShape(Shape):
     """A skill that nobody has accepted. `card` says everything about it, and `card_sha256` identifies that text."""
 
     slug: str
@@ -59,7 +59,7 @@ class FoundShape(Shape):
     card_sha256: str
 
 
-class FoundDetailShape(FoundShape):
+class FoundSkillDetailShape(FoundSkillShape):
     """Such a skill with its files and what changed since it was accepted; `content` is null if it changed just now."""
 
     content: list[ReviewedFileShape] | None
@@ -101,7 +101,7 @@ async def list_accepted(engine: Reader, page: Page) -> Response:
     return respond(paginate(keyed, page, lambda one: f"{one.created_at} {one.id}", newest_first=True))
 
 
-@router.get("/found", response_model=PageShape[FoundShape])
+@router.get("/found", response_model=PageShape[FoundSkillShape])
 async def list_found(engine: Approver, page: Page) -> Response:
     """Return the skills that nobody has accepted, as a person sees them. Only a person can."""
     found = sorted((await engine.trust.preview()).skills, key=lambda one: f"{one.slug} {one.scope}")
@@ -111,7 +111,7 @@ async def list_found(engine: Approver, page: Page) -> Response:
     return respond(listed)
 
 
-@router.get("/found/{slug}", response_model=FoundDetailShape)
+@router.get("/found/{slug}", response_model=FoundSkillDetailShape)
 async def get_found(slug: Address, engine: Approver) -> Response:
     """Return one such skill with its files and what changed since it was accepted. Only a person can."""
     skill = await _find(engine, slug)

@@ -37,7 +37,7 @@ export function Accepted({ onChange }: { onChange: () => void }) {
             <div class="toolbar">
               <Search label={t("approvals.search")} value={text} onInput={setText} />
             </div>
-            <section class="scroll" aria-label={t("approvals.accepted")} tabIndex={0}>
+            <section class="scroll roomy" aria-label={t("approvals.accepted")} tabIndex={0}>
               <table>
                 <thead>
                   <tr>

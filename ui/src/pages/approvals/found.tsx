@@ -10,7 +10,7 @@ import { FileList, Findings, Requests } from "../../parts/reviewed";
 import { Empty, Shown } from "../../parts/states";
 import { attempt, say } from "../../parts/toast";
 
-type FoundSkill = Shapes["FoundShape"];
+type FoundSkill = Shapes["FoundSkillShape"];
 
 export function Found({ items, onChange }: { items: FoundSkill[]; onChange: () => void }) {
   if (items.length === 0)
@@ -63,7 +63,7 @@ function Review({ skill, onChange }: { skill: FoundSkill; onChange: () => void }
     (signal) => ask(api.GET("/api/v1/trust/found/{slug}", { params: { path: { slug: address } }, signal })),
     [address],
   );
-  const accept = async (shown: Shapes["FoundDetailShape"]) => {
+  const accept = async (shown: Shapes["FoundSkillDetailShape"]) => {
     // Exactly what is on the screen: its digest, and the hash of the text about it.
     const content = { slug: address, digest: shown.digest, shown: shown.card_sha256 };
     const outcome = await attempt(ask(api.POST("/api/v1/trust", { body: { skills: [content] } })));

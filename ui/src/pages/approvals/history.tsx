@@ -1,5 +1,5 @@
 // Requests that have an answer.
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { api, ask } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { ago, moment } from "../../format";
@@ -16,7 +16,7 @@ const PAGE = 50;
 
 export function History() {
   const [state, setState] = useState<(typeof STATES)[number]>("all");
-  const [limit, setLimit] = useState(PAGE);
+  const limit = useRef(PAGE);
   const [opened, setOpened] = useState<Approval>();
   const [revoked, setRevoked] = useState<Approval>();
   const [note, setNote] = useState("");
@@ -29,12 +29,17 @@ export function History() {
         const page = await ask(api.GET("/api/v1/approvals", { params: { query }, signal }));
         items.push(...page.items.filter((one) => one.state !== "pending"));
         cursor = page.next_cursor ?? undefined;
-      } while (cursor && items.length < limit);
-      return { items: items.slice(0, limit), hasMore: items.length > limit || cursor !== undefined };
+      } while (cursor && items.length < limit.current);
+      const { current } = limit;
+      return { items: items.slice(0, current), hasMore: items.length > current || cursor !== undefined };
     },
-    [state, limit],
+    [state],
     ["approval_resolved"],
   );
+  const more = () => {
+    limit.current += PAGE;
+    loaded.reload();
+  };
   const revoke = async (one: Approval) => {
     const request = api.POST("/api/v1/approvals/{id}/revoke", { params: { path: { id: one.id } }, body: { note } });
     if (!(await attempt(ask(request)))) return;
@@ -62,7 +67,7 @@ export function History() {
             <Empty title={t("approvals.history_none")} />
           ) : (
             <>
-              <section class="scroll" aria-label={t("approvals.history")} tabIndex={0}>
+              <section class="scroll roomy" aria-label={t("approvals.history")} tabIndex={0}>
                 <table>
                   <thead>
                     <tr>
@@ -109,7 +114,7 @@ export function History() {
                   </tbody>
                 </table>
               </section>
-              {hasMore && <Button onClick={() => setLimit(limit + PAGE)}>{t("approvals.more")}</Button>}
+              {hasMore && <Button onClick={more}>{t("approvals.more")}</Button>}
             </>
           )
         }

@@ -1,0 +1,48 @@
+// What a list says about a skill at one glance: its score, its findings, and what keeps it from being used.
+import { percent } from "../format";
+import { type MessageKey, t } from "../i18n";
+import { Badge } from "./badge";
+
+interface Facts {
+  enabled: boolean;
+  trust: string;
+  dangers: number | null;
+  hides: readonly (string | { scope: string })[];
+  score?: number | null;
+}
+
+const SCOPES = ["session", "workspace", "user", "org", "account", "system"];
+
+/** Return the name of a scope for people. */
+export function scopeLabel(scope: string): string {
+  return SCOPES.includes(scope) ? t(`skills.scope_${scope}` as MessageKey) : scope;
+}
+
+export function SkillBadges({ skill }: { skill: Facts }) {
+  const scopes = skill.hides.map((one) => scopeLabel(typeof one === "string" ? one : one.scope));
+  return (
+    <>
+      {!skill.enabled && (
+        <Badge tone="warn" title={t("skills.off_title")}>
+          {t("skills.off")}
+        </Badge>
+      )}
+      {skill.trust !== "local" && (
+        <Badge tone="warn" title={t("skills.untrusted_title")}>
+          {t("skills.untrusted")}
+        </Badge>
+      )}
+      {!!skill.dangers && <Badge tone="bad">{t("skills.dangers", { count: skill.dangers })}</Badge>}
+      {typeof skill.score === "number" && (
+        <Badge tone={skill.score >= 0.8 ? "good" : skill.score >= 0.5 ? "warn" : "bad"} title={t("skills.score_title")}>
+          {t("skills.score", { score: percent(skill.score) })}
+        </Badge>
+      )}
+      {scopes.length > 0 && (
+        <Badge tone="accent" title={t("skills.hides_title")}>
+          {t("skills.hides", { scopes: scopes.join(", ") })}
+        </Badge>
+      )}
+    </>
+  );
+}
