@@ -52,7 +52,7 @@ export default function BrowsePage() {
   );
   const chosen = registry || found.data?.[0]?.registry || "";
   return (
-    <Page title={t("menu.browse")} lead={t("browse.lead")}>
+    <Page title={t("menu.browse")} lead={t("browse.lead")} isWide>
       <div class="toolbar">
         <Choice
           label={t("browse.registry")}

@@ -193,12 +193,47 @@ function Row({ source, result, mayWrite, onSync, onPreview, onEdit, onDelete, on
           <Button look="plain" onClick={onDelete}>
             {t("sources.delete")}
           </Button>
-          <a class="sources-skills" href={`/skills?source=${encodeURIComponent(source.id)}`}>
-            {t("sources.skills")}
-          </a>
         </div>
       )}
+      {source.last_sync_at && <Skills id={source.id} />}
     </article>
+  );
+}
+
+/** The skills that came from a source, loaded when somebody wants to see them. */
+function Skills({ id }: { id: string }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details class="sources-skills" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{t("sources.skills")}</summary>
+      {isOpen && <SkillNames id={id} />}
+    </details>
+  );
+}
+
+function SkillNames({ id }: { id: string }) {
+  const skills = useLoad(
+    (signal) => ask(api.GET("/api/v1/skills", { params: { query: { source_id: id, limit: 200 } }, signal })),
+    [id],
+    ["source_synced"],
+  );
+  return (
+    <Shown of={skills}>
+      {(page) =>
+        page.items.length === 0 ? (
+          <p class="quiet">{t("sources.no_skills")}</p>
+        ) : (
+          <ul>
+            {page.items.map((skill) => (
+              <li key={skill.id}>
+                <a href={`/skills/${encodeURIComponent(skill.slug)}`}>{skill.name}</a>{" "}
+                <span class="quiet">{skill.description.slice(0, 120)}</span>
+              </li>
+            ))}
+          </ul>
+        )
+      }
+    </Shown>
   );
 }
 
