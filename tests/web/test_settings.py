@@ -62,8 +62,7 @@ def test_a_setting_is_changed_with_its_source_shown_refused_at_its_field_and_res
 def test_variables_of_a_skill_are_allowed_and_forbidden(
     place: Any, serve: Callable[..., Site], look: Callable[..., View]
 ) -> None:
-    needs = "needs:\n  env: [API_KEY]\n"
-    place.write("caller", {"SKILL.md": f"---\nname: caller\ndescription: Calls.\n{needs}---\n\nCall.\n"})
+    place.skill("caller", files={"agents/prowess.yaml": "title: Caller\nenv: [API_KEY]\n"})
     site = serve(place)
     page = look(site).go("/settings")
     page.get_by_label("Skill (slug)").fill("caller")
