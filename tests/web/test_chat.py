@@ -180,3 +180,44 @@ def test_an_answer_is_stopped_and_continued(
     page.get_by_role("button", name="Continue").click()
     expect(answer(page)).to_contain_text(long)
     expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+
+def test_a_reload_in_the_middle_of_an_answer_and_a_second_browser_show_the_whole_of_it(
+    talking: Callable[..., Site], look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "A long answer that comes in many pieces, one after the other."
+    site = talking(long)
+    gate = Gate(site, monkeypatch)
+    page = look(site).go("/chat")
+    write(page, "tell me")
+    expect(answer(page)).to_contain_text(long[:CHUNK_CHARACTERS].strip())
+    page.reload()
+    other = look(site).go(page.url)
+    for one in (page, other):
+        expect(answer(one)).to_contain_text(long[:CHUNK_CHARACTERS].strip())
+        expect(one.get_by_role("button", name="Stop")).to_be_visible()
+    gate.open()
+    for one in (page, other):
+        expect(answer(one)).to_contain_text(long)
+        expect(one.get_by_role("button", name="Send")).to_be_visible()
+        expect(one.locator(".chat-turn")).to_have_count(1)
+
+
+@pytest.mark.long
+def test_a_turn_that_a_stopped_server_broke_off_is_continued_when_it_is_back(
+    talking: Callable[..., Site], look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "A long answer that comes in many pieces, one after the other."
+    site = talking(long, long)
+    gate = Gate(site, monkeypatch)
+    page = look(site).go("/chat")
+    write(page, "tell me")
+    expect(answer(page)).to_contain_text(long[:CHUNK_CHARACTERS].strip())
+    site.stop()
+    expect(page.locator(".connection")).to_be_visible()
+    expect(page.locator(".chat-question")).to_have_text("You: tell me")
+    site.start()
+    gate.open()
+    page.get_by_role("button", name="Continue").click()
+    expect(answer(page)).to_contain_text(long)
+    expect(page.locator(".chat-turn")).to_have_count(1)
