@@ -9,6 +9,7 @@ import {
   Language,
   LRLanguage,
   languageDataProp,
+  StreamLanguage,
   syntaxHighlighting,
 } from "@codemirror/language";
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
@@ -16,12 +17,11 @@ import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { parser as javascriptParser } from "@lezer/javascript";
 import { parser as jsonParser } from "@lezer/json";
 import { GFM, parser as markdownParser } from "@lezer/markdown";
-import { parser as pythonParser } from "@lezer/python";
 import { useEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
+import { python, typescript } from "./code-tokens";
 
 export type CodeLanguage = "markdown" | "skill" | "yaml" | "json" | "python" | "typescript" | "text";
 
@@ -39,8 +39,8 @@ const LANGUAGES: Record<CodeLanguage, () => Extension> = {
   skill: () => yamlFrontmatter({ content: markdown }),
   yaml: () => yamlLanguage,
   json: () => LRLanguage.define({ parser: jsonParser }),
-  python: () => LRLanguage.define({ parser: pythonParser }),
-  typescript: () => LRLanguage.define({ parser: javascriptParser.configure({ dialect: "ts" }) }),
+  python: () => StreamLanguage.define(python),
+  typescript: () => StreamLanguage.define(typescript),
   text: () => [],
 };
 
