@@ -54,8 +54,8 @@ def write(page: Page, text: str, path: str = "SKILL.md") -> None:
     page.keyboard.insert_text(text)
 
 
-def test_a_skill_is_written_with_form_and_text_in_step(each_site: Site, look: Callable[..., View]) -> None:
-    view = look(each_site)
+def test_a_skill_is_written_with_form_and_text_in_step(site: Site, look: Callable[..., View]) -> None:
+    view = look(site)
     page = view.go("/skills/new")
     page.get_by_label("Name", exact=True).fill("bake-bread")
     page.get_by_label("Description").fill("Bakes bread: rolls and loaves.")
@@ -80,14 +80,14 @@ def test_a_skill_is_written_with_form_and_text_in_step(each_site: Site, look: Ca
     view.check_access()
 
     page.get_by_role("button", name="Create skill").click()
-    expect(page).to_have_url(f"{each_site.url}/skills/bake-bread/edit")
+    expect(page).to_have_url(f"{site.url}/skills/bake-bread/edit")
     expect(page.get_by_text("Saved", exact=True)).to_be_visible()
-    assert "version: 2.0.1" in stored_text(each_site, "org:bake-bread")
+    assert "version: 2.0.1" in stored_text(site, "org:bake-bread")
 
 
-def test_a_change_in_the_form_leaves_every_other_line_as_it_was(site: Site, look: Callable[..., View]) -> None:
-    add_guide(site)
-    page = look(site).go("/skills/comms.incident-style/edit")
+def test_a_change_in_the_form_leaves_every_other_line_as_it_was(each_site: Site, look: Callable[..., View]) -> None:
+    add_guide(each_site)
+    page = look(each_site).go("/skills/comms.incident-style/edit")
     page.get_by_label("Name", exact=True).fill("How we speak")
     page.get_by_label("Tags").fill("sre, outage")
     page.get_by_label("Version").fill("1.1.0")
@@ -98,7 +98,7 @@ def test_a_change_in_the_form_leaves_every_other_line_as_it_was(site: Site, look
     expect(page.get_by_role("status").filter(has_text="Saved.")).to_be_visible()
     expected = GUIDE.replace("Incident Comms Style Guide #", "How we speak #").replace("- comms", "- outage")
     expected = expected.replace("tags:", "version: 1.1.0\ntags:")
-    assert stored_text(site) == expected
+    assert stored_text(each_site) == expected
 
 
 def test_a_problem_is_marked_where_it_is_and_leads_there(site: Site, look: Callable[..., View]) -> None:
