@@ -9,7 +9,7 @@ nothing and records nothing, so it is the floor, not a rival. The CPU is that of
 median of batches of ten turns. A loop of plain Python is timed between the batches: on a machine that others use, compare
 turns with it.
 
-`--local` asks a model on this machine (such as local:smollm2, see `prowess model fetch`) the 60 messages of
+`--local` asks a model on this machine, by its path (local:/path/to/model.gguf, see `prowess model fetch`), the 60 messages of
 `material/agent_tasks.json`, with skills and without, and counts how often the right skill was found, enabled and used. It
 takes long, and is left out without the option.
 """
