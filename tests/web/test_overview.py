@@ -1,0 +1,70 @@
+"""The overview: what is there, what it does, what it costs, and what needs an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from prowess.errors import ApprovalRequired
+from prowess.policy.actor import agent_of
+
+from .site import ME, Site, View
+from .test_traces import add_traces, make_trace
+
+
+def test_an_empty_installation_shows_first_steps_that_lead_somewhere(site: Site, look: Callable[..., View]) -> None:
+    view = look(site)
+    page = view.go("/")
+    steps = page.get_by_role("region", name="First steps")
+    expect(steps.get_by_role("listitem")).to_have_count(5)
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    expect(page.get_by_text("Nothing is running.")).to_be_visible()
+    view.check_access()
+    steps.get_by_role("button", name="Hide").click()
+    page.reload()
+    expect(page.get_by_role("region", name="Cost")).to_contain_text("0 runs")
+    expect(steps).to_have_count(0)
+
+
+def test_the_overview_counts_skills_runs_and_money_and_shows_requests_as_they_come(
+    place: Any, serve: Callable[..., Site], look: Callable[..., View]
+) -> None:
+    place.skill("triage")
+    # In a folder that is not trusted, an agent has to ask.
+    site = serve(replace(place, environment={**place.environment, "PROWESS_TRUSTED_FOLDERS": ""}))
+    add_traces(site, [make_trace(number) for number in range(1, 5)])
+    view = look(site)
+    page = view.go("/")
+    expect(page.get_by_role("region", name="Skills")).to_contain_text("1 in this workspace")
+    cost = page.get_by_role("region", name="Cost")
+    expect(cost).to_contain_text("$1.00")
+    expect(cost.get_by_role("table", name="Cost per day").get_by_role("row")).to_have_count(7)
+    expect(page.get_by_role("region", name="Activity").get_by_role("link", name="notes write")).to_have_count(4)
+
+    agent = site.engine.as_actor(agent_of(ME, name="helper"))
+
+    async def ask() -> str:
+        session = await agent.sessions.open("talk")
+        with pytest.raises(ApprovalRequired) as asked:
+            await agent.enable("triage", session=session, reason="the user wants it")
+        return asked.value.approval_id
+
+    approval = site.do(ask())
+    waiting = page.get_by_role("region", name="Needs your answer")
+    expect(waiting.get_by_role("link", name="triage").first).to_have_attribute("href", f"/approvals?id={approval}")
+    view.check_access()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [360, 1900])
+def test_the_overview_fits_phones_and_wide_screens(site: Site, look: Callable[..., View], width: int) -> None:
+    add_traces(site, [make_trace(number, skill_slug="a-long-name-" * 12) for number in range(1, 5)])
+    view = look(site, viewport={"width": width, "height": 900}, color_scheme="dark", locale="de-DE")
+    page = view.go("/")
+    expect(page.get_by_role("region", name="Kosten")).to_contain_text("1,00")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    view.check_access()
