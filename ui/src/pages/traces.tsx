@@ -60,7 +60,7 @@ export default function TracesPage() {
         {view === "runs" ? (
           <Runs filter={filter} onChange={change} />
         ) : (
-          <Figures filter={filter} onChange={change} by={query.by === "model" ? "model" : "skill"} />
+          <Figures filter={filter} by={query.by === "model" ? "model" : "skill"} />
         )}
       </Tabs>
     </Page>

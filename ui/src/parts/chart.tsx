@@ -9,6 +9,8 @@ import "uplot/dist/uPlot.min.css";
 export interface Series {
   label: string;
   values: (number | null)[];
+  /** Which color it has; by default, that of its place. */
+  color?: number;
 }
 
 interface Props {
@@ -18,7 +20,7 @@ interface Props {
   series: Series[];
   format: (value: number) => string;
   height?: number;
-  /** Bars suit sums of one series per day; lines suit several series, and values that are not sums. */
+  /** Bars suit sums, and stand on each other; lines suit values that are not sums. */
   look?: "lines" | "bars";
   /** True if each time is the beginning of a day in UTC. */
   isDaily?: boolean;
@@ -35,7 +37,7 @@ const LABEL_WIDTH = 60;
 
 export function Chart({ label, times, series, format, height = 200, look = "lines", isDaily, isBad, isQuiet }: Props) {
   const [at, setAt] = useState<number | null>(null);
-  const colors = isBad ? ["--bad"] : COLORS;
+  const colors = isBad && series.length === 1 ? ["--bad"] : COLORS;
   const host = useRef<HTMLDivElement>(null);
   const zone = isDaily ? "UTC" : undefined;
   const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", timeZone: zone });
@@ -54,7 +56,14 @@ export function Chart({ label, times, series, format, height = 200, look = "line
     };
     const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
     const isHours = !isDaily && span < 2 * 86_400_000;
-    const bars = uPlot.paths.bars?.({ size: [0.7, 40], radius: 0.15 });
+    const bars = uPlot.paths.bars?.({ size: [0.7, 40], ...(series.length === 1 && { radius: 0.15 }) });
+    // Bars of several series stand on each other: each is drawn up to the sum of those below it, the highest first.
+    const drawn = series.map((one, number) => ({
+      ...one,
+      number,
+      values: look === "bars" ? stack(series, number) : one.values,
+    }));
+    if (look === "bars") drawn.reverse();
     const plot = new uPlot(
       {
         width: element.clientWidth,
@@ -64,12 +73,13 @@ export function Chart({ label, times, series, format, height = 200, look = "line
         cursor: { points: { size: 6 }, drag: { x: false, y: false } },
         series: [
           {},
-          ...series.map((one, number) => {
-            const stroke = color(colors[number % colors.length] as string);
+          ...drawn.map((one) => {
+            const stroke = color(colors[(one.color ?? one.number) % colors.length] as string);
             return {
               label: one.label,
               stroke,
               width: look === "bars" ? 0 : 2,
+              spanGaps: true,
               ...(look === "bars" && { fill: stroke, ...(bars && { paths: bars }) }),
               points: { show: look === "lines" && times.length <= FEW_TIMES, size: 6, fill: stroke },
             };
@@ -91,7 +101,7 @@ export function Chart({ label, times, series, format, height = 200, look = "line
           y: { range: (_, low, high) => [Math.min(0, low ?? 0), high ? high * 1.08 : 1] },
         },
       },
-      [times.map((time) => time / 1000), ...series.map((one) => one.values)],
+      [times.map((time) => time / 1000), ...drawn.map((one) => one.values)],
       element,
     );
     const resized = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height }));
@@ -110,7 +120,7 @@ export function Chart({ label, times, series, format, height = 200, look = "line
         {(series.length > 1 || at !== null) &&
           series.map((one, number) => (
             <span key={one.label}>
-              <i style={{ background: `var(${colors[number % colors.length]})` }} />
+              <i style={{ background: `var(${colors[(one.color ?? number) % colors.length]})` }} />
               {one.label} {at !== null && <strong>{one.values[at] == null ? "–" : format(one.values[at])}</strong>}
             </span>
           ))}
@@ -135,6 +145,12 @@ export function Chart({ label, times, series, format, height = 200, look = "line
       </div>
     </figure>
   );
+}
+
+/** Return the sums of a series and those before it. */
+function stack(series: Series[], last: number): (number | null)[] {
+  const below = series.slice(0, last + 1);
+  return (series[last]?.values ?? []).map((_, time) => below.reduce((sum, one) => sum + (one.values[time] ?? 0), 0));
 }
 
 /** Return at most so many of the times in seconds, evenly. */

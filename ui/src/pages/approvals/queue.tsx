@@ -1,5 +1,6 @@
 // The requests that wait: a list, and the card of the chosen one. `j` and `k` move, `a` approves, `d` denies, `v` shows all.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { useLocation } from "preact-iso";
 import { ago } from "../../format";
 import { t } from "../../i18n";
 import { useKeys } from "../../keys";
@@ -9,9 +10,10 @@ import { Dialog } from "../../parts/dialog";
 import { Empty } from "../../parts/states";
 
 export function Queue({ items, onChange }: { items: Approval[]; onChange: () => void }) {
+  const { query } = useLocation();
   const list = useRef<HTMLUListElement>(null);
   // The chosen request itself, not its place: when others come and go, the card stays what it was.
-  const [chosen, setChosen] = useState<Approval | undefined>(items[0]);
+  const [chosen, setChosen] = useState<Approval | undefined>(items.find((one) => one.id === query.id) ?? items[0]);
   const [isOpen, setOpen] = useState(false);
   const place = useRef(0);
   const here = items.findIndex((one) => one.id === chosen?.id);

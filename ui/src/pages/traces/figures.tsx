@@ -8,11 +8,12 @@ import { Bars } from "../../parts/bars";
 import { Chart } from "../../parts/chart";
 import { Choice } from "../../parts/controls";
 import { Shown } from "../../parts/states";
-import { eachDay } from "./days";
 import { addressOf, asQuery, type Filter } from "./filter";
 import { AGENT } from "./status";
 
 type Figures = Shapes["FiguresShape"];
+type Charted = Shapes["ChartShape"];
+type Lines = Charted["series"][number];
 type By = "skill" | "model";
 
 interface Metric {
@@ -21,10 +22,12 @@ interface Metric {
   format: (value: number) => string;
   total: (row: Figures) => string;
   about: (row: Figures) => string;
+  /** The values of a group over time. */
+  values: (lines: Lines) => (number | null)[];
   /** What to say if no run has a value. */
   none: () => string;
   isBad?: boolean;
-  /** True if the value of a day without runs is 0, because it is a sum. */
+  /** True if the values of groups add up. */
   isSum?: boolean;
 }
 
@@ -37,6 +40,7 @@ const METRICS: Metric[] = [
     format: cost,
     total: (row) => (row.cost === null ? "–" : cost(row.cost)),
     about: (row) => t("traces.chart_cost_about", { tokens: row.input_tokens + row.output_tokens, runs: row.runs }),
+    values: (lines) => lines.cost,
     none: () => t("traces.no_price"),
     isSum: true,
   },
@@ -46,6 +50,7 @@ const METRICS: Metric[] = [
     format: duration,
     total: (row) => (row.p95_ms === null ? "–" : duration(row.p95_ms)),
     about: (row) => t("traces.chart_latency_about", { p50: duration(row.p50_ms ?? 0), p95: duration(row.p95_ms ?? 0) }),
+    values: (lines) => lines.p95_ms,
     none: () => t("traces.nothing"),
   },
   {
@@ -54,6 +59,7 @@ const METRICS: Metric[] = [
     format: (value) => count(Math.round(value * 100) / 100),
     total: (row) => (row.failure_rate === null ? "–" : percent(row.failure_rate)),
     about: (row) => t("traces.chart_failures_about", { failures: row.failures, runs: row.runs }),
+    values: (lines) => lines.failures,
     none: () => t("traces.nothing"),
     isBad: true,
     isSum: true,
@@ -64,14 +70,17 @@ const METRICS: Metric[] = [
     format: (value) => count(Math.round(value * 100) / 100),
     total: (row) => (row.assertions_run ? count(failed(row)) : "–"),
     about: (row) => t("traces.chart_assertions_about", { failed: failed(row), run: row.assertions_run }),
+    values: (lines) => lines.assertions_failed,
     none: () => t("traces.no_assertions"),
     isBad: true,
     isSum: true,
   },
 ];
 const MOST_BARS = 8;
+/** How many groups have a color of their own. The rest is one more. */
+const MOST_LINES = 5;
 
-export default function FiguresPanel({ filter, by }: { filter: Filter; by: By; onChange: unknown }) {
+export default function FiguresPanel({ filter, by }: { filter: Filter; by: By }) {
   const { route } = useLocation();
   const { skill, days } = asQuery(filter);
   const query = { ...(skill && { skill }), ...(days !== undefined && { days }) };
@@ -80,9 +89,11 @@ export default function FiguresPanel({ filter, by }: { filter: Filter; by: By; o
     [by, query],
     ["run_finished"],
   );
-  const daily = useLoad(
-    (signal) => ask(api.GET("/api/v1/stats", { params: { query: { by: "day", ...query } }, signal })),
-    [query],
+  const bucket = filter.days === "1" ? ("hour" as const) : ("day" as const);
+  const chart = useLoad(
+    (signal) =>
+      ask(api.GET("/api/v1/stats/series", { params: { query: { by, bucket, top: MOST_LINES, ...query } }, signal })),
+    [by, bucket, query],
     ["run_finished"],
   );
   const address = addressOf(filter, "charts");
@@ -108,7 +119,7 @@ export default function FiguresPanel({ filter, by }: { filter: Filter; by: By; o
                 filter={filter}
                 total={found.total}
                 rows={found.rows}
-                daily={daily.data?.rows ?? []}
+                chart={chart.data}
               />
             ))}
           </div>
@@ -124,10 +135,10 @@ interface FigureProps {
   filter: Filter;
   total: Figures;
   rows: Figures[];
-  daily: Figures[];
+  chart: Charted | undefined;
 }
 
-function Figure({ metric, by, filter, total, rows, daily }: FigureProps) {
+function Figure({ metric, by, filter, total, rows, chart }: FigureProps) {
   const label = t(`traces.chart_${metric.name}`);
   const isThere = metric.value(total) !== null;
   const ranked = rows
@@ -136,15 +147,14 @@ function Figure({ metric, by, filter, total, rows, daily }: FigureProps) {
     .sort((one, other) => other.value - one.value);
   const names = ranked.slice(0, MOST_BARS).map(({ row, value }) => ({
     name: row.name,
-    label: row.name ? (
-      <a href={addressOf({ ...filter, [by]: row.name }, "")}>{row.name === AGENT ? t("traces.agent") : row.name}</a>
-    ) : (
-      t("traces.no_model")
-    ),
+    label: row.name ? <a href={addressOf({ ...filter, [by]: row.name }, "")}>{groupName(row.name)}</a> : groupName(""),
     value,
     shown: metric.format(value),
   }));
-  const days = eachDay(daily, filter.days);
+  // A group has the same color in all charts, also where others have nothing to show.
+  const lines = (chart?.series ?? [])
+    .map((one, color) => ({ label: groupName(one.name), values: metric.values(one), color }))
+    .filter((one) => one.values.some(Boolean));
   return (
     <section class="card traces-figure">
       <header>
@@ -152,16 +162,15 @@ function Figure({ metric, by, filter, total, rows, daily }: FigureProps) {
         <span class="total">{metric.total(total)}</span>
       </header>
       <p>{isThere ? metric.about(total) : metric.none()}</p>
-      {isThere && days.length > 1 && (
+      {isThere && chart && lines.length > 0 && chart.buckets.length > 1 && (
         <Chart
-          label={t("traces.per_day", { what: label })}
+          label={t(chart.bucket === "hour" ? "traces.per_hour" : "traces.per_day", { what: label })}
           isQuiet
-          isDaily
+          isDaily={chart.bucket === "day"}
           height={150}
           look={metric.isSum ? "bars" : "lines"}
-          {...(metric.isBad && { isBad: true })}
-          times={days.map((one) => one.time)}
-          series={chartSeries(metric, days)}
+          times={chart.buckets.map((name) => Date.parse(chart.bucket === "hour" ? `${name}:00Z` : name))}
+          series={lines}
           format={metric.format}
         />
       )}
@@ -171,16 +180,7 @@ function Figure({ metric, by, filter, total, rows, daily }: FigureProps) {
   );
 }
 
-function chartSeries(metric: Metric, days: { row: Figures | undefined }[]) {
-  if (metric.name === "latency")
-    return [
-      { label: t("traces.p95"), values: days.map(({ row }) => row?.p95_ms ?? null) },
-      { label: t("traces.p50"), values: days.map(({ row }) => row?.p50_ms ?? null) },
-    ];
-  return [
-    {
-      label: t(`traces.chart_${metric.name}`),
-      values: days.map(({ row }) => (row ? metric.value(row) : null) ?? (metric.isSum ? 0 : null)),
-    },
-  ];
+function groupName(name: string): string {
+  if (name === AGENT) return t("traces.agent");
+  return name === "others" ? t("traces.rest") : name || t("traces.no_model");
 }
