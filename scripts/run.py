@@ -1,6 +1,6 @@
 """Start `prowess serve` on a copy of the sample workspace, and show what to open and what to try: `make run`.
 
-In a terminal the server runs until Ctrl-C. Without one, the same requests are sent and printed, and the server is stopped.
+In a terminal the server runs until Ctrl-C, and the web application opens in a browser where there is a screen. Without one, the same requests are sent and printed, and the server is stopped.
 Nothing outside a temporary folder is touched.
 """
 
@@ -87,6 +87,8 @@ def _run(folder: Path) -> int:
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     port = PORT if is_terminal and _is_free(PORT) else "0"
     command = [str(ROOT / ".venv/bin/prowess"), "serve", "--port", port, "--workspace", str(folder / "workspace")]
+    if is_terminal and _has_screen():
+        command.append("--open")
     server = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     # Without this, SIGTERM would end this process and leave the server and the folder behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -108,6 +110,11 @@ def _run(folder: Path) -> int:
         server.wait()
     print("Stopped.")
     return 0
+
+
+def _has_screen() -> bool:
+    """Return True if a browser can show a page here."""
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def _is_free(port: str) -> bool:
@@ -132,7 +139,7 @@ def _wait_until_ready(server: subprocess.Popen[str]) -> tuple[str, str] | None:
 def _show(url: str, link: str, token: Path) -> None:
     print(f"Prowess is running at {url}, on a copy of examples/workspace.\n")
     print("Open in a browser:")
-    print(f"  {link}\n    sign in (works once, for 10 minutes)")
+    print(f"  {link}\n    the web application; the link signs you in (works once, for 10 minutes)")
     print(f"  {url}/api/v1/docs\n    every route of the API\n")
     print("Try in another terminal:")
     for step in STEPS:
