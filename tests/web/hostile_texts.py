@@ -1,4 +1,7 @@
-"""Texts that attack the page that shows them. Each would set `window.hit`, ask another host, or lead away, if it worked."""
+"""Texts that attack the page that shows them: each would set `window.hit`, ask another host, or lead away, if it worked.
+
+Hidden characters are not among them, because a skill that has any is not read.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,6 @@ MARKDOWN = (
     f"[click me](&#106;avascript:{_CALL})",
     f"[click me](&#x6A;&#x61;vascript:{_CALL})",
     f"[click me](javascript&colon;{_CALL})",
-    f"[click me](\x01javascript:{_CALL})",
     f"[click me](vbscript:{_CALL})",
     f"[click me](data:text/html,<script>{_CALL}</script>)",
     "[click me](data:text/html;base64,PHNjcmlwdD5wYXJlbnQuaGl0PTE8L3NjcmlwdD4=)",
@@ -72,7 +74,7 @@ MARKDOWN = (
     f"> <script>{_CALL}</script>",
     f"&lt;script&gt;{_CALL}&lt;/script&gt;",
     f"**<b onclick={_CALL}>bold</b>**",
-    f"Text with \u202egnp.exe\u202c and {{{{constructor.constructor('{_CALL}')()}}}} and ${{{_CALL}}}",
+    f"Text with {{{{constructor.constructor('{_CALL}')()}}}} and ${{{_CALL}}}",
 )
 
 TEXTS = (*HTML, *MARKDOWN)

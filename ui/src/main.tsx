@@ -7,6 +7,15 @@ import "./style/base.css";
 import "./style/parts.css";
 import "./style/shell.css";
 
+// After an update of the server, the parts that this page would load are gone. Load the new page, once.
+window.addEventListener("vite:preloadError", (event) => {
+  const last = Number(sessionStorage.getItem("reloaded"));
+  if (Date.now() - last < 60_000) return;
+  sessionStorage.setItem("reloaded", String(Date.now()));
+  event.preventDefault();
+  location.reload();
+});
+
 await Promise.all([loadTexts(), loadMe()]);
 startLive();
 const root = document.getElementById("app");
