@@ -1,44 +1,20 @@
 // A text editor. It lives in a shadow root, where its styles are allowed without inline style elements.
-import { closeBrackets, closeBracketsKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
-import { yamlFrontmatter, yamlLanguage } from "@codemirror/lang-yaml";
-import {
-  bracketMatching,
-  defineLanguageFacet,
-  HighlightStyle,
-  Language,
-  LRLanguage,
-  languageDataProp,
-  StreamLanguage,
-  syntaxHighlighting,
-} from "@codemirror/language";
+import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
-import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { parser as jsonParser } from "@lezer/json";
-import { GFM, parser as markdownParser } from "@lezer/markdown";
 import { useEffect, useRef } from "preact/hooks";
-import { t } from "../i18n";
-import { python, typescript } from "./code-tokens";
+import { markdown, python, typescript, yaml } from "./code-tokens";
 
 export type CodeLanguage = "markdown" | "skill" | "yaml" | "json" | "python" | "typescript" | "text";
 
-// The parsers alone: CodeMirror's packages of languages add those of HTML and CSS, and completion, which is half of the size.
-const markdownData = defineLanguageFacet();
-const markdown = new Language(
-  markdownData,
-  markdownParser.configure([GFM, { props: [languageDataProp.add({ Document: markdownData })] }]),
-  [],
-  "markdown",
-);
-
 const LANGUAGES: Record<CodeLanguage, () => Extension> = {
-  markdown: () => markdown,
-  skill: () => yamlFrontmatter({ content: markdown }),
-  yaml: () => yamlLanguage,
-  json: () => LRLanguage.define({ parser: jsonParser }),
+  markdown: () => StreamLanguage.define(markdown),
+  skill: () => StreamLanguage.define(markdown),
+  yaml: () => StreamLanguage.define(yaml),
+  json: () => StreamLanguage.define(typescript),
   python: () => StreamLanguage.define(python),
   typescript: () => StreamLanguage.define(typescript),
   text: () => [],
@@ -100,33 +76,8 @@ const look = EditorView.theme({
   "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": {
     backgroundColor: "color-mix(in srgb, var(--accent) 25%, transparent) !important",
   },
-  ".cm-textfield, .cm-button": {
-    font: "inherit",
-    color: "inherit",
-    background: "var(--paper)",
-    border: "1px solid var(--field)",
-  },
   ".cm-tooltip, .cm-panels": { backgroundColor: "var(--paper)", color: "var(--text)", borderColor: "var(--line)" },
 });
-
-/** The words of the search panel. */
-function phrases(): Record<string, string> {
-  return {
-    Find: t("editor.code_find"),
-    Replace: t("editor.code_replace"),
-    next: t("editor.code_next"),
-    previous: t("editor.code_previous"),
-    all: t("editor.code_all"),
-    "match case": t("editor.code_case"),
-    regexp: t("editor.code_regexp"),
-    "by word": t("editor.code_word"),
-    replace: t("editor.code_replace"),
-    "replace all": t("editor.code_replace_all"),
-    close: t("editor.code_close"),
-    "Go to line": t("editor.code_line"),
-    go: t("editor.code_go"),
-  };
-}
 
 export function Code({ label, value, language, onChange, marks = [], isReadOnly = false, jump }: Props) {
   const host = useRef<HTMLDivElement>(null);
@@ -140,19 +91,15 @@ export function Code({ label, value, language, onChange, marks = [], isReadOnly 
       lineNumbers(),
       history(),
       drawSelection(),
-      bracketMatching(),
-      closeBrackets(),
       highlightActiveLine(),
-      highlightSelectionMatches(),
       lintGutter(),
       syntaxHighlighting(colors),
       look,
       EditorView.lineWrapping,
       // Tab leaves the editor, as everywhere on the page.
-      keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
+      keymap.of([...defaultKeymap, ...historyKeymap]),
       EditorView.contentAttributes.of({ "aria-label": label }),
       EditorState.readOnly.of(isReadOnly),
-      EditorState.phrases.of(phrases()),
       LANGUAGES[language](),
       EditorView.updateListener.of((update) => {
         if (update.docChanged) change.current?.(update.state.doc.toString());

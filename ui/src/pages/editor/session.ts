@@ -222,12 +222,16 @@ export function useSession(address: string, from: string, onCreated: (slug: stri
       busy.current = false;
     }
   };
-  const save = () => saveWith(expected);
+  const newest = useRef(() => saveWith(expected));
+  newest.current = () => saveWith(expected);
+  const save = async () => {
+    // The last change of the text is part of the page only after this moment.
+    await new Promise((done) => window.setTimeout(done));
+    return newest.current();
+  };
 
   // A save that met no server is repeated when the server is back.
-  const again = useRef(save);
-  again.current = save;
-  useEffect(() => onEvents(["reconnected"], () => isWaiting.current && again.current()), []);
+  useEffect(() => onEvents(["reconnected"], () => isWaiting.current && newest.current()), []);
 
   // Somebody else may have saved while this window was not looked at.
   useEffect(() => {
