@@ -2,6 +2,7 @@
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
+import { searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
@@ -97,7 +98,7 @@ export function Code({ label, value, language, onChange, marks = [], isReadOnly 
       look,
       EditorView.lineWrapping,
       // Tab leaves the editor, as everywhere on the page.
-      keymap.of([...defaultKeymap, ...historyKeymap]),
+      keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap]),
       EditorView.contentAttributes.of({ "aria-label": label }),
       EditorState.readOnly.of(isReadOnly),
       LANGUAGES[language](),
