@@ -314,6 +314,7 @@ def _file_content(package: Package, path: str) -> bytes:
 def _draft_json(draft: SkillDraft) -> JsonObject:
     fields = asdict(draft)
     fields["name"] = fields.pop("title")
+    fields["files"] = dict(draft.files) or None
     return {name: value for name, value in fields.items() if value is not None}
 
 
