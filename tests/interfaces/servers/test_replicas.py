@@ -98,14 +98,14 @@ def test_an_approval_that_is_asked_for_at_one_is_resolved_at_the_other(with_pair
 def test_an_event_that_is_written_at_one_is_streamed_by_the_other(with_pair):
     async def test(pair: Pair) -> None:
         subscriber = Subscriber(pair.ports["b"], pair.tokens["ann"])
-        following = asyncio.create_task(subscriber.follow(2))
+        following = asyncio.create_task(subscriber.follow(3))
         session = await pair.do("a", "ann", "POST", "/sessions", {})
         await pair.do("a", "ann", "POST", f"/sessions/{session['id']}/enable", {"skill_slug": "invoices"})
         await pair.do("a", "ann", "POST", f"/sessions/{session['id']}/disable", {"skill_slug": "invoices"})
         await following
 
-        assert subscriber.ids == [1, 2]
-        assert subscriber.names == ["skills_state_changed"] * 2
+        assert subscriber.ids == [1, 2, 3]
+        assert subscriber.names == ["catalog_changed", "skills_state_changed", "skills_state_changed"]
 
     with_pair(test)
 

@@ -18,9 +18,13 @@ export function Dialog({ title, onClose, actions, isWide, children }: Props) {
   const id = useId();
   useEffect(() => {
     const before = document.activeElement;
-    element.current?.showModal();
+    const shown = element.current;
+    shown?.showModal();
     return () => {
-      if (before instanceof HTMLElement) before.focus();
+      // A key that was pressed meanwhile may have moved the focus on.
+      const now = document.activeElement;
+      const isLost = now === document.body || shown?.contains(now);
+      if (isLost && before instanceof HTMLElement) before.focus();
     };
   }, []);
   return (
