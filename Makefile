@@ -62,4 +62,4 @@ sidecar: $(VENV)/.run
 	@scripts/sidecar
 
 clean:
-	rm -rf $(VENV) site .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf $(VENV) ui/node_modules $(dir $(UI)) site .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
