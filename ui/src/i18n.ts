@@ -14,13 +14,23 @@ const wanted = stored ? [stored] : navigator.languages.map((tag) => tag.slice(0,
 export const language: Language =
   (wanted.find((tag) => (LANGUAGES as readonly string[]).includes(tag)) as Language | undefined) ?? "en";
 
-let texts: Record<string, string> = {};
+// By number and, for keys that pages put together, by name. The build writes numbers in place of the other keys.
+const texts = new Map<string | number, string>();
 const plurals = new Intl.PluralRules(language);
 
 /** Load the words. Everything else waits for it. */
 export async function loadTexts() {
-  const found = language === "de" ? await import("virtual:messages/de") : await import("virtual:messages/en");
-  texts = found.default;
+  const [found, keys] = await Promise.all([
+    language === "de" ? import("virtual:messages/de") : import("virtual:messages/en"),
+    import("virtual:messages/keys"),
+  ]);
+  const lines = found.default.split("\n");
+  lines.forEach((line, number) => {
+    texts.set(number, line);
+  });
+  keys.default.split("\n").forEach((key, number) => {
+    texts.set(key, lines[number] as string);
+  });
   document.documentElement.lang = language;
 }
 
@@ -34,7 +44,7 @@ export function chooseLanguage(chosen: Language) {
  * Return a text with its values filled in. "one skill | {count} skills" has a form for one and a form for other counts.
  */
 export function t(key: MessageKey, values: Values = {}): string {
-  let text = texts[key] ?? key;
+  let text = texts.get(key) ?? key;
   if (text.includes(" | ")) {
     const [one, other] = text.split(" | ") as [string, string];
     text = plurals.select(Number(values.count)) === "one" ? one : other;

@@ -1,4 +1,4 @@
 declare module "virtual:messages/*" {
-  const texts: Record<string, string>;
-  export default texts;
+  const lines: string;
+  export default lines;
 }
