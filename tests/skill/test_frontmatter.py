@@ -214,6 +214,28 @@ def test_the_hint_shows_the_mended_line() -> None:
     assert read("name: a\ndescription: 'It''s here: now'\n").fields["description"] == "It's here: now"
 
 
+@given(
+    st.text(alphabet="ab :#-", min_size=1, max_size=12).map(str.strip).filter(bool),
+    st.lists(st.text(alphabet="ab: #-", max_size=8).map("#{}".format), min_size=1, max_size=3),
+    st.sampled_from(["", "argument-hint: x\n", "license: MIT\n"]),
+)
+@example("read this", ["# a comment"], "")
+def test_comments_below_a_value_with_a_colon_do_not_end_the_frontmatter(
+    text: str, comments: list[str], below: str
+) -> None:
+    rest = "".join(f"{comment}\n" for comment in comments) + below
+    document = read(f"name: a\ndescription: Note: {text}\n{rest}", "# Body\n\n---\n")
+    quoted = read(f"name: a\ndescription: 'x'\n{rest}", "# Body\n\n---\n")
+    assert document.body == quoted.body
+    assert list(document.fields) == list(quoted.fields)
+
+
+def test_a_heading_and_a_rule_below_frontmatter_without_an_end_are_the_body() -> None:
+    document = read_document("---\nname: a\ndescription: Note: b\n\n# Title\n\nText.\n\n---\nMore.\n")
+    assert document.body == "\n# Title\n\nText.\n\n---\nMore.\n"
+    assert "frontmatter-not-closed" in codes(document)
+
+
 def test_of_two_equal_keys_the_first_counts() -> None:
     document = read("name: a\ndescription: b\nname: c\n")
     assert document.fields == {"name": "a", "description": "b"}
