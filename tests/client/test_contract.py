@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from prowess import ProwessError
+from prowess import Prowess, ProwessError
 from prowess.client.client import AsyncClient
 from prowess.engine.engine import Engine
 from prowess.policy.actor import Actor
@@ -84,6 +84,9 @@ READS: dict[str, Call] = {
     "account": lambda api: api.audit.skill("triage"),
     "organizations": lambda api: api.organizations.list(),
     "tokens": lambda api: api.tokens.list(),
+    "evals": lambda api: api.evals.list(),
+    "optimisations": lambda api: api.optimize.list(),
+    "compositions": lambda api: api.compose.list(),
 }
 
 WRITES: dict[str, Call] = {
@@ -108,6 +111,9 @@ FAILURES: dict[str, Call] = {
     "unknown account": lambda api: api.audit.skill("nothing"),
     "unknown version": lambda api: api.skills.rollback("nothing", 1),
     "delete nothing": lambda api: api.skills.delete("nothing"),
+    "unknown evaluation": lambda api: api.evals.get("nothing"),
+    "unknown optimisation": lambda api: api.optimize.get("nothing"),
+    "unknown composition": lambda api: api.compose.show("nothing"),
 }
 
 
@@ -166,7 +172,7 @@ def parts(kind: type) -> dict[str, type]:
     return found
 
 
-ENGINE_PARTS, CLIENT_PARTS = parts(Engine), parts(AsyncClient)
+ENGINE_PARTS, CLIENT_PARTS = {**parts(Engine), **parts(Prowess)}, parts(AsyncClient)
 CLIENT_ONLY = {("AsyncClient", "url"), ("AsyncClient", "me")}
 METHODS = [
     (owner, ENGINE_PARTS.get(part, Engine), name)

@@ -18,9 +18,12 @@ from prowess.errors import Conflict, Invalid, NotFound, Refused
 if TYPE_CHECKING:
     import httpx2
 
+    from prowess.client.compositions import Composer
     from prowess.client.conversations import Agent
+    from prowess.client.evals import Evals
     from prowess.client.governance import Approvals, AuditLog, Policy
     from prowess.client.jobs import Jobs
+    from prowess.client.optimizations import Optimizations
     from prowess.client.people import Organizations, Tokens, Users
     from prowess.client.records import Events, Traces
     from prowess.client.registries import Registries
@@ -99,6 +102,27 @@ class AsyncClient:
         from prowess.client.jobs import Jobs
 
         return Jobs(self._transport)
+
+    @cached_property
+    def evals(self) -> Evals:
+        """Run and list evaluations of skills."""
+        from prowess.client.evals import Evals
+
+        return Evals(self._transport)
+
+    @cached_property
+    def optimize(self) -> Optimizations:
+        """Optimise skills, and decide about proposals."""
+        from prowess.client.optimizations import Optimizations
+
+        return Optimizations(self._transport)
+
+    @cached_property
+    def compose(self) -> Composer:
+        """Draft skills with a model, refine them in words, and save what a person approves."""
+        from prowess.client.compositions import Composer
+
+        return Composer(self._transport)
 
     @cached_property
     def agent(self) -> Agent:
