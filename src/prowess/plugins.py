@@ -22,6 +22,8 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from prowess.patterns import lazy_pattern
+
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
     from prowess.skill.kinds import KindInfo
 
 GROUP = "prowess.plugins"
-_NAMESPACED = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
-_TOOL = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_NAMESPACED = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
+_TOOL = lazy_pattern(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _STORE_ATTRIBUTES = ("scope", "location", "list_skills", "get_outline")
 
 log = logging.getLogger(__name__)

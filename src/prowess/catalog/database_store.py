@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -16,6 +15,7 @@ from prowess.catalog.editable_store import EditableStore, EditChange, unknown_fi
 from prowess.catalog.store import Changes, Fault, SaveResult, SearchDocument
 from prowess.catalog.store_rules import accepted_skill, digest_conflict, unknown_id
 from prowess.errors import Conflict, Invalid, ProwessError
+from prowess.patterns import lazy_pattern
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
@@ -43,7 +43,7 @@ def _no_more(_: sa.Connection, __: list[SaveOutcome]) -> None:
     """Record nothing more."""
 
 
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class DatabaseStore(EditableStore):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prowess.errors import ProwessError
+from prowess.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from prowess.catalog.store import Store
@@ -26,7 +26,7 @@ FindingRow = dict[str, Any]
 
 _FORMAT = 2
 """Raised together with `SCANNER_VERSION`, which is not imported here because this module must stay cheap."""
-_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.json")
+_NAME = lazy_pattern(r"([0-9a-f]{64})-(\d+)\.json")
 _MAX_FILES = 20_000
 _MAX_REMEMBERED = 2_000
 

@@ -14,14 +14,15 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from prowess.errors import Invalid, Refused
 from prowess.net.addresses import Address, parse_address
+from prowess.patterns import lazy_pattern
 
 MAX_URL_CHARS = 16_384
 DEFAULT_PORTS = {"https": 443, "http": 80}
 
 # With underscores, which host names should not have, but some in DNS do.
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
-_FORBIDDEN_CHARS = re.compile(r"[\x00-\x1f\x7f\\]")
+_LABEL = lazy_pattern(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
+_NUMBER = lazy_pattern(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+_FORBIDDEN_CHARS = lazy_pattern(r"[\x00-\x1f\x7f\\]")
 _SAFE_CHARS = "/%:@!$&'()*+,;=~-._"
 _EXAMPLE = "Use a URL such as https://api.example.com/v1/items."
 

@@ -28,6 +28,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
+from prowess.patterns import lazy_pattern
 from prowess.session.index import IndexPlan
 from prowess.skill.prompt_block import BLOCK_MARK, render_block
 from prowess.skill.text.prompt_tags import OUR_TAGS, Tag, find_tags
@@ -36,15 +37,15 @@ BLOCK_SEPARATOR = "\n\n"
 
 _LINE_END = r"\r?\n"
 _OTHER_TAGS = "|".join(name for name in OUR_TAGS if name != "skill")
-_OPENING = re.compile(
+_OPENING = lazy_pattern(
     rf'<skill name="[^"<>\n]*">{_LINE_END}<!-- [^<>\n]*sha256:[0-9a-f]{{12}} -->{_LINE_END}'
     rf"|<(?:{_OTHER_TAGS})>{_LINE_END}<!-- {BLOCK_MARK} -->{_LINE_END}"
 )
-_CUT_OPENING = re.compile(
+_CUT_OPENING = lazy_pattern(
     rf'<skill name="[^"<>\n]*(?:">?(?:{_LINE_END}(?:<!?-?|<!--[^<>\n]*-?-?>?)?)?)?\Z'
     rf"|<(?:{_OTHER_TAGS})>{_LINE_END}<!-- {BLOCK_MARK}[^<>\n]*>?\Z"
 )
-_CLOSING = re.compile(rf"</(?:{'|'.join(OUR_TAGS)})>(?=\r?\n|\Z)")
+_CLOSING = lazy_pattern(rf"</(?:{'|'.join(OUR_TAGS)})>(?=\r?\n|\Z)")
 
 Span = tuple[int, int]
 

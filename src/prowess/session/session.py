@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from prowess.errors import BudgetExceeded
+from prowess.patterns import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Session:
 
 CHARS_PER_TOKEN = 4
 
-_CJK = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_CJK = lazy_pattern("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
 def estimate_tokens(text: str) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import re
 from typing import Literal
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.kinds import FrozenModel
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
@@ -13,7 +13,7 @@ from prowess.skill.package import File, Package
 
 _MAX_DIFF_BYTES = 512 * 1024
 # `splitlines` also splits at form feeds, U+2028 and others, which are not line ends in a diff.
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_LINE = lazy_pattern(r"[^\n]*\n|[^\n]+")
 
 
 class FileChange(FrozenModel):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.reader_version import add_reader_extension
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ MARKER_FILES = {marker for row in _BUILT_IN for marker in row.markers}
 The old spelling SKILLS.md is read as SKILL.md but marks no folder: collections call the list of their skills so.
 """
 
-_PLUGIN_FORM = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
-_MARKER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_PLUGIN_FORM = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
+_MARKER = lazy_pattern(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 
 def form_info(form: FormName) -> FormInfo:

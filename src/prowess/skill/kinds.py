@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, field_validator
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.reader_version import add_reader_extension
 
 Kind = str
@@ -306,8 +307,8 @@ _UNKNOWN = KindInfo(
     describes_dry_run=False,
 )
 
-_PLUGIN_KIND = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
-_FOLDER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+_PLUGIN_KIND = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
+_FOLDER = lazy_pattern(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 # `agents/` holds the sidecar and `evals/` the queries of a skill.
 _RESERVED_FOLDERS = frozenset({"agents", "evals"})
 _MAX_KIND_CHARS = 100

@@ -91,7 +91,8 @@ class Skill(FrozenModel):
     policy: JsonObject = Field(default_factory=dict)
     extra: JsonObject = Field(default_factory=dict)
     frontmatter: str | None = None
-    provenance: Provenance = Provenance()
+    # Constructed without validation, whose schema would be built whenever this module is imported.
+    provenance: Provenance = Provenance.model_construct()
     artifacts: tuple[AnyArtifact, ...] = ()
     form: FormName = "native"
     manifest: tuple[FileEntry, ...] = ()

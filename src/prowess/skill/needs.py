@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import posixpath
-import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.form_info import form_info
 from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, Kind, kind_info
 from prowess.skill.model import Skill
@@ -25,12 +25,12 @@ MAX_NEED_VALUES = 50
 
 _MAX_VALUE_CHARS = 300
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_HOST = re.compile(rf"(\*\.)?({_LABEL}(?:\.{_LABEL})*)(?::([0-9]{{1,5}}))?")
-_ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_BINARY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
-_PACKAGE = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)[ \t]*(\[[A-Za-z0-9._, \t-]*\])?")
-_SPECIFIER = re.compile(r"(?:~=|===?|!=|<=?|>=?)[ \t]*[A-Za-z0-9.*+!_-]+")
-_MARKER = re.compile(r"[A-Za-z0-9_.'\"<>=!~() \t-]+")
+_HOST = lazy_pattern(rf"(\*\.)?({_LABEL}(?:\.{_LABEL})*)(?::([0-9]{{1,5}}))?")
+_ENV = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_BINARY = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
+_PACKAGE = lazy_pattern(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)[ \t]*(\[[A-Za-z0-9._, \t-]*\])?")
+_SPECIFIER = lazy_pattern(r"(?:~=|===?|!=|<=?|>=?)[ \t]*[A-Za-z0-9.*+!_-]+")
+_MARKER = lazy_pattern(r"[A-Za-z0-9_.'\"<>=!~() \t-]+")
 _READ_ONLY, _WRITABLE = "ro:", "rw:"
 _HTTPS_PORT = 443
 
@@ -203,7 +203,7 @@ RUN_ANY_SKILL = ("run_skill", "skill_*")
 SKILL_TOOL_PREFIX = "skill_"
 """The prefix of a tool that stands for one skill."""
 
-_NOT_WORD = re.compile(r"[^a-z0-9]+")
+_NOT_WORD = lazy_pattern(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,20 +16,21 @@ from functools import cached_property
 from typing import Literal
 
 from prowess.errors import Invalid, TooLarge
+from prowess.patterns import lazy_pattern
 from prowess.skill.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 
 Mode = Literal["0644", "0755"]
 
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _PLAIN_PART = r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,200}[A-Za-z0-9_-])?"
-_PLAIN_PATH = re.compile(rf"{_PLAIN_PART}(?:/{_PLAIN_PART})*")
+_PLAIN_PATH = lazy_pattern(rf"{_PLAIN_PART}(?:/{_PLAIN_PART})*")
 """Paths in which only the depth can be wrong; almost all paths match."""
 
 
 # With any extension: Windows opens the device for `aux.txt` as well.
 _DEVICE_NAMES = r"(?:con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])"
-_DEVICE = re.compile(rf"{_DEVICE_NAMES}[ ]*(?:[.:].*)?", re.IGNORECASE)
-_MAY_BE_DEVICE = re.compile(rf"(?:\A|/){_DEVICE_NAMES}(?:[ .:/]|\Z)", re.IGNORECASE)
+_DEVICE = lazy_pattern(rf"{_DEVICE_NAMES}[ ]*(?:[.:].*)?", re.IGNORECASE)
+_MAY_BE_DEVICE = lazy_pattern(rf"(?:\A|/){_DEVICE_NAMES}(?:[ .:/]|\Z)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ The length of this block is the size of a skill. The budget of a session counts 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Sequence
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.kinds import KINDS, Artifact, Kind
 from prowess.skill.model import Provenance, Scope, Skill
 from prowess.skill.text.prompt_tags import to_one_line, to_prompt_text
@@ -16,7 +16,7 @@ from prowess.skill.text.prompt_tags import to_one_line, to_prompt_text
 BLOCK_MARK = "prowess"
 """The comment of blocks that do not belong to a skill."""
 
-_DIGEST_PATTERN = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]*\Z")
+_DIGEST_PATTERN = lazy_pattern(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]*\Z")
 
 
 def prompt_chars(skill: Skill, scope: Scope) -> int:

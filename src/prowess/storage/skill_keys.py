@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, get_args
 
 import sqlalchemy as sa
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.model import Provenance, SourceName
 from prowess.storage.tables import skills
 from prowess.storage.tenant import tenant_condition
@@ -19,7 +19,7 @@ _TEXTS = ("slug", "id", "digest", "package", "created_at", "updated_at")
 KEY_LENGTH = len(_TEXTS) + len(ORIGIN)
 SELECT_KEY = sa.select(*(skills.c[name] for name in (*_TEXTS, *ORIGIN))).where(tenant_condition(skills))
 
-_DATE = re.compile(r"[0-9T:.+Z-]{10,40}")
+_DATE = lazy_pattern(r"[0-9T:.+Z-]{10,40}")
 _SOURCE_TYPES = frozenset(get_args(Provenance.model_fields["source_type"].annotation)) - {"manual"}
 
 

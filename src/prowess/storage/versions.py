@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.form_info import FormName
 from prowess.skill.model import Version
 from prowess.skill.package import FileEntry, Package
@@ -50,7 +51,7 @@ _SNAPSHOT = sa.text(
 )
 
 # At most 18 digits, so that every number fits into a bigint.
-_POSITION = re.compile(
+_POSITION = lazy_pattern(
     r"(?P<least>\d{1,18}):(?P<end>\d{1,18}):(?P<open>(?:\d{1,18}(?:,\d{1,18})*)?)/(?P<log>[0-9.]*)/(?P<newest>[0-9a-f-]*)",
     re.ASCII,
 )

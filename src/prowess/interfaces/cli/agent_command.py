@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from prowess.agent.spawn import find_agent, toml_string
 from prowess.errors import NotFound
+from prowess.interfaces.cli.engine import user_environment
 
 
 def start_agent(agent: str, prompt: str, command: Sequence[str] = ()) -> NoReturn:
@@ -24,7 +25,7 @@ def start_agent(agent: str, prompt: str, command: Sequence[str] = ()) -> NoRetur
     path = shutil.which(program)
     if path is None:
         raise NotFound(f"The program {program!r} is not installed, or not on PATH.", hint=f"Install it: {row.install}")
-    environment = dict(os.environ)
+    environment = user_environment()
     options: list[str] = []
     if agent == "claude-code":
         options = ["--append-system-prompt", prompt]

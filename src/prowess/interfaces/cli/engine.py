@@ -111,7 +111,7 @@ def _prepare_opening(
         from prowess.interfaces.cli.server import open_client
 
         return lambda: open_client(server)
-    _limit_blas_threads()
+    _set_up_libraries()
     import logging
 
     from prowess.open import Prowess
@@ -122,12 +122,25 @@ def _prepare_opening(
     return lambda: Prowess.open(workspace=chosen, settings=settings, channel=channel)
 
 
-def _limit_blas_threads() -> None:
-    """Limit BLAS to one thread. Call it before numpy is imported.
+_LIBRARY_SETTINGS = {
+    # The matrices are small, so starting threads costs more than they save.
+    "OPENBLAS_NUM_THREADS": "1",
+    # Looking for plugins of pydantic reads the metadata of every installed package, up to a tenth of a short command.
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
+}
+_added: set[str] = set()
 
-    The matrices are small, so starting threads costs more than they save.
-    """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+def _set_up_libraries() -> None:
+    """Set what the libraries read from the environment, unless the user did. Call it before they are imported."""
+    ours = {name: value for name, value in _LIBRARY_SETTINGS.items() if name not in os.environ}
+    os.environ.update(ours)
+    _added.update(ours)
+
+
+def user_environment() -> dict[str, str]:
+    """Return the environment for a program of the user: without the settings that are for this process."""
+    return {name: value for name, value in os.environ.items() if name not in _added}
 
 
 @contextmanager
@@ -143,7 +156,7 @@ def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[
         with open_server_matcher(server) as matcher:
             yield matcher
         return
-    _limit_blas_threads()
+    _set_up_libraries()
     from prowess.engine.matcher import open_matcher
 
     with open_matcher(workspace=choose_workspace(workspace)) as matcher:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from prowess.errors import Problem
+from prowess.patterns import lazy_pattern
 from prowess.skill.forms.form import error, too_large_problem, warning
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.text.yaml import YamlRefused, load
@@ -18,7 +18,7 @@ DATA_DEPTH = 64
 """The maximum nesting of a JSON or YAML file. Schemas nest deeper than frontmatter."""
 
 _SHOWN = 20
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = lazy_pattern(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from prowess.errors import Invalid, Problem
+from prowess.patterns import lazy_pattern
 from prowess.skill.filenames import SIDECAR, is_skill_md, name_in_folder
 from prowess.skill.forms.form import warning
 from prowess.skill.forms.prompt_files import file_stem, is_data, read_prompt, read_rubric, write_prompt
@@ -20,7 +21,7 @@ EXECUTE = "execute"
 EXECUTE_FILES = KINDS["function"].root_files
 STATE_SUFFIX = ".state.json"
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
+_PLAIN_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
 
 
 def kind_of(path: str) -> Kind | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.filenames import SKILL_MD, STANDARD_FOLDERS
 from prowess.skill.form_info import FormName, form_info
 from prowess.skill.forms.data import same_json
@@ -22,9 +22,9 @@ from prowess.skill.text.yaml import YamlRefused, load
 from prowess.skill.text.yaml_writer import dump
 
 _MARKER = "---"
-_LINE_END = re.compile(r"\r\n?|\n")
-_ROW = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
-_BETWEEN = re.compile(r"#|[ \t]*[\r\n]")
+_LINE_END = lazy_pattern(r"\r\n?|\n")
+_ROW = lazy_pattern(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_BETWEEN = lazy_pattern(r"#|[ \t]*[\r\n]")
 """A line that belongs to the key below it: blank, or a comment."""
 
 

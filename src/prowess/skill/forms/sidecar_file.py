@@ -72,7 +72,7 @@ class Sidecar(FrozenModel):
     requirements: Any = None
     binaries: Any = None
     source: SourceName | None = None
-    provenance: Annotated[Provenance, BeforeValidator(_without_empty)] = Provenance()
+    provenance: Annotated[Provenance, BeforeValidator(_without_empty)] = Provenance.model_construct()
     metadata: JsonObject = Field(default_factory=dict)
     frontmatter: JsonObject = Field(default_factory=dict)
     artifacts: tuple[JsonObject, ...] = ()

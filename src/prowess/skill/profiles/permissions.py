@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.patterns import lazy_pattern
 from prowess.skill.filenames import is_marker, is_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Kind, kind_info
@@ -23,7 +24,7 @@ _TOGETHER = "which it can send to these hosts"
 # A longer list goes on in another line and is never cut: padding once hid a host from the person who approved it.
 _LONGEST = 1_000
 # Claude Code runs these commands when it loads the text, before a model reads it.
-_COMMAND = re.compile(r"(?:^|[\s(])!`[^`\n]+`|^```!", re.MULTILINE)
+_COMMAND = lazy_pattern(r"(?:^|[\s(])!`[^`\n]+`|^```!", re.MULTILINE)
 
 
 def list_permissions(reading: Reading) -> Iterator[Problem]:

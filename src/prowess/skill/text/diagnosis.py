@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_BLOCK_TEXT = re.compile(r"[|>][-+0-9]{0,2}[ \t]+(?!#)(?=\S)")
-_BLOCK_SIGN = re.compile(r"[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\Z")
-_COLON = re.compile(r":(?:\s|\Z)")
-_ESCAPE = re.compile(r'\\(["\\/nt])')
+from prowess.patterns import lazy_pattern
+
+_BLOCK_TEXT = lazy_pattern(r"[|>][-+0-9]{0,2}[ \t]+(?!#)(?=\S)")
+_BLOCK_SIGN = lazy_pattern(r"[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\Z")
+_COLON = lazy_pattern(r":(?:\s|\Z)")
+_ESCAPE = lazy_pattern(r'\\(["\\/nt])')
 _ESCAPED = {"n": "\n", "t": "\t"}
-_CLOSED_LIST = re.compile(r"\[[^\[\]]*\](?=[ \t]*\S)")
+_CLOSED_LIST = lazy_pattern(r"\[[^\[\]]*\](?=[ \t]*\S)")
 _MAX_SHOWN = 100
 
 

@@ -6,27 +6,29 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from prowess.patterns import lazy_pattern
+
 __all__ = ["as_flag", "as_list", "as_text", "as_tools", "first_heading", "first_paragraph"]
 
 
-_LINE = re.compile(r"[^\r\n]+(?:\r\n|\r|\n)?|[\r\n]+")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|(?=[^\s#0-9]))(?=\S)")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
-_RULE = re.compile(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_NOT_PROSE = re.compile(r"[ \t]*(?:[|<>#]|!\[|\[!\[|:::|\{%|import |export )")
-_ITEM = re.compile(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)])[ \t]+")
-_LINK = re.compile(r"!?\[([^\[\]\n]{1,300})\]\([^()\s]{0,500}\)")
-_MARKUP = re.compile(r"\*{2,3}|__|`+")
-_QUOTE = re.compile(r"^[ \t]*>+[ \t]?")
-_TAG = re.compile(r"<[^<>\n]{1,300}>")
-_OPENING = re.compile(r"\n*# ([^\s#*_`<>\[\]][^\r\n#*_`<>\[\]]*)\n")
+_LINE = lazy_pattern(r"[^\r\n]+(?:\r\n|\r|\n)?|[\r\n]+")
+_FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})")
+_HEADING = lazy_pattern(r" {0,3}(#{1,6})(?:[ \t]+|(?=[^\s#0-9]))(?=\S)")
+_UNDERLINE = lazy_pattern(r" {0,3}(=+|-+)[ \t]*$")
+_RULE = lazy_pattern(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_NOT_PROSE = lazy_pattern(r"[ \t]*(?:[|<>#]|!\[|\[!\[|:::|\{%|import |export )")
+_ITEM = lazy_pattern(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)])[ \t]+")
+_LINK = lazy_pattern(r"!?\[([^\[\]\n]{1,300})\]\([^()\s]{0,500}\)")
+_MARKUP = lazy_pattern(r"\*{2,3}|__|`+")
+_QUOTE = lazy_pattern(r"^[ \t]*>+[ \t]?")
+_TAG = lazy_pattern(r"<[^<>\n]{1,300}>")
+_OPENING = lazy_pattern(r"\n*# ([^\s#*_`<>\[\]][^\r\n#*_`<>\[\]]*)\n")
 """A first line that is a heading without markup, as almost every body has."""
-_TITLE = re.compile(r"\s*^#[ \t]+(?=[^\s#])([^\r\n]+)", re.MULTILINE)
-_TOP = re.compile(r"(?:\A|[\r\n]) {0,3}(?:#(?!#)|=)")
+_TITLE = lazy_pattern(r"\s*^#[ \t]+(?=[^\s#])([^\r\n]+)", re.MULTILINE)
+_TOP = lazy_pattern(r"(?:\A|[\r\n]) {0,3}(?:#(?!#)|=)")
 """A text that every top-level heading contains."""
-_COMMENTS = re.compile(r"(?:[ \t]*<!--(?:>|->|.*?-->))+")
-_WORDS = re.compile(r"[^\W\d_](?:(?!-->)[^\r\n])*")
+_COMMENTS = lazy_pattern(r"(?:[ \t]*<!--(?:>|->|.*?-->))+")
+_WORDS = lazy_pattern(r"[^\W\d_](?:(?!-->)[^\r\n])*")
 # Titles and summaries stand near the top. The cap bounds the work on bodies that are huge on purpose.
 _MAX_SCANNED = 200_000
 
@@ -137,7 +139,7 @@ _FLAGS = {
     **dict.fromkeys(("true", "yes", "on", "1", "y"), True),
     **dict.fromkeys(("false", "no", "off", "0", "n"), False),
 }
-_TOOL = re.compile(r"[^\s,;()\[\]]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
+_TOOL = lazy_pattern(r"[^\s,;()\[\]]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
 _MAX_DEPTH = 8
 
 

@@ -7,34 +7,35 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.patterns import lazy_pattern
 from prowess.skill.text.diagnosis import fold_lines, is_block_indicator
 from prowess.skill.text.document import YAML_HINTS, ReadMethod, make_problem
 
 # A colon counts only before white space: `https://x` is text.
-KEY_LINE = re.compile(r"([\"']?)([^\W\d][\w.-]*|<<)\1[ \t]*:(?=[ \t]|$)[ \t]*")
+KEY_LINE = lazy_pattern(r"([\"']?)([^\W\d][\w.-]*|<<)\1[ \t]*:(?=[ \t]|$)[ \t]*")
 """A key at the start of a line."""
 
-END_MARKER = re.compile(r"^(?:---+|\.\.\.)[ \t\r]*$", re.MULTILINE)
+END_MARKER = lazy_pattern(r"^(?:---+|\.\.\.)[ \t\r]*$", re.MULTILINE)
 """A line that closes the frontmatter."""
 
 _KNOWN = r"name|description|title|version|license|author|tags|metadata|allowed-tools|compatibility|homepage"
-_KNOWN_KEY = re.compile(rf"^(?:{_KNOWN})[ \t]*:(?:[ \t]|$)", re.MULTILINE | re.IGNORECASE)
-_OPEN = re.compile(r"---+[ \t]*\n")
-_BLANK = re.compile(r"(?:[ \t]*\n)*")
-_SPACE = re.compile(r"[ \t\n]*")
-_COMMENT = re.compile(r"[ \t]*<!--")
-_FENCE = re.compile(r"[ \t]*(```+|~~~+)[ \t]*(?:ya?ml|markdown|md|skill)?[ \t]*\n(?=(?:[ \t]*\n)*---+[ \t]*\n)")
+_KNOWN_KEY = lazy_pattern(rf"^(?:{_KNOWN})[ \t]*:(?:[ \t]|$)", re.MULTILINE | re.IGNORECASE)
+_OPEN = lazy_pattern(r"---+[ \t]*\n")
+_BLANK = lazy_pattern(r"(?:[ \t]*\n)*")
+_SPACE = lazy_pattern(r"[ \t\n]*")
+_COMMENT = lazy_pattern(r"[ \t]*<!--")
+_FENCE = lazy_pattern(r"[ \t]*(```+|~~~+)[ \t]*(?:ya?ml|markdown|md|skill)?[ \t]*\n(?=(?:[ \t]*\n)*---+[ \t]*\n)")
 # Most `---` lines below the top of a file are rules. Only one with a name or a description right below it can open
 # frontmatter.
-_LATER = re.compile(r"^---[ \t]*\n(?=(?:[^\n]*\n){0,6}?[ \t]*[\"']?(?:name|description)[\"']?[ \t]*:)", re.MULTILINE)
-_BARE = re.compile(r"(?:name|description|title)[ \t]*:(?:[ \t]|$)", re.MULTILINE | re.IGNORECASE)
-_GLUED = re.compile(r"^---+(?=[^\s-])", re.MULTILINE)
-_LINE = re.compile(r"([^\n]*)(?:\n|\Z)")
-_COMMENTS = re.compile(r"(?:#[^\n]*(?:\n|\Z))++")
-_HEADING_LINE = re.compile(r"^#{1,6} ", re.MULTILINE)
-_HEADING = re.compile(r"\s*#{1,6} ")
+_LATER = lazy_pattern(r"^---[ \t]*\n(?=(?:[^\n]*\n){0,6}?[ \t]*[\"']?(?:name|description)[\"']?[ \t]*:)", re.MULTILINE)
+_BARE = lazy_pattern(r"(?:name|description|title)[ \t]*:(?:[ \t]|$)", re.MULTILINE | re.IGNORECASE)
+_GLUED = lazy_pattern(r"^---+(?=[^\s-])", re.MULTILINE)
+_LINE = lazy_pattern(r"([^\n]*)(?:\n|\Z)")
+_COMMENTS = lazy_pattern(r"(?:#[^\n]*(?:\n|\Z))++")
+_HEADING_LINE = lazy_pattern(r"^#{1,6} ", re.MULTILINE)
+_HEADING = lazy_pattern(r"\s*#{1,6} ")
 # Frontmatter is looked for in the first 40 lines: one of the rules that recovered 99.8 % of the files surveyed.
-_PROSE = re.compile(r"(?:[^\n]*\n){0,40}")
+_PROSE = lazy_pattern(r"(?:[^\n]*\n){0,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +228,8 @@ def _comments_end(text: str, position: int, after_blank: bool) -> int | None:
 MAX_FAULTS = 50
 """The maximum number of faults reported for one file."""
 
-_UNREADABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-_CONFLICT = re.compile(r"(?:<{7}|={7}|>{7})(?:\s|\Z)")
+_UNREADABLE = lazy_pattern("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_CONFLICT = lazy_pattern(r"(?:<{7}|={7}|>{7})(?:\s|\Z)")
 
 
 @dataclass(slots=True)

@@ -15,8 +15,10 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.text.unicode_tables import (
     DEFAULT_IGNORABLE,
     EMOJI_JOINS,
@@ -46,8 +48,16 @@ class _CharSet:
     """Characters in ranges, written as in a character class. Compiling large classes as patterns would take milliseconds."""
 
     def __init__(self, *classes: str) -> None:
-        self.ranges = sorted((ord(one[0]), ord(one[-1])) for part in classes for one in re.findall("(?s).-.|.", part))
-        self._starts = [first for first, _ in self.ranges]
+        self._classes = classes
+
+    @cached_property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The first and the last code of each range, in order. Computed at first use: most texts need none of them."""
+        return sorted((ord(one[0]), ord(one[-1])) for part in self._classes for one in re.findall("(?s).-.|.", part))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [first for first, _ in self.ranges]
 
     def __contains__(self, char: str) -> bool:
         at = bisect_right(self._starts, ord(char)) - 1 if char else -1
@@ -58,18 +68,21 @@ _SUSPECTS = _CharSet(_CONTROL, _PRIVATE_USE, _BLANK, _NO_TEXT, DEFAULT_IGNORABLE
 """The characters that may be hidden. Whether one is, depends on its neighbours."""
 
 
-def _ordinary_ranges() -> str:
-    """Return all other characters, as the ranges of a character class."""
+def _suspect_pattern() -> str:
+    """Return a character class that leaves out the ranges of all other characters."""
     starts = [0, *(last + 1 for _, last in _SUSPECTS.ranges)]
     ends = [*(first - 1 for first, _ in _SUSPECTS.ranges), 0x10FFFF]
     pairs = zip(starts, ends, strict=True)
-    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in pairs if first <= last)
+    ordinary = "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in pairs if first <= last)
+    return f"[^{ordinary}]"
 
 
-_SUSPECT = re.compile(f"[^{_ordinary_ranges()}]")
+_SUSPECT = lazy_pattern(_suspect_pattern)
 """Defined by exclusion: ordinary characters are dismissed in one step, and most text has nothing else."""
-_CONTROLS = re.compile(f"[{_CONTROL}]")
-_PLAIN = bytes(code for code in range(128) if not _SUSPECT.match(chr(code)))
+_CONTROLS = lazy_pattern(f"[{_CONTROL}]")
+_ASCII_CONTROLS = _CharSet(_CONTROL)
+_PLAIN = bytes(code for code in range(128) if chr(code) not in _ASCII_CONTROLS)
+"""The ASCII characters that are not suspect: in ASCII, only control characters are."""
 
 _CLASSES: tuple[tuple[CharClass, _CharSet], ...] = (
     ("zero-width", _CharSet("\u200b-\u200d\u2060-\u2064\ufeff\u180e")),
@@ -83,7 +96,7 @@ _CLASSES: tuple[tuple[CharClass, _CharSet], ...] = (
 
 # A flag is a black flag, a region in tag characters and a closing tag. Only the three that Unicode lists are drawn as flags;
 # any other region is a black flag with a message after it.
-_FLAG = re.compile(
+_FLAG = lazy_pattern(
     "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
     "|\U000e0077\U000e006c\U000e0073)\U000e007f"
 )
@@ -109,7 +122,7 @@ _JOINS = {first: frozenset(seconds) for firsts, seconds in EMOJI_JOINS for first
 _EMOJI_BASE = _CharSet(EMOJI_VARIATION)
 _STANDARD_BASE = _CharSet(STANDARD_VARIATION)
 _IDEOGRAPH = _CharSet(UNIFIED_IDEOGRAPH)
-_IDEOGRAPH_SELECTOR = re.compile("[\U000e0100-\U000e01ef\ufe00-\ufe02]")
+_IDEOGRAPH_SELECTOR = lazy_pattern("[\U000e0100-\U000e01ef\ufe00-\ufe02]")
 # Old forms of ideographs occur in names, a few in a text. Any one of 240 selectors may follow an ideograph, so more of them
 # could write a byte behind each visible character.
 _MAX_IDEOGRAPH_SELECTORS = 16

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.text.hidden import show_hidden
 
 OPENERS = "<\u226e\uff1c\ufe64\u02c2\u1438\u16b2\u2039\u276e\u276c\u2770\u27e8\u2329\u3008\u2991\u29fc\u22d6\U0001d236"
@@ -51,7 +52,7 @@ _LOOKALIKES = {
     "": _INVISIBLE,
 }
 _FOLDS = {char: fold for fold, chars in _LOOKALIKES.items() for char in chars}
-_LETTER_NAME = re.compile(
+_LETTER_NAME = lazy_pattern(
     r"(?:LATIN|REGIONAL INDICATOR)\b.*\b(?:LETTER|CAPITAL) (?:DOTLESS |SCRIPT )?([A-Z])(?: WITH |$)"
 )
 
@@ -130,7 +131,7 @@ def to_one_line(text: str) -> str:
     return " ".join(_CONTROLS.sub(" ", text).split())
 
 
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_CONTROLS = lazy_pattern("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def find_tags(text: str) -> list[Tag]:
@@ -145,7 +146,7 @@ def find_tags(text: str) -> list[Tag]:
     return [found[start] for start in sorted(found)]
 
 
-_TAG_CHARACTER = re.compile("[\U000e0020-\U000e007e]")
+_TAG_CHARACTER = lazy_pattern("[\U000e0020-\U000e007e]")
 _TAG_TO_ASCII = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
 """Tag characters are invisible, and each stands for an ASCII character: some models read what they spell."""
 
@@ -170,8 +171,12 @@ def _name_prefix_pattern(name: str, depth: int) -> str:
     return f"(?:[{alike}]{rest}{pair}|{_NON_ASCII})"
 
 
-_NAME_PREFIXES = "|".join(sorted({_name_prefix_pattern(name, 3) for name in OUR_TAGS}))
-_CANDIDATE = re.compile(rf"[{OPENERS}][\x00-\x20\x7f/\\]*+(?={_NAME_PREFIXES})")
+def _candidate_pattern() -> str:
+    prefixes = "|".join(sorted({_name_prefix_pattern(name, 3) for name in OUR_TAGS}))
+    return rf"[{OPENERS}][\x00-\x20\x7f/\\]*+(?={prefixes})"
+
+
+_CANDIDATE = lazy_pattern(_candidate_pattern)
 """Rejects nearly every `<` of real text in one step."""
 
 

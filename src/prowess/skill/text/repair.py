@@ -6,10 +6,10 @@ diagnosed and fixed; a value that cannot be fixed is kept as text.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.patterns import lazy_pattern
 from prowess.skill.limits import Limits
 from prowess.skill.text.diagnosis import Fix, diagnose_value, fold_lines, is_block_indicator, quote_scalar
 from prowess.skill.text.document import YAML_HINTS, make_problem
@@ -26,12 +26,12 @@ from prowess.skill.text.frontmatter_block import (
 )
 from prowess.skill.text.yaml import LoadedYaml, YamlRefused, load
 
-_ITEM = re.compile(r"([ \t]*(?:- +)*(?:[^\s:#'\"\[{][^:]*:[ \t]+)?)(\S.*)\Z")
-_TAB = re.compile(r"^ *\t[ \t]*(?=\S)")
+_ITEM = lazy_pattern(r"([ \t]*(?:- +)*(?:[^\s:#'\"\[{][^:]*:[ \t]+)?)(\S.*)\Z")
+_TAB = lazy_pattern(r"^ *\t[ \t]*(?=\S)")
 _KNOWN_KEYS = frozenset({"name", "description", "version", "license", "author", "tags", "metadata", "allowed-tools"})
-_STAR = re.compile(r"^(\s*)[*•](?=\s)")
-_LOOSE = re.compile(r"[^\s#]")
-_LOOSE_BELOW = re.compile(r"[^\s#\-\[\]{}\"',]")
+_STAR = lazy_pattern(r"^(\s*)[*•](?=\s)")
+_LOOSE = lazy_pattern(r"[^\s#]")
+_LOOSE_BELOW = lazy_pattern(r"[^\s#\-\[\]{}\"',]")
 # Each fix parses the text again, so the number of attempts bounds the time that a hostile file can take.
 _MAX_FIXES = 8
 

@@ -23,6 +23,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.text.yaml_writer import dump, format_float
 
@@ -33,7 +34,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, **dict.fromkeys(_NULLS)}
 # Only numbers that are written back in the same way. YAML 1.1 also has octal (`010`), sexagesimal (`1:30`) and `1_000`;
 # here these stay text.
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+(?:e[-+][0-9]+)?)?\Z")
+_NUMBER = lazy_pattern(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+(?:e[-+][0-9]+)?)?\Z")
 _MISSING: Any = object()
 _DROPPED: Any = object()
 
@@ -203,11 +204,11 @@ _PURE_PARSER: Any = yaml.SafeLoader
 _PARSER: Any = getattr(getattr(yaml, "cyaml", None), "CParser", _PURE_PARSER)
 _FAULTS = (yaml.YAMLError, ValueError, OverflowError)
 """The exceptions of the parsers; the pure-Python one also lets some built-in exceptions through."""
-_UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_BREAK = re.compile("\r\n?|[\n\x85\u2028\u2029]")
-_ODD_BREAK = re.compile("[\x85\u2028\u2029]")
+_UNREADABLE = lazy_pattern("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PAIR = lazy_pattern(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
+_BREAK = lazy_pattern("\r\n?|[\n\x85\u2028\u2029]")
+_ODD_BREAK = lazy_pattern("[\x85\u2028\u2029]")
 """Where YAML 1.1 starts a new line and no editor does."""
 
 

@@ -9,18 +9,19 @@ from typing import Any, cast
 import yaml
 
 from prowess.errors import Invalid
+from prowess.patterns import lazy_pattern
 
-_AMBIGUOUS = re.compile(r"[-+.]?[0-9]|[-+]?\.(?:inf|nan)|[yn]\Z|[yn](?:es|o)?\Z|o(?:n|ff)\Z|=\Z", re.IGNORECASE)
+_AMBIGUOUS = lazy_pattern(r"[-+.]?[0-9]|[-+]?\.(?:inf|nan)|[yn]\Z|[yn](?:es|o)?\Z|o(?:n|ff)\Z|=\Z", re.IGNORECASE)
 """Text that some YAML reader takes for a number, a date or a flag."""
 
-_BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\xa0\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\Z")
+_BLOCK = lazy_pattern(r"[^\s\x00-\x1f\x7f-\xa0\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\Z")
 """Text that a literal block can hold: it starts with a visible character and needs no escapes."""
 
-_ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+_ESCAPED = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 """Characters that only a double-quoted string keeps."""
 
 _STR = "tag:yaml.org,2002:str"
-_DASH = re.compile(r"-(?=--)")
+_DASH = lazy_pattern(r"-(?=--)")
 _MAX_DEPTH = 100
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.engine import choose_workspace, common_options, with_engine
+from prowess.interfaces.cli.engine import choose_workspace, common_options, user_environment, with_engine
 from prowess.interfaces.cli.options import command
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def spawn_command(
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="spawn-", dir=settings.home) as folder:
         launch = plan(Path(folder))
-        code, output = run_launch(launch, program, os.environ, settings.workspace, capture=as_json)
+        code, output = run_launch(launch, program, user_environment(), settings.workspace, capture=as_json)
     loads = with_engine(workspace, lambda prowess: _finish(prowess, session, close=not conversation))
     if as_json:
         print_json({**_describe(launch, role, named), "exit_code": code, "output": output, "loads": loads})
