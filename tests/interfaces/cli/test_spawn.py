@@ -120,7 +120,8 @@ def test_an_agent_is_started_with_the_environment_of_the_user_and_its_exit_code_
     monkeypatch.setenv("MY_OWN", "value")
     monkeypatch.delenv("PYDANTIC_DISABLE_PLUGINS", raising=False)
     program(
-        "claude", 'echo "$MY_OWN$PYDANTIC_DISABLE_PLUGINS"; for last; do :; done; echo "$last"; ls -ld "$(dirname "$5")" | cut -c1-10; exit 3'
+        "claude",
+        'echo "$MY_OWN$PYDANTIC_DISABLE_PLUGINS"; for last; do :; done; echo "$last"; ls -ld "$(dirname "$5")" | cut -c1-10; exit 3',
     )
     ran = prowess("spawn", "claude-code", "--role", "juggler", "Three balls", "--json")
     assert ran.code == 3

@@ -28,7 +28,7 @@ NEVER = {
     "sqlalchemy.orm",
     "wasmtime",
 }
-SCHEMAS = {"importlib.metadata", "pydantic.plugin._loader"}  # no schema is built, so plugins of pydantic are not looked for
+SCHEMAS = {"importlib.metadata", "pydantic.plugin._loader"}  # where a schema is built, pydantic looks for plugins
 READERS = {"yaml", "prowess.skill.forms.conversion", "prowess.skill.text.reader"}
 CHECKS = {"prowess.skill.profiles.table"}
 UNICODE = {"prowess.skill.text.hidden"}  # what enters a prompt or a terminal is checked for hidden characters
