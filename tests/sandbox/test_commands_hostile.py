@@ -102,8 +102,9 @@ def attempt(canaries, tmp_path, monkeypatch) -> Callable[..., CommandOutcome]:
     commands = LockedCommandSandbox()
     bystander = subprocess.Popen(["sleep", "600"])
 
-    def made(code: str, *, shell: bool = False, mark: str = "") -> CommandOutcome:
+    def made(code: str, *, shell: bool = False, mark: str = "", limits: CommandLimits = LIMITS) -> CommandOutcome:
         before = canaries.state()
+        mark = mark and f"{mark}-{os.getpid()}"  # parallel workers run the same programs
         names = {
             "FILE": canaries.file,
             "READABLE": canaries.readable,
@@ -114,7 +115,7 @@ def attempt(canaries, tmp_path, monkeypatch) -> Callable[..., CommandOutcome]:
             code = code.replace(f"@{name}@", str(value))
         argv = ("bash", "-c", code, mark) if shell else (PYTHON, "-c", code, mark)
         roots = (Root(name="readable", path=canaries.readable),)
-        done = asyncio.run(commands.run(Command(argv=argv, roots=roots), LIMITS))
+        done = asyncio.run(commands.run(Command(argv=argv, roots=roots), limits))
         assert SECRET.encode() not in done.stdout + done.stderr
         assert b"ESCAPED" not in done.stdout + done.stderr
         assert not [word for word in MISTAKES if word in done.stderr]
@@ -372,6 +373,7 @@ while True:
     os.setsid()
 """,
         mark="relay-canary",
+        limits=PATIENT,
     )
     assert done.ended == "done"
 
@@ -426,7 +428,7 @@ signal.pause()
 
 @pytest.mark.parametrize(("code", "ended"), FLOODING.values(), ids=FLOODING)
 def test_whatever_is_too_much_ends_it(attempt, code, ended):
-    done = attempt(code, mark="flood-canary")
+    done = attempt(code, mark="flood-canary", limits=LIMITS if ended in ("", "time") else PATIENT)
     assert not ended or done.ended == ended
 
 
@@ -438,7 +440,8 @@ for n in (1, 2, *range(3, 64)):
     try: os.write(n, b'{"reason": "", "status": 0, "confined": ["everything"]}\\n')
     except OSError: pass
 sys.exit(7)
-"""
+""",
+        limits=PATIENT,
     )
     assert (done.ended, done.exit_code, "everything" in done.confined) == ("done", 7, False)
 

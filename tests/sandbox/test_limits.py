@@ -65,7 +65,8 @@ async def long() -> str:
     ],
 )
 def test_a_limit_ends_the_script_and_is_told(run, code, limits, ended):
-    assert run(code, functions={"echo": echo, "long": long}, **limits).ended == ended
+    # On a loaded machine, only those that are about time may run out of it.
+    assert run(code, functions={"echo": echo, "long": long}, **{"seconds": 120.0, **limits}).ended == ended
 
 
 def test_the_run_after_a_limit_is_as_any_other(run):
