@@ -269,7 +269,7 @@ def _parsed(text: str) -> Any:
         return text
 
 
-_FENCE = re.compile(r"\s*(?:```(?:json)?|<tool_call>)\s*(.*?)\s*(?:```|</tool_call>)\s*", re.DOTALL)
+_FENCE = re.compile(r"(?:```(?:json)?|<tool_call>)(.*)(?:```|</tool_call>)", re.DOTALL)
 _OPENINGS = ("{", "```", "<tool_call>")
 
 
@@ -282,7 +282,7 @@ def _written_call(reply: Reply, request: Request) -> ToolCall | None:
     """Return the call of an offered tool that a reply consists of, in one of the forms that models are trained on."""
     if reply.calls or not _may_be_call(reply.text):
         return None
-    fenced = _FENCE.fullmatch(reply.text)
+    fenced = _FENCE.fullmatch(reply.text.strip())
     read = _parsed(fenced[1] if fenced else reply.text)
     if not isinstance(read, dict):
         return None
@@ -302,7 +302,7 @@ def _read_reply(reply: Reply, request: Request, model: str) -> Reply:
     """Return the reply with its call, or its answer as the text."""
     if not request.tools:
         return reply
-    fenced = _FENCE.fullmatch(reply.text)
+    fenced = _FENCE.fullmatch(reply.text.strip())
     read = _parsed(fenced[1] if fenced else reply.text)
     if not isinstance(read, dict):
         return replace(reply, text=_cut_answer(reply, model))

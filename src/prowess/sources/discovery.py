@@ -81,9 +81,10 @@ _MARKETPLACE, _PLUGIN, _LOCK = ".claude-plugin/marketplace.json", ".claude-plugi
 
 _FRONTMATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.{0,16384}?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(rb"^name[ \t]*:[ \t]*(.{1,200}?)[ \t]*\r?$", re.MULTILINE)
-_INTERNAL = re.compile(
-    rb"^metadata[ \t]*:[ \t]*\r?\n(?:[ \t]+.*\n|[ \t]*\r?\n)*?[ \t]+internal[ \t]*:[ \t]*true\b", re.MULTILINE
-)
+# Possessive quantifiers (`++`, `*+`): with plain ones, each indented line could be read in as many ways as it has leading spaces,
+# and a document with twenty of them would take hours.
+_METADATA = re.compile(rb"^metadata[ \t]*+:[ \t]*+\r?\n((?:[ \t]++[^\n]*+\n|\r?\n)*+)", re.MULTILINE)
+_INTERNAL = re.compile(rb"^[ \t]++internal[ \t]*+:[ \t]*+true\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ def declared_name(document: bytes) -> str:
 def is_internal(document: bytes) -> bool:
     """Return True if the frontmatter says `metadata: internal: true`: then only a request for this skill by name gets it."""
     head = _FRONTMATTER.match(document)
-    return head is not None and _INTERNAL.search(head[1]) is not None
+    return head is not None and any(_INTERNAL.search(block[1]) for block in _METADATA.finditer(head[1]))
 
 
 def normalize_name(name: str) -> str:

@@ -28,7 +28,7 @@ _ADDRESSES_AGENT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BAD_COMMENT = re.compile(
-    r"(?im)^\s*(?:#|//|--|<!--)?\s*(?:❌|bad\b|wrong\b|don'?t\b|never\b|avoid\b|dangerous\b|unsafe\b|insecure\b|malicious\b|vulnerable\b|attacker\b|attack\b|exploit\b|not recommended)"
+    r"(?im)^[^\S\n]*(?:#|//|--|<!--)?[^\S\n]*(?:❌|bad\b|wrong\b|don'?t\b|never\b|avoid\b|dangerous\b|unsafe\b|insecure\b|malicious\b|vulnerable\b|attacker\b|attack\b|exploit\b|not recommended)"
 )
 
 
