@@ -93,8 +93,14 @@ def add_command(
     if len(plan.skills) > 1 and not (skills or every or frozen):
         plan = _choose(plan, source, as_json=as_json, dry_run=dry_run)
     command_line = _retype(
-        "add", source, skills=[one.new.name for one in plan.skills], agents=agents, user=user, copy=copy
+        "add",
+        source,
+        skills=[] if every else [one.new.name for one in plan.skills],
+        agents=agents,
+        user=user,
+        copy=copy,
     )
+    command_line += " --all" * every
     options = _Options(yes=yes, dry_run=dry_run, discard_changes=discard_changes, as_json=as_json)
     _go_on(plan, "Install", command_line, options, token_file, workspace)
 
