@@ -144,6 +144,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PROWESS_BACKGROUND", "off")
     # On a loaded machine, no query leaves vectors to a later one.
     monkeypatch.setattr(matcher, "IN_PLACE_SECONDS", float(TIME_LIMIT))
+    monkeypatch.setattr(matcher, "PATIENT_SECONDS", float(TIME_LIMIT))
     # What tests write into folders counts as written by the person who runs them; tests of trust take this away.
     monkeypatch.setenv("PROWESS_TRUSTED_FOLDERS", str(tmp_path_factory.getbasetemp()))
     for name in ("PROWESS_WORKSPACE", "PROWESS_DATABASE_URL", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):

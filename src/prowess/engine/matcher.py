@@ -91,8 +91,13 @@ def _open_card_vectors(named: str, url: str, key: str, home: Path, pause: float)
     return CardVectors(vectors_folder(home), embedder, shipped=[PACK_VECTORS], pause=pause)
 
 
-def open_matcher(workspace: str | Path | None = None, *, settings: Settings | None = None) -> Matcher:
-    """Open a matcher over the skills in reach, for a command that needs nothing else. Close it, or use `with`."""
+def open_matcher(
+    workspace: str | Path | None = None, *, settings: Settings | None = None, patient: bool = False
+) -> Matcher:
+    """Open a matcher over the skills in reach, for a command that needs nothing else. Close it, or use `with`.
+
+    A patient one computes the missing vectors of some hundred skills before its first answer.
+    """
     chosen = settings or read_settings(workspace=workspace)
     opened: list[tuple[Stores, CatalogReader]] = []
 
@@ -109,7 +114,7 @@ def open_matcher(workspace: str | Path | None = None, *, settings: Settings | No
         while opened:
             opened.pop()[0].close()
 
-    return make_matcher(chosen, catalog, Places(chosen), close=close)
+    return make_matcher(chosen, catalog, Places(chosen), patient=patient, close=close)
 
 
 def make_matcher(
@@ -117,6 +122,7 @@ def make_matcher(
     catalog: Callable[[], CatalogReader],
     watch: Places | Stores,
     *,
+    patient: bool = False,
     close: Callable[[], None] = lambda: None,
 ) -> Matcher:
     """Return a matcher over a catalog, with the snapshot of these settings and of the owner of the stores."""
@@ -131,6 +137,7 @@ def make_matcher(
         cards=lambda: open_card_vectors(settings, pause=_VECTOR_FILE_SECONDS),
         changed_folders=lambda saved: read_changed_folders(saved, places, catalog),
         background=(lambda: start_worker(settings)) if settings.background else None,
+        patient=patient,
         close=close,
     )
 

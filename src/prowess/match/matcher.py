@@ -35,6 +35,8 @@ _SAVE_SECONDS = 60.0
 
 IN_PLACE, IN_PLACE_SECONDS = 32, 0.15
 """The most missing vectors that a query computes itself, and how long it may take; more are left to the background."""
+PATIENT, PATIENT_SECONDS = 600, 2.0
+"""The same for a matcher whose first answer counts most, such as that of a command."""
 
 BATCH = 64
 """The number of skills whose vectors are computed and kept at a time."""
@@ -108,6 +110,7 @@ class Matcher:
         cards: Callable[[], CardVectors] | None = None,
         background: Callable[[], bool] | None = None,
         changed_folders: Callable[[SavedIndex], FolderUpdate | None] | None = None,
+        patient: bool = False,
         freshness: float = FRESHNESS_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], None] = lambda: None,
@@ -120,6 +123,7 @@ class Matcher:
         self._cards: CardVectors | None = None
         self._background = background
         self._changed_folders = changed_folders
+        self._in_place, self._seconds = (PATIENT, PATIENT_SECONDS) if patient else (IN_PLACE, IN_PLACE_SECONDS)
         self._freshness = freshness
         self._clock = clock
         self._close = close
@@ -272,7 +276,7 @@ class Matcher:
             if cards.folder is None:
                 index = index.with_all_vectors(cards)
             elif index.missing and not self._is_left_to_background(index.missing):
-                index = index.with_all_vectors(cards, count=IN_PLACE, seconds=IN_PLACE_SECONDS)
+                index = index.with_all_vectors(cards, count=self._in_place, seconds=self._seconds)
         except Unavailable as error:
             self._without_embedder(error)
             return saved
@@ -280,7 +284,7 @@ class Matcher:
 
     def _is_left_to_background(self, missing: int) -> bool:
         # Another process knows only skills in indexes that are saved.
-        if missing <= IN_PLACE or not self._watch.shared():
+        if missing <= self._in_place or not self._watch.shared():
             return False
         return self._background is None or self._background()
 

@@ -47,6 +47,7 @@ def open_matcher(tmp_path, clock, counting, background):
             snapshot=Snapshot(tmp_path / "index"),
             cards=lambda: CardVectors(tmp_path / "vectors", default_encoder()),
             background=given.get("background", background),
+            patient=given.get("patient", False),
             clock=clock,
         )
 
@@ -112,6 +113,11 @@ def test_the_last_few_are_computed_by_the_query(pack, store, open_matcher, clock
     CardVectors(tmp_path / "vectors", default_encoder()).add(list(matcher.index().missing_cards())[:-IN_PLACE])
     clock.now += 5
     assert matcher.index().missing == 0
+
+
+def test_a_patient_matcher_computes_some_hundred_before_its_first_answer(pack, store, open_matcher, background) -> None:
+    assert open_matcher(many(pack, store), patient=True).index().missing == 0
+    assert background.calls == 0
 
 
 def test_where_there_is_no_background_each_look_computes_a_few(pack, store, open_matcher, clock) -> None:

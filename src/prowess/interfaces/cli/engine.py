@@ -159,7 +159,7 @@ def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[
     _set_up_libraries()
     from prowess.engine.matcher import open_matcher
 
-    with open_matcher(workspace=choose_workspace(workspace)) as matcher:
+    with open_matcher(workspace=choose_workspace(workspace), patient=True) as matcher:
         with spinner("Reading skills …"):
             matcher.index()
             if complete:
