@@ -29,18 +29,14 @@ FRESHNESS_SECONDS = 1.0
 
 _RETRY_SECONDS = 60.0
 """How long to wait before trying an unavailable embedder again; meanwhile, words alone decide."""
-
 _SAVE_SECONDS = 60.0
 """The shortest time between snapshots if only positions changed, which they always do on a busy server."""
 
+# The most missing vectors that a query computes itself, and how long it may take; more are left to the background.
 IN_PLACE, IN_PLACE_SECONDS = 32, 0.15
-"""The most missing vectors that a query computes itself, and how long it may take; more are left to the background."""
-PATIENT, PATIENT_SECONDS = 600, 2.0
-"""The same for a matcher whose first answer counts most, such as that of a command."""
-
+PATIENT, PATIENT_SECONDS = 600, 2.0  # for a matcher whose first answer counts most, such as that of a command
 BATCH = 64
 """The number of skills whose vectors are computed and kept at a time."""
-
 _SHARE = 20
 """Checks take at most 1/20 of the time, however large the catalog is."""
 
