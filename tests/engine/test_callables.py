@@ -56,3 +56,14 @@ def test_a_slow_look_is_used_again_for_a_while_and_until_this_process_changes_a_
     for _ in range(20):
         index.look()
     assert names(index) == ["one", "two"]
+
+
+def test_a_caller_who_accepts_a_recent_look_gets_it_until_this_process_changes_a_skill():
+    store, index = make_index(SLOW_LOOK_SECONDS / 10)
+    assert index.look(recent=1.0).functions == ()
+    store.create_skill(function("one"))
+    assert index.look(recent=1.0).functions == ()
+    index.look_again()
+    assert [one.slug for one in index.look(recent=1.0).functions] == ["one"]
+    store.create_skill(function("two"))
+    assert [one.slug for one in index.look(recent=1e-9).functions] == ["one", "two"]

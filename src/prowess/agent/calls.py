@@ -43,9 +43,12 @@ class AgentTools:
     added: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     _offered: dict[str, Tool] = field(default_factory=dict[str, Tool], init=False)
 
-    def read_offered(self) -> list[Tool]:
-        """Return the tools for the next request. Tools whose name a model API would reject are left out. Blocking."""
-        tools = [*self.toolbox.read_offered(), *self.added.values()]
+    def read_offered(self, *, recent: float = 0.0) -> list[Tool]:
+        """Return the tools for the next request. Tools whose name a model API would reject are left out. Blocking.
+
+        `recent` is that of `Toolbox.read_offered`.
+        """
+        tools = [*self.toolbox.read_offered(recent=recent), *self.added.values()]
         self._offered = {tool.name: tool for tool in tools if tool.spec("openai") is not None}
         return list(self._offered.values())
 

@@ -22,6 +22,7 @@ from prowess.agent.updates import Decided, SkillsChanged, TextWritten, TurnEnded
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError, Refused
 from prowess.llm.model import Message, Request, ToolCall, ToolSpec
+from prowess.match.matcher import FRESHNESS_SECONDS
 from prowess.session.prompt import assemble_blocks, join_blocks
 from prowess.session.session import Session
 from prowess.session.turn import TurnDecision
@@ -215,7 +216,9 @@ class TurnLoop:
 
     def _read_prompt(self) -> tuple[list[Tool], tuple[str, ...]]:
         """Return the tools and the system blocks as they are now. Blocking; together, because each thread takes time."""
-        tools, context = self.tools.read_offered(), self.engine.context
+        # The turn began with a match, which looks at the skills as seldom. A call may have changed their files since.
+        recent = 0.0 if self.journal.steps else FRESHNESS_SECONDS
+        tools, context = self.tools.read_offered(recent=recent), self.engine.context
         _, skills = context.resources.activation.blocks(context.actor, self.session.id)
         return tools, assemble_blocks(
             policies=self.policies, memory=self.memory, graph_context=self.graph_context, skills=skills

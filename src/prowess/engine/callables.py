@@ -76,6 +76,7 @@ class CallableIndex:
         self._clock = clock
         self._cpu = cpu
         self._due = 0.0
+        self._looked_at = float("-inf")
         self._changes = self._known_changes = 0
         self._lock = threading.Lock()
         self._positions: Mapping[str, str] = {}
@@ -83,13 +84,14 @@ class CallableIndex:
         self.seen = Inventory()
         """The result of the last look."""
 
-    def look(self) -> Inventory:
-        """Return what the catalog has now."""
+    def look(self, *, recent: float = 0.0) -> Inventory:
+        """Return what the catalog has now, or had at a look at most `recent` seconds ago if this process changed nothing since."""
         with self._lock:
             # Read before the look, so that a change during it counts next time.
-            changes = self._changes
-            if changes == self._known_changes and self._clock() < self._due:
+            changes, now = self._changes, self._clock()
+            if changes == self._known_changes and (now < self._due or now - self._looked_at < recent):
                 return self.seen
+            self._looked_at = now
             began = self._cpu()
             found = self._catalog.changes(self._positions)
             # A store that failed has the position '': what changed in it is unknown, so it is read again each time.

@@ -262,9 +262,9 @@ class Resources:
 
         return IndexPlanner(matcher=lambda: self.matcher, records=self.records, has_records=self.has_records)
 
-    def look_for_tools(self) -> Inventory:
-        """Return what agents can work with now."""
-        self._seen_tools = self.find_lists()[0].callables.look()
+    def look_for_tools(self, *, recent: float = 0.0) -> Inventory:
+        """Return what agents can work with now, or could at most `recent` seconds ago; see `CallableIndex.look`."""
+        self._seen_tools = self.find_lists()[0].callables.look(recent=recent)
         return self._seen_tools
 
     @property

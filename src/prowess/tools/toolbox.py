@@ -110,8 +110,11 @@ class Toolbox:
         """
         return await offload(self.read_offered, inventory)
 
-    def read_offered(self, inventory: Inventory | None = None) -> list[Tool]:
-        """Return the same as `offered`. Blocking."""
+    def read_offered(self, inventory: Inventory | None = None, *, recent: float = 0.0) -> list[Tool]:
+        """Return the same as `offered`. Blocking.
+
+        Skills that another program changed in the last `recent` seconds may be missing, or offered as they were.
+        """
         context = self.context
         if "skills.read" not in context.actor.permissions:
             return []
@@ -120,7 +123,7 @@ class Toolbox:
         with engine.resources.snapshot():
             acting, policy = context.read_acting(), engine.read_policy()
             role = find_role(acting.role, policy) if acting.role else None
-            held = inventory or engine.resources.look_for_tools()
+            held = inventory or engine.resources.look_for_tools(recent=recent)
             there = _available_needs(held, context) | self._live_needs(policy)
             if connectors.has_connectors(context):
                 there.add("connectors")
