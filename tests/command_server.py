@@ -1,4 +1,4 @@
-"""Run commands of Prowess in forks of one process that has imported it: as fresh as new processes, without their start.
+"""Run commands of Prowess, and programs, in forks of one process that has imported it: as fresh as new processes.
 
 Each line of the input is a request in JSON, and each line of the output the exit code of its command.
 """
@@ -15,6 +15,7 @@ import tempfile
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 from prowess.interfaces.cli.main import COMMANDS, load_command
@@ -65,10 +66,14 @@ def run(request: dict[str, Any]) -> None:
         os.close(opened)
     sys.stdin = open(0)  # noqa: SIM115 - the old one has read ahead
     cast("io.TextIOWrapper", sys.stdout).reconfigure(line_buffering=os.isatty(1))
-    sys.argv = ["prowess", *request["arguments"]]
+    sys.argv = ["-c" if "code" in request else "prowess", *request["arguments"]]
     # As in a new process: the folder of `python -m`, then PYTHONPATH, before all others.
     sys.path[0] = request["folder"]
     sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if "code" in request:
+        program = sys.modules["__main__"] = ModuleType("__main__")
+        exec(compile(request["code"], "<string>", "exec"), vars(program))
+        sys.exit()
     runpy.run_module("prowess", run_name="__main__", alter_sys=True)
 
 

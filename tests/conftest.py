@@ -196,10 +196,20 @@ class CommandServer:
         self._write, self._read = server.stdin.write, server.stdout.readline
 
     def run(
-        self, *arguments: str, environment: Mapping[str, str], folder: Path | str, files: tuple[str, str, str]
+        self,
+        *arguments: str,
+        environment: Mapping[str, str],
+        folder: Path | str,
+        files: tuple[str, str, str],
+        code: str | None = None,
     ) -> int:
-        """Run a command with these files, or a terminal, as its input, output and output of errors; its exit code."""
+        """Run a command with these files, or a terminal, as its input, output and output of errors; its exit code.
+
+        With `code`, run that program in its place.
+        """
         request = {"arguments": arguments, "environment": dict(environment), "folder": str(folder)}
+        if code is not None:
+            request["code"] = code
         self._write(json.dumps({**request, **dict(zip(("in", "out", "err"), files, strict=True))}) + "\n")
         return int(self._read())
 
@@ -218,16 +228,16 @@ def command_server() -> Iterator[CommandServer]:
 def new_process(
     command_server: CommandServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a command of Prowess in a process of its own, which has imported nothing but Prowess."""
+    """Run a command of Prowess, or the program `code`, in a process of its own, which has imported nothing but Prowess."""
 
     def run(
-        *arguments: str, environment: Mapping[str, str], folder: Path = Path("/")
+        *arguments: str, environment: Mapping[str, str], folder: Path = Path("/"), code: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory(dir=tmp_path_factory.getbasetemp()) as outputs:
             out, err = Path(outputs, "out"), Path(outputs, "err")
             files = (os.devnull, str(out), str(err))
-            code = command_server.run(*arguments, environment=environment, folder=folder, files=files)
-            return subprocess.CompletedProcess(arguments, code, out.read_text("utf-8"), err.read_text("utf-8"))
+            ended = command_server.run(*arguments, environment=environment, folder=folder, files=files, code=code)
+            return subprocess.CompletedProcess(arguments, ended, out.read_text("utf-8"), err.read_text("utf-8"))
 
     return run
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
-import subprocess
-import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -147,8 +146,8 @@ def snippets() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "code"), snippets(), ids=[name for name, _ in snippets()])
-def test_a_python_snippet_runs(name, code):
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+def test_a_python_snippet_runs(name, code, new_process):
+    ran = new_process(code=code, environment=os.environ, folder=ROOT)
     assert ran.returncode == 0, ran.stderr
 
 
