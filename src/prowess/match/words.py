@@ -73,8 +73,16 @@ def split_words(text: str) -> list[str]:
     text = text[:LONGEST_TEXT]
     if text.isascii():
         return _latin(text)
+    return _split_normalized(*_normalize(text))
+
+
+def _normalize(text: str) -> tuple[str, str]:
+    """Return a text in its usual form, and that without accents and symbols."""
     text = unicodedata.normalize("NFKC", text)
-    bare = _NOT_ASCII.sub(_strip_accents, text)
+    return text, _NOT_ASCII.sub(_strip_accents, text)
+
+
+def _split_normalized(text: str, bare: str) -> list[str]:
     return _latin(bare) if bare.isascii() else _latin(bare) + cjk_pairs(text)
 
 
@@ -87,22 +95,18 @@ def split_tokens(texts: Sequence[str]) -> list[str]:
 
     The words are those of `split_words`, which takes three times as long for texts one by one.
     """
-    bare = [text[:LONGEST_TEXT] if text.isascii() else _to_ascii(text[:LONGEST_TEXT]) for text in texts]
+    # Normalizing takes most of the time for other scripts, so it is done once.
+    normalized = {place: _normalize(text[:LONGEST_TEXT]) for place, text in enumerate(texts) if not text.isascii()}
+    bare = [normalized[place][1] if place in normalized else text[:LONGEST_TEXT] for place, text in enumerate(texts)]
     tokens: list[str] = []
     before = 0
     # Few texts need more than a byte translation. Their words stand for themselves as tokens.
     for place in _unusual_texts(bare):
         tokens += _translate(bare[before:place])
-        tokens += split_words(texts[place])
+        tokens += _split_normalized(*normalized[place]) if place in normalized else split_words(texts[place])
         tokens.append(SEPARATOR)
         before = place + 1
     return tokens + _translate(bare[before:])
-
-
-def _to_ascii(text: str) -> str:
-    """Return a text without accents and symbols, or as it is if letters of other scripts are left."""
-    bare = _NOT_ASCII.sub(_strip_accents, unicodedata.normalize("NFKC", text))
-    return bare if bare.isascii() else text
 
 
 def _unusual_texts(texts: Sequence[str]) -> list[int]:
