@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +111,28 @@ def test_a_record_holds_until_a_database_is_made_or_written_to(stores: Stores, s
             stores.writable(scope).save(pack(name))
             stores.close()
             assert not places.holds(record)
+
+
+@pytest.mark.usefixtures("later")
+def test_a_record_after_a_write_to_a_database_lists_only_folders_that_changed(
+    stores: Stores, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places, folder, listed = Places(settings), settings.workspace / ".claude/skills", list[str]()
+    write(folder, "tidy")
+    before, scan = places.record(), os.scandir
+
+    def note(path: str) -> Any:
+        listed.append(path)
+        return scan(path)
+
+    stores.writable("account").save(pack("one"))
+    stores.close()
+    monkeypatch.setattr(os, "scandir", note)
+    assert places.record() not in (before, b"")
+    assert not [path for path in listed if path.startswith(str(folder))]
+    write(folder, "tidy", "Do it twice.")
+    assert places.holds(places.record())
+    assert [path for path in listed if path.startswith(str(folder))]
 
 
 @pytest.mark.usefixtures("later")

@@ -71,6 +71,7 @@ class Places:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._checked = (b"", 0)
+        self._trace: tuple[list[str], bytes] = ([], b"")
         # Before any skill is read: plugins add kinds and forms to the tables that readers look into.
         working_plugins()
 
@@ -159,8 +160,20 @@ class Places:
         """
         places = self.present()
         head = self._head(places)
-        trace = fingerprint_folders(place.address for place in places if place.kind == "folder") if head else b""
+        trace = self._fingerprint([place.address for place in places if place.kind == "folder"]) if head else b""
         return head + trace if trace else b""
+
+    def _fingerprint(self, folders: list[str]) -> bytes:
+        """Return a fingerprint of these folders: the last one if nothing has changed since.
+
+        While agents work, the head changes with every write to the database, and the folders do not. Checking a fingerprint
+        takes less than half the time of a walk through all folders.
+        """
+        known, trace = self._trace
+        if not trace or known != folders or first_difference(trace) is not None:
+            trace = fingerprint_folders(folders)
+            self._trace = (folders, trace)
+        return trace
 
     def holds(self, record: bytes) -> bool:
         """Return True if the places are those of the record and nothing in them has changed.
