@@ -28,7 +28,7 @@ class Counting:
         self.gate: asyncio.Event | None = None
         self.begun = asyncio.Event()
 
-    async def __call__(self, engine: Engine, parameters: JsonObject, progress: ProgressListener) -> JsonObject:
+    async def __call__(self, engine: Engine, _: str, parameters: JsonObject, progress: ProgressListener) -> JsonObject:
         for step in range(len(self.done), parameters["many"]):
             if step == self.fails_at:
                 raise RunFailed("Step failed.", hint="Retry.")
@@ -89,7 +89,7 @@ async def test_a_cancelled_task_is_interrupted(place, counting):
 
 
 async def test_a_task_waits_for_an_approval_that_it_needs(place, monkeypatch):
-    async def load(engine: Engine, _: JsonObject, __: ProgressListener) -> JsonObject:
+    async def load(engine: Engine, _: str, __: JsonObject, ___: ProgressListener) -> JsonObject:
         await engine.runs.admit(RunRequest(slug="line", artifacts=("one",)))
         return {"loaded": True}
 

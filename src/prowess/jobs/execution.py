@@ -114,7 +114,7 @@ class Execution:
             do = find_task(job.request["task"])
 
             async def do_task() -> JsonObject:
-                return await do(engine, job.request["parameters"], progress.hear)
+                return await do(engine, job.id, job.request["parameters"], progress.hear)
 
             storing = asyncio.create_task(self._store_progress(job, progress))
             try:

@@ -1,7 +1,7 @@
 """The tasks of authoring that can be durable jobs, by name.
 
-A task takes an engine of the person who started it, its parameters as JSON, and a listener for its progress, and returns
-its result as JSON. After a crash or a retry it is called again with the same parameters, so it stores what it must not do
+A task takes an engine of the person who started it, the id of its job, its parameters as JSON, and a listener for its
+progress, and returns its result as JSON. After a crash or a retry it is called again with the same parameters, so it stores what it must not do
 twice. It is cancelled as any coroutine is, with `asyncio.CancelledError`.
 """
 
@@ -14,26 +14,27 @@ from prowess.engine.engine import Engine
 from prowess.errors import Invalid
 from prowess.skill.kinds import JsonObject
 
-Task = Callable[[Engine, JsonObject, ProgressListener], Awaitable[JsonObject]]
+Task = Callable[[Engine, str, JsonObject, ProgressListener], Awaitable[JsonObject]]
 
 
-async def _evaluate(engine: Engine, parameters: JsonObject, progress: ProgressListener) -> JsonObject:
-    """Run an evaluation by its plan."""
+async def _evaluate(engine: Engine, job_id: str, parameters: JsonObject, progress: ProgressListener) -> JsonObject:
+    """Run an evaluation by its plan. It has the id of the job, so that a job that was interrupted goes on with it."""
     from prowess.authoring.evals.evals import Evals
     from prowess.authoring.evals.plan import EvalPlan
 
-    run = await Evals(engine.context).run(EvalPlan.model_validate(parameters), on_progress=progress)
+    plan = EvalPlan.model_validate(parameters)
+    run = await Evals(engine.context).run(plan, on_progress=progress, run_id=job_id, exclusive=False)
     return {"run": run.id, "ok": run.ok, "summary": run.summary}
 
 
-async def _optimize(engine: Engine, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
+async def _optimize(engine: Engine, _: str, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
     """Do an optimisation that was prepared."""
     from prowess.authoring.optimize.tasks import optimize
 
     return await optimize(engine, parameters, on_progress)
 
 
-async def _reoptimize(engine: Engine, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
+async def _reoptimize(engine: Engine, _: str, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
     """Optimise modules again that another version of DSPy made."""
     from prowess.authoring.optimize.tasks import reoptimize
 

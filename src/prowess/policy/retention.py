@@ -1,4 +1,4 @@
-"""Delete records that are older than their organization keeps them: events, audit rows, idle sessions and traces."""
+"""Delete records that are older than their organization keeps them: events, audit rows, idle sessions, compositions and traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from prowess.errors import ProwessError
 from prowess.policy.organization import OrgPolicy
-from prowess.storage import checkpoints, evals, org_settings, retention, traces
+from prowess.storage import checkpoints, compositions, evals, org_settings, retention, traces
 from prowess.storage.audit_chain import PRUNE_AUDIT, PruneRecord, find_record, record_detail, verify_audit
 from prowess.storage.clock import now, start_of_day
 from prowess.storage.database import Connections
@@ -48,13 +48,14 @@ class PruneReport:
     audit: int = 0
     sessions: int = 0
     web_sessions: int = 0
+    compositions: int = 0
     traces: int = 0
     problem: str = ""
 
     @property
     def total(self) -> int:
         """The number of all records."""
-        return self.events + self.audit + self.sessions + self.web_sessions + self.traces
+        return self.events + self.audit + self.sessions + self.web_sessions + self.compositions + self.traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +148,7 @@ class Retention:
                 events=events.rows,
                 sessions=retention.count_idle_sessions(connection, organization, idle) if idle else 0,
                 web_sessions=retention.count_ended_web_sessions(connection, organization, idle) if idle else 0,
+                compositions=compositions.count_before(connection, organization, idle) if idle else 0,
                 traces=traces.count_before(connection, organization, old) if old else 0,
             )
             chain_hash = ""
@@ -185,6 +187,7 @@ class Retention:
                 planned.web_sessions,
                 partial(retention.delete_ended_web_sessions, before=plan.sessions_before),
             ),
+            "compositions": (planned.compositions, partial(compositions.delete_before, moment=plan.sessions_before)),
             "traces": (planned.traces, partial(traces.delete_before, moment=plan.traces_before)),
         }
         done = {name: self._delete(of, batch) for name, (many, batch) in deletions.items() if many}
@@ -238,7 +241,10 @@ def _describe(connection: sa.Connection, plan: _Plan, by: str, channel: str) -> 
             "events_upto": plan.events.upto,
             "sessions": planned.sessions,
             "web_sessions": planned.web_sessions,
-            "sessions_before": plan.sessions_before if planned.sessions or planned.web_sessions else "",
+            "compositions": planned.compositions,
+            "sessions_before": plan.sessions_before
+            if planned.sessions or planned.web_sessions or planned.compositions
+            else "",
             "traces": planned.traces,
             "traces_before": plan.traces_before if planned.traces else "",
         }

@@ -111,6 +111,21 @@ def next_number(connection: sa.Connection, composition_id: str) -> int:
     return (connection.execute(query).scalar() or 0) + 1
 
 
+def count_before(connection: sa.Connection, organization_id: str, moment: str) -> int:
+    """Return how many compositions nobody has changed since a time."""
+    old = [_C.organization_id == organization_id, _C.updated_at < moment]
+    return connection.execute(sa.select(sa.func.count()).select_from(compositions).where(*old)).scalar_one()
+
+
+def delete_before(connection: sa.Connection, organization_id: str, moment: str, *, limit: int) -> int:
+    """Delete compositions that nobody has changed since a time, with their rounds; return how many."""
+    old = sa.select(_C.id).where(_C.organization_id == organization_id, _C.updated_at < moment).limit(limit)
+    ids = list(connection.execute(old).scalars())
+    connection.execute(sa.delete(composition_rounds).where(_R.composition_id.in_(ids)))
+    connection.execute(sa.delete(compositions).where(_C.id.in_(ids)))
+    return len(ids)
+
+
 def read_files(connection: sa.Connection, row: RoundRow) -> Package:
     """Return the files of a round; raise `Invalid` if they are not exactly those that were stored."""
     name = row.slug.rpartition(".")[2]

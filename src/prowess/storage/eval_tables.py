@@ -16,7 +16,7 @@ eval_runs = sa.Table(
     sa.Column("skill_digest", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False),  # running, done or stopped
     sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("finished_at", sa.Text),
+    sa.Column("finished_at", sa.Text),  # while it runs: the last sign of life of its process
     sa.Column("total", sa.Integer, nullable=False),
     sa.Column("done", sa.Integer, nullable=False),  # including those that failed and those with an error
     sa.Column("failed", sa.Integer, nullable=False),

@@ -15,7 +15,8 @@ from prowess.storage.owner import Owner
 from prowess.storage.scores import SkillScore
 from prowess.storage.tables import dialect_insert
 
-RunState = Literal["running", "done", "stopped"]
+RunState = Literal["running", "done", "stopped", "interrupted"]
+"""`interrupted` is never stored: it is a run that says `running`, and whose process shows no sign of life."""
 
 _KEYS_AT_ONCE = 500
 """SQLite takes 32,766 parameters in a statement, PostgreSQL 65,535; more keys at once are not faster."""
@@ -73,6 +74,13 @@ def change_run(connection: sa.Connection, run_id: str, values: Mapping[str, Any]
     connection.execute(sa.update(eval_runs).where(_R.id == run_id).values(**values))
 
 
+def claim_run(connection: sa.Connection, row: EvalRunRow) -> bool:
+    """Mark a run that was interrupted or stopped as running again; return False if another process has done it."""
+    still = [_R.id == row.id, _R.state == row.state, _R.finished_at.is_not_distinct_from(row.finished_at)]
+    claimed = sa.update(eval_runs).where(*still).values(state="running", finished_at=now(), summary=None)
+    return connection.execute(claimed).rowcount == 1
+
+
 def find_runs(connection: sa.Connection, organization_id: str, user_id: str | None, given: str) -> list[EvalRunRow]:
     """Return the runs whose id begins with this prefix; at most two, which make it ambiguous.
 
@@ -80,6 +88,13 @@ def find_runs(connection: sa.Connection, organization_id: str, user_id: str | No
     """
     query = sa.select(eval_runs).where(*_owned(organization_id, user_id), _R.id.startswith(given, autoescape=True))
     return [EvalRunRow(**row) for row in connection.execute(query.limit(2)).mappings()]
+
+
+def get_run(connection: sa.Connection, owner: Owner, run_id: str) -> EvalRunRow | None:
+    """Return a run of this owner, or None."""
+    query = sa.select(eval_runs).where(*_owned(owner.organization_id, owner.user_id), _R.id == run_id)
+    row = connection.execute(query).mappings().first()
+    return EvalRunRow(**row) if row else None
 
 
 def list_runs(
@@ -125,6 +140,17 @@ def add_results(connection: sa.Connection, run_id: str, owner: Owner, results: I
     ]
     if rows:
         connection.execute(_put_result(connection), rows)
+
+
+def keep_results(connection: sa.Connection, run_id: str, keys: Mapping[int, str]) -> dict[int, dict[str, Any]]:
+    """Return the results of a run whose key is the one of their position, and delete the others."""
+    rows = connection.execute(sa.select(_C.position, _C.cache_key, _C.result).where(_C.run_id == run_id)).all()
+    kept = {row.position: json.loads(row.result) for row in rows if keys.get(row.position) == row.cache_key}
+    rest = [row.position for row in rows if row.position not in kept]
+    for start in range(0, len(rest), _KEYS_AT_ONCE):
+        some = rest[start : start + _KEYS_AT_ONCE]
+        connection.execute(sa.delete(eval_results).where(_C.run_id == run_id, _C.position.in_(some)))
+    return kept
 
 
 def read_results(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:

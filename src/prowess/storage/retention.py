@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
+from prowess.storage.composition_tables import compositions
 from prowess.storage.counts import LOADED, NO_BUCKET, bucket_of, files_of
 from prowess.storage.people_tables import web_sessions
 from prowess.storage.policy_tables import approvals, audit, events, org_settings, pruned_counts
@@ -86,7 +87,7 @@ def try_lock(connection: sa.Connection) -> bool:
 
 def list_organizations(connection: sa.Connection) -> list[str]:
     """Return every organization that has rows which could be pruned, or settings."""
-    tables = (events, audit, sessions, traces, web_sessions, org_settings)
+    tables = (events, audit, sessions, traces, web_sessions, compositions, org_settings)
     return sorted({name for table in tables for name in _distinct(connection, table.c.organization_id)})
 
 

@@ -9,12 +9,14 @@ import pytest
 import yaml
 
 from prowess.authoring.evals.plan import EvalPlan
-from prowess.errors import ApprovalRequired, Invalid, NoModel, NotFound, Refused, SpendExceeded, Unavailable
+from prowess.errors import ApprovalRequired, Conflict, Invalid, NoModel, NotFound, Refused, SpendExceeded, Unavailable
 from prowess.llm.model import Reply, Request, Usage
 from prowess.llm.scripted import ScriptedModel, request_text
 from prowess.policy.actor import Actor, agent_of
 from prowess.policy.consent import consent_text
 from prowess.run.request import RunRequest
+from prowess.storage import evals as storage
+from prowess.storage.clock import seconds_from_now
 
 pytestmark = pytest.mark.anyio
 
@@ -140,6 +142,50 @@ async def test_an_error_is_neither_a_pass_nor_a_failure_and_is_asked_again(place
     assert scores == {}
     assert again.ok
     assert [one.cached for one in again.results] == [True, False, True]
+
+
+def leave_behind(prowess, run_id: str, *, seconds: float) -> None:
+    """Leave a run as a process that was killed so many seconds ago does."""
+    with prowess.context.resources.records().write() as connection:
+        values = {"state": "running", "finished_at": seconds_from_now(-seconds), "summary": None}
+        storage.change_run(connection, run_id, values)
+
+
+async def test_a_run_whose_process_was_killed_is_interrupted_and_goes_on(each_place):
+    parrot_skill(each_place)
+    stopping = Parrot("scripted:one", wrong=("blue",), error=SpendExceeded("Enough.", hint="Spend more."))
+    async with each_place.open() as prowess:
+        plan = EvalPlan(target="parrot", models=("scripted:one",), concurrency=1, cache=False)
+        with pytest.raises(SpendExceeded):
+            await prowess.evals.run(plan, models=[stopping])
+        [stopped] = await prowess.evals.list()
+        leave_behind(prowess, stopped.id, seconds=5)
+        [running] = await prowess.evals.list()
+        with pytest.raises(Conflict, match="is running"):
+            await prowess.evals.run(plan, models=[Parrot("scripted:one")], run_id=stopped.id)
+        leave_behind(prowess, stopped.id, seconds=60)
+        interrupted = await prowess.evals.get(stopped.id)
+        model = Parrot("scripted:one")
+        ended = await prowess.evals.run(plan, models=[model], run_id=stopped.id)
+        again = await prowess.evals.resume(stopped.id)
+        listed = await prowess.evals.list()
+    assert (running.state, running.finished_at) == ("running", None)
+    assert (interrupted.state, interrupted.done, interrupted.finished_at is None) == ("interrupted", 2, False)
+    assert [request.messages[-1].text for request in model.requests] == ["Say blue."]
+    assert (ended.id, ended.state, ended.ok, len(ended.results)) == (stopped.id, "done", True, 3)
+    assert again.results == ended.results
+    assert [one.id for one in listed] == [stopped.id]
+
+
+async def test_a_run_of_a_skill_that_has_changed_does_not_go_on(place):
+    parrot_skill(place)
+    async with place.open() as prowess:
+        run = await prowess.evals.run(EvalPlan(target="parrot"), models=[Parrot()])
+        leave_behind(prowess, run.id, seconds=60)
+        parrot_skill(place, body="Repeat the word, loudly.")
+        await prowess.skills.reload()
+        with pytest.raises(Conflict, match="have changed since"):
+            await prowess.evals.run(EvalPlan(target="parrot"), models=[Parrot()], run_id=run.id)
 
 
 async def test_a_model_that_takes_too_long_fails_the_case(place):

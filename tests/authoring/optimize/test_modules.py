@@ -216,12 +216,12 @@ async def test_states_of_another_version_are_optimised_again_and_offered(with_si
     )
     async with place.open() as prowess:
         with sidecar:
-            told = await TASKS["reoptimize"](prowess, {}, lambda _: None)
+            told = await TASKS["reoptimize"](prowess, "job", {}, lambda _: None)
         [offered] = told["proposals"]
         assert offered["state"] == "proposed", offered["reason"]
         assert offered["artifact"] == "sort-fast"
         # Tried once for these files; until someone approves it, the old state is used.
-        assert await TASKS["reoptimize"](prowess, {}, lambda _: None) == {"proposals": []}
+        assert await TASKS["reoptimize"](prowess, "job", {}, lambda _: None) == {"proposals": []}
         assert "3.3.0" in (await prowess.skills.get("triage")).find_artifact("sort-fast").state
 
 

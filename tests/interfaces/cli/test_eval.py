@@ -38,6 +38,15 @@ def test_a_skill_that_triggers_as_it_should_passes(prowess, evals):
     assert ran.code == 0, ran.out
     assert "precision 1.00  recall 1.00  F1 1.00" in ran.out
     assert "2 of 2 matched, 0 of 1 matched by mistake" in ran.out
+    assert "100 of 100 (trigger F1 1.00)" in prowess("show", "invoice-reader").out
+
+
+def test_only_the_skills_own_queries_give_it_a_score(prowess, evals, office):
+    (office / "queries.json").write_text(json.dumps(GOOD))
+    evals(GOOD)
+    prowess("eval", "triggers", str(office / "queries.json"), "--skill", "invoice-reader")
+    prowess("eval", "triggers", "invoice-reader", "--limit", "1")
+    assert "of 100" not in prowess("show", "invoice-reader").out
 
 
 def test_a_skill_that_does_not_fails_with_what_came_instead_and_what_to_add(prowess, evals):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -39,6 +41,21 @@ def test_all_cases_pass(prowess, colors):
     listed = prowess("eval", "list").out
     assert "colors" in listed
     assert "2/2" in listed
+
+
+def test_an_evaluation_that_was_killed_is_shown_as_interrupted_and_goes_on(prowess, colors, home):
+    prowess("eval", "run", "colors", "--model", colors("red", "blue"), "--concurrency", "1")
+    [run] = prowess("eval", "list", "--json").json
+    with closing(sqlite3.connect(home / ".prowess" / "agents.db")) as database, database:
+        database.execute("UPDATE eval_runs SET state = 'running', finished_at = '2020-01-01T00:00:00.000000Z'")
+        database.execute("DELETE FROM eval_results WHERE position = 1")
+    listed = prowess("eval", "list").out
+    assert "interrupted" in listed
+    assert "prowess eval resume RUN" in listed
+    colors("blue")
+    resumed = prowess("eval", "resume", run["id"][:8], "--json")
+    assert (resumed.code, resumed.json["id"], resumed.json["state"]) == (0, run["id"], "done")
+    assert prowess("eval", "resume", "none").code == 2
 
 
 def test_a_failed_case_exits_with_1_and_says_why(prowess, colors, workspace: Path):

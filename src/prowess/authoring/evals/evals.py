@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 
 from prowess.authoring.evals.cache import find_cached
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.plan import EvalPlan
-from prowess.authoring.evals.results import Arm, CaseResult, EvalRun, to_run
+from prowess.authoring.evals.results import BEAT_SECONDS, Arm, CaseResult, EvalRun, state_of, to_run
 from prowess.authoring.evals.runner import ActiveArm, CaseRunner, read_limits, read_system_prompt
-from prowess.authoring.evals.scores import measure_triggers, score_run
+from prowess.authoring.evals.scores import add_triggers, measure_triggers, score_run
 from prowess.authoring.evals.splits import assign_splits
 from prowess.authoring.evals.summary import compare_results, summarize
 from prowess.authoring.evals.variant import Subject, Variant, find_subject, find_version
@@ -20,7 +21,7 @@ from prowess.authoring.evals.workload import Workload, make_items
 from prowess.authoring.task import ProgressListener, ignore_progress
 from prowess.engine.context import Context
 from prowess.engine.scores import read_scores
-from prowess.errors import Invalid, NoModel, NotFound, Problem
+from prowess.errors import Conflict, Invalid, NoModel, NotFound, Problem, ProwessError, Refused
 from prowess.llm.model import Model
 from prowess.run.call import make_call, start_run
 from prowess.run.request import Purse, RunRequest
@@ -51,19 +52,24 @@ class Evals:
         models: Sequence[Model] = (),
         evaluation_model: Model | None = None,
         on_progress: ProgressListener = ignore_progress,
+        run_id: str = "",
+        exclusive: bool = True,
     ) -> EvalRun:
         """Run all cases of a plan and return the results, also of cases that failed or had an error.
 
         `models` and `evaluation_model` take the place of those that the plan names. Raise `Invalid` if the eval files cannot be
         run, and errors that every case would have, such as `ApprovalRequired` or `SpendExceeded`. Results that were there by
         then are kept, and the next run does not ask for them again.
+
+        With `run_id`, the run gets this id, and goes on if it was begun before: see `resume`. Without `exclusive`, the caller
+        knows that no other process does it.
         """
         self._context.actor.require("skills.run")
         subject = await offload(find_subject, self._context, plan)
         cases = _chosen_cases(subject, plan)
         judge: Model | str = evaluation_model or plan.evaluation_model
         arms = await self._arms(subject, plan, cases, models or plan.models or ("",))
-        run_id = str(uuid.uuid4())
+        run_id = run_id or str(uuid.uuid4())
         seconds = plan.timeout or subject.suite.timeout_seconds
         items = await offload(make_items, plan, subject, arms, cases, _name(judge), seconds)
         row = EvalRunRow(
@@ -76,20 +82,35 @@ class Evals:
             plan=plan.model_dump(mode="json"),
             arms=[asdict(one.arm) for one in arms],
         )
-        await offload(self._write_run, row)
+        own = await offload(self._begin, row, {one.position: one.key for one in items}, exclusive=exclusive)
         hint = "Go on with a higher limit: `--max-spend N`. Results so far are not asked for again."
         purse = None if plan.max_spend is None else Purse(name=f"eval:{run_id}", limit=plan.max_spend, hint=hint)
         runner = CaseRunner(subject.suite, run_id=run_id, evaluation_model=judge, seconds=seconds, purse=purse)
         work = Workload(self._context, runner, arms, items, on_progress)
         state: RunState = "stopped"
+        beating = asyncio.create_task(self._beat(run_id, work))
         try:
             found = await find_cached(self._context, [one.key for one in items]) if plan.cache else {}
-            await work.do(run_id, found, plan.concurrency or subject.suite.concurrency)
+            await work.do(run_id, found, plan.concurrency or subject.suite.concurrency, own=own)
             state = "done"
         finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
             ended = await offload_to_completion(self._end, row, arms, work, state, subject.suite.problems)
         await self._score(plan, subject, ended)
         return ended
+
+    async def resume(self, run: str, *, on_progress: ProgressListener = ignore_progress) -> EvalRun:
+        """Go on with a run that was interrupted or stopped, and keep the results that it has. Return one that is done.
+
+        Raise `Conflict` if a process is doing it, or if the skill, its cases or the models have changed since.
+        """
+        found, plan = await offload(lambda: (self._get(run), self._read_plan(run)))
+        if found.state == "done":
+            return found
+        if found.user != self._context.actor.user:
+            raise Refused("Only the person who started an evaluation can go on with it.", hint="Start another one.")
+        return await self.run(plan, on_progress=on_progress, run_id=found.id)
 
     async def cases(self, plan: EvalPlan) -> list[EvalCase]:
         """Return the cases that a plan chooses, in order."""
@@ -174,6 +195,21 @@ class Evals:
         self._context.actor.require("skills.read")
         return await offload(read_scores, self._context)
 
+    async def score_triggers(self, measured: Mapping[tuple[str, str], float]) -> None:
+        """Store the F1 of skills' own trigger queries, by slug and digest, as part of their scores."""
+        self._context.actor.require("skills.run")
+        organization = self._context.actor.organization
+
+        def write() -> None:
+            with self._context.resources.records().write() as connection:
+                found = storage.read_scores(connection, organization, {digest for _, digest in measured})
+                known = {(one.skill_slug, one.skill_digest): one for one in found}
+                for (slug, digest), f1 in measured.items():
+                    row = add_triggers(known.get((slug, digest)), slug, digest, f1)
+                    storage.put_score(connection, replace(row, organization_id=organization))
+
+        await offload(write)
+
     async def _arms(
         self, subject: Subject, plan: EvalPlan, cases: Sequence[EvalCase], models: Sequence[Model | str]
     ) -> list[ActiveArm]:
@@ -246,9 +282,45 @@ class Evals:
 
         await offload(write)
 
-    def _write_run(self, row: EvalRunRow) -> None:
+    def _begin(self, row: EvalRunRow, keys: Mapping[int, str], *, exclusive: bool) -> dict[int, CaseResult]:
+        """Store a run that begins. If it was begun before, return the results that it has, by position."""
+        again = f"Start another one: `prowess eval run {row.skill_slug}`. Results so far are not asked for again."
         with self._context.resources.records().write() as connection:
-            storage.add_run(connection, row)
+            known = storage.get_run(connection, self._context.actor.owner, row.id)
+            if known is None:
+                storage.add_run(connection, row)
+                return {}
+            if exclusive and state_of(known) == "running":
+                raise Conflict(
+                    f"The evaluation {row.id[:8]} is running.", hint="`prowess eval list` shows how far it is."
+                )
+            if (known.skill_digest, known.arms, known.total) != (row.skill_digest, row.arms, row.total):
+                raise Conflict(
+                    "The skill, its cases or the models have changed since the evaluation began.", hint=again
+                )
+            if not storage.claim_run(connection, known):
+                raise Conflict(f"Another process goes on with the evaluation {row.id[:8]}.", hint=again)
+            kept = storage.keep_results(connection, row.id, keys)
+        return {position: CaseResult.of(told) for position, told in kept.items()}
+
+    async def _beat(self, run_id: str, work: Workload) -> None:
+        """Show that the run is alive, and how far it is, until this is cancelled."""
+
+        def write() -> None:
+            progress = work.progress()
+            values = {"finished_at": now(), "done": progress.done + progress.failed, "cost": progress.cost}
+            with self._context.resources.records().write() as connection:
+                storage.change_run(connection, run_id, values)
+
+        while True:
+            with suppress(ProwessError):  # the next one may succeed
+                await offload_to_completion(write)
+            await asyncio.sleep(BEAT_SECONDS)
+
+    def _read_plan(self, run: str) -> EvalPlan:
+        organization, user = self._scope()
+        with self._context.resources.records().read() as connection:
+            return EvalPlan.model_validate(storage.find_runs(connection, organization, user, run)[0].plan)
 
     def _end(
         self,

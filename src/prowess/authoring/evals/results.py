@@ -6,7 +6,14 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from prowess.skill.kinds import JsonObject
+from prowess.storage.clock import seconds_from_now
 from prowess.storage.evals import EvalRunRow, RunState
+
+BEAT_SECONDS = 5.0
+"""How often the process of a run shows that it is alive, and stores how far it is."""
+
+DEAD_SECONDS = 30.0
+"""A run whose process has shown nothing for so long was interrupted."""
 
 ArmKind = Literal["skill", "without", "version"]
 
@@ -122,16 +129,24 @@ class EvalRun:
         return {**told, "ok": self.ok}
 
 
+def state_of(row: EvalRunRow) -> RunState:
+    """Return the state of a stored run: one that runs only according to its row was interrupted."""
+    if row.state == "running" and (row.finished_at or row.created_at) < seconds_from_now(-DEAD_SECONDS):
+        return "interrupted"
+    return row.state
+
+
 def to_run(row: EvalRunRow, results: tuple[CaseResult, ...] = ()) -> EvalRun:
     """Return a stored run."""
+    state = state_of(row)
     return EvalRun(
         id=row.id,
         skill=row.skill_slug,
         digest=row.skill_digest,
-        state=row.state,
+        state=state,
         user=row.user_id,
         created_at=row.created_at,
-        finished_at=row.finished_at,
+        finished_at=None if state == "running" else row.finished_at,
         total=row.total,
         done=row.done,
         failed=row.failed,

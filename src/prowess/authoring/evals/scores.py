@@ -6,12 +6,16 @@ has no score until it is evaluated again.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prowess.authoring.evals.results import EvalRun
 from prowess.authoring.evals.variant import Variant
 from prowess.catalog.store import SearchDocument
 from prowess.engine.context import Context
 from prowess.match.trigger_eval import evaluate_triggers
 from prowess.skill.evals import find_eval_paths, read_trigger_set
+from prowess.skill.kinds import JsonObject
+from prowess.storage.clock import now
 from prowess.storage.scores import SkillScore
 
 
@@ -39,6 +43,15 @@ def score_run(run: EvalRun, trigger_f1: float | None) -> SkillScore | None:
             "trigger_f1": trigger_f1,
         },
     )
+
+
+def add_triggers(known: SkillScore | None, slug: str, digest: str, f1: float) -> SkillScore:
+    """Return the score of a version with the F1 of its trigger queries, and with its pass rate if that was measured."""
+    if known is None or not known.detail.get("pass_rate"):
+        detail: JsonObject = {"pass_rate": None, "cases": 0, "models": [], "trigger_f1": f1}
+        return SkillScore(skill_slug=slug, skill_digest=digest, run_id="", score=round(100 * f1, 1), detail=detail)
+    score = round(50 * (known.detail["pass_rate"]["mean"] + f1), 1)
+    return replace(known, created_at=now(), score=score, detail={**known.detail, "trigger_f1": f1})
 
 
 def measure_triggers(context: Context, variant: Variant) -> float | None:

@@ -80,10 +80,17 @@ class Workload:
         self._passed = 0
         self._cost: float | None = None
 
-    async def do(self, run_id: str, cached: Mapping[str, CaseResult], at_once: int) -> None:
-        """Get all answers. Raise the first error that every further case would have too; what was there by then is stored."""
+    async def do(
+        self, run_id: str, cached: Mapping[str, CaseResult], at_once: int, *, own: Mapping[int, CaseResult]
+    ) -> None:
+        """Get all answers, except those that the run has `own` results for, by position.
+
+        Raise the first error that every further case would have too; what was there by then is stored.
+        """
         log = ResultLog(self._context, run_id)
-        waiting = iter(self._items)
+        for position, result in own.items():
+            self._note(position, result)
+        waiting = iter([item for item in self._items if item.position not in own])
         stopped: list[ProwessError] = []
 
         async def work() -> None:

@@ -61,7 +61,7 @@ export interface CaseResult {
 export type Run = Omit<Shapes["EvalShape"], "arms" | "summary" | "results"> & {
   id: string;
   skill: string;
-  state: "running" | "done" | "stopped";
+  state: "running" | "done" | "stopped" | "interrupted";
   created_at: string;
   total: number;
   done: number;

@@ -8,6 +8,7 @@ export function Verdict({ run }: { run: Run }) {
   if (run.state === "running")
     return <Badge tone="accent">{t("evals.running", { done: run.done, total: run.total })}</Badge>;
   const own = run.summary?.arms[ownArm(run)];
+  if (run.state === "interrupted") return <Badge tone="warn">{t("evals.interrupted")}</Badge>;
   if (run.state === "stopped") return <Badge tone="warn">{t("evals.stopped")}</Badge>;
   if (!own) return <Badge>{t("evals.no_result")}</Badge>;
   if (own.failed) return <Badge tone="bad">{t("evals.failed", { count: own.failed, total: own.answers })}</Badge>;

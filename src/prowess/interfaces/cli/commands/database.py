@@ -58,7 +58,7 @@ def prune_command(
         click.echo("Nothing is old enough to be deleted.")
     else:
         rows = [_report_cells(report) for report in reports if report.total]
-        head = ("organization", "events", "audit rows", "sessions", "web sessions", "traces")
+        head = ("organization", "events", "audit rows", "sessions", "web sessions", "drafts", "traces")
         print_table(head, rows, flexible=0)
         click.echo("Nothing was deleted. Run `prowess prune` to delete this." if dry_run else "Deleted.")
     problems = [report for report in reports if report.problem]
@@ -79,7 +79,14 @@ def _operator() -> str:
 def _report_cells(report: PruneReport) -> tuple[str, ...]:
     from prowess.interfaces.cli.output import one_line
 
-    numbers = (report.events, report.audit, report.sessions, report.web_sessions, report.traces)
+    numbers = (
+        report.events,
+        report.audit,
+        report.sessions,
+        report.web_sessions,
+        report.compositions,
+        report.traces,
+    )
     return (one_line(report.organization) or "(this machine)", *(f"{number:,}" for number in numbers))
 
 

@@ -138,6 +138,7 @@ def _xml_text(text: str) -> str:
 
 
 DEFAULT_MINIMUM = 0.8
+DEFAULT_LIMIT = 5
 
 
 @group(
@@ -150,7 +151,7 @@ def eval_command() -> None:
     """Measure how good the answers with a skill are, and whether it matches the right messages."""
 
 
-for _one in (eval_runs.run_cases, eval_runs.compare, eval_runs.report, eval_runs.list_runs):
+for _one in (eval_runs.run_cases, eval_runs.resume, eval_runs.compare, eval_runs.report, eval_runs.list_runs):
     eval_command.add_command(_one)
 
 
@@ -174,7 +175,7 @@ for _one in (eval_runs.run_cases, eval_runs.compare, eval_runs.report, eval_runs
 @click.option(
     "--limit",
     type=Limit(),
-    default=5,
+    default=DEFAULT_LIMIT,
     metavar="N",
     show_default=True,
     help="The skill must be among the first N results.",
@@ -230,6 +231,9 @@ def triggers(
         )
         for subject, report, suggestions in _evaluate(subjects, workspace, limit, at, suggest=suggest)
     ]
+    # Other settings or queries than the skill's own measure something else than its score.
+    if limit == DEFAULT_LIMIT and at == "maybe" and not Path(target).is_file():
+        _store_scores(done, workspace)
     if junit is not None:
         Path(junit).write_bytes(junit_xml(done))
     low = sum(not evaluation.ok for evaluation in done)
@@ -249,6 +253,23 @@ def triggers(
                 apply_phrases(evaluation.subject.skill, phrases, workspace, proof)
     if low:
         raise click.exceptions.Exit(1)
+
+
+def _store_scores(done: Sequence[Evaluation], workspace: str | None) -> None:
+    """Store how well the catalog's skills are found by their own queries, as part of their scores."""
+    from contextlib import suppress
+
+    from prowess.errors import ProwessError
+
+    measured = {
+        (one.subject.skill.slug, one.subject.skill.digest): one.report.f1
+        for one in done
+        if not one.subject.joins and one.report.outcomes
+    }
+    if measured:
+        # The figures are printed anyway; a database that cannot be written to must not fail a test in CI.
+        with suppress(ProwessError):
+            with_engine(workspace, lambda prowess: prowess.evals.score_triggers(measured))
 
 
 async def _find_targets(prowess: Prowess, target: str, skill: str | None) -> list[SkillTarget]:

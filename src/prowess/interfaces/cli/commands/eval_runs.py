@@ -1,7 +1,9 @@
-"""`prowess eval run`, `compare`, `report` and `list`: measure how good the answers with a skill are."""
+"""`prowess eval run`, `resume`, `compare`, `report` and `list`: measure how good the answers with a skill are."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from prowess.authoring.evals.case import EvalCase
     from prowess.authoring.evals.plan import EvalPlan
     from prowess.authoring.evals.results import EvalRun
-    from prowess.authoring.task import TaskProgress
+    from prowess.authoring.task import ProgressListener, TaskProgress
     from prowess.errors import ProwessError
     from prowess.jobs.job import Job
     from prowess.open import Prowess
@@ -108,17 +110,53 @@ def run_cases(
     _exit(run)
 
 
-def _run_here(plan: EvalPlan, _: str, workspace: str | None, *, quiet: bool) -> tuple[EvalRun, list[EvalCase]]:
+@command("resume", "prowess eval resume 3f2a", "prowess eval resume 3f2a --json")
+@click.argument("run_id", metavar="RUN")
+@common_options
+def resume(run_id: str, workspace: str | None, as_json: bool) -> None:
+    """Go on with an evaluation that was interrupted. Results that it has are kept.
+
+    RUN is the id of an evaluation, or the beginning of one. Exits like `prowess eval run`.
+    """
+    from prowess.errors import ProwessError
+
+    async def work(prowess: Prowess) -> EvalRun:
+        with _progress(quiet=as_json) as hear:
+            return await prowess.evals.resume(run_id, on_progress=hear)
+
+    try:
+        run = with_engine(workspace, work)
+    except ProwessError as error:
+        raise _cannot_run(error) from None
+    if as_json:
+        from prowess.interfaces.cli.output import print_json
+
+        print_json(run)
+    else:
+        from prowess.interfaces.cli.eval_output import print_run
+
+        print_run(run)
+    _exit(run)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Generator[ProgressListener]:
+    """Show the progress of an evaluation as a bar."""
     from prowess.catalog.importer import Progress, ignore_progress
 
+    with progress_bar("Evaluating") as advance:
+        show = ignore_progress if quiet else advance
+
+        def hear(progress: TaskProgress) -> None:
+            show(Progress(done=progress.done + progress.failed, total=progress.total))
+
+        yield hear
+
+
+def _run_here(plan: EvalPlan, _: str, workspace: str | None, *, quiet: bool) -> tuple[EvalRun, list[EvalCase]]:
     async def work(prowess: Prowess) -> tuple[EvalRun, list[EvalCase]]:
         known = await prowess.evals.cases(plan)
-        with progress_bar("Evaluating") as advance:
-            show = ignore_progress if quiet else advance
-
-            def hear(progress: TaskProgress) -> None:
-                show(Progress(done=progress.done + progress.failed, total=progress.total))
-
+        with _progress(quiet=quiet) as hear:
             return await prowess.evals.run(plan, on_progress=hear), known
 
     return with_engine(workspace, work)
@@ -251,3 +289,5 @@ def list_runs(skill: str, limit: int, workspace: str | None, as_json: bool) -> N
         for run in found
     ]
     print_table(("run", "skill", "version", "state", "passed", "cost", "created"), rows, flexible=1)
+    if any(run.state == "interrupted" for run in found):
+        click.echo("`prowess eval resume RUN` goes on with one that was interrupted.")
