@@ -417,7 +417,9 @@ def test_drafts_that_nobody_has_changed_for_long_go_with_their_rounds(database: 
 
     assert report.compositions == 1
     with database.read() as connection:
-        assert [one.id for one in compositions.find(connection, Owner(organization_id="acme", user_id="ann"), "")] == ["new"]
+        assert [one.id for one in compositions.find(connection, Owner(organization_id="acme", user_id="ann"), "")] == [
+            "new"
+        ]
         assert [compositions.list_rounds(connection, name) == [] for name in ("old", "new")] == [True, False]
 
 
