@@ -19,7 +19,11 @@ EVENT_NAMES = (
     "composition_changed",
     "optimization_changed",
     "catalog_changed",
+    "settings_changed",
+    "conversation_changed",
 )
+SHARED_EVENTS = ("catalog_changed", "settings_changed", "source_synced")
+"""Events that concern everybody in an organization, unless they name a user."""
 
 
 EVENTS_PRUNED = "events_pruned"

@@ -158,6 +158,9 @@ class Settings:
     evaluation_model: str = _setting(
         "The model that judges, in reviews and semantic assertions.", default="", shown="`PROWESS_MODEL`"
     )
+    models: tuple[str, ...] = _setting(
+        "Other models that people can choose in a conversation, separated by commas.", default=(), shown="none"
+    )
     model_url: str = _setting("The OpenAI-compatible server of `compatible:NAME`.", default="")
     model_key: str = _setting("The key for that server, if it needs one.", default="", secret=True)
     model_requests_per_minute: int | None = _setting(
@@ -246,6 +249,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         background=_switch(env, "PROWESS_BACKGROUND", default=True),
         model=env.get("PROWESS_MODEL", "").strip(),
         evaluation_model=env.get("PROWESS_EVALUATION_MODEL", "").strip(),
+        models=tuple(name for one in env.get("PROWESS_MODELS", "").split(",") if (name := one.strip())),
         model_url=env.get("PROWESS_MODEL_URL", "").strip(),
         model_key=env.get("PROWESS_MODEL_KEY", "").strip(),
         sidecar=_program(env, "PROWESS_SIDECAR"),

@@ -161,6 +161,8 @@ def test_events_are_counted_by_name(database):
                 "composition_changed",
                 "optimization_changed",
                 "catalog_changed",
+                "settings_changed",
+                "conversation_changed",
             )
         },
     }

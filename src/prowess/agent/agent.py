@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from dataclasses import replace
 
 from prowess.agent.calls import AgentTools, CallRunner
 from prowess.agent.conversation import (
     CONVERSATION_FORMATS,
     Conversation,
     ConversationFormat,
+    ConversationMessage,
     RememberedFact,
     export_conversation,
 )
@@ -29,9 +31,11 @@ from prowess.agent.updates import Update
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid, NotFound, ProwessError, TooLarge
 from prowess.llm.model import Model
+from prowess.llm.models import ModelChoice
 from prowess.policy.actor import conversation_agent
 from prowess.threads import offload, offload_to_completion
 from prowess.tools.toolbox import Toolbox
+from prowess.view import error_json
 
 MAX_MESSAGE_CHARS = 200_000
 LIST_LIMIT = 200
@@ -79,6 +83,12 @@ class Agent:
         """Return a conversation with its messages, or raise `NotFound`. With `after`, only those after that number."""
         return await offload(self._records.find, conversation, limit=EXPORT_MESSAGES, after=after)
 
+    async def messages(
+        self, conversation: str, *, limit: int, beyond: int | None = None, newest_first: bool = False
+    ) -> tuple[list[ConversationMessage], int]:
+        """Return the next messages beyond a number, and how many there are; only these are read. Raise `NotFound`."""
+        return await offload(self._records.page, conversation, limit=limit, beyond=beyond, newest_first=newest_first)
+
     async def count_messages(self, conversation: str) -> int:
         """Return the number of the last message of a conversation; 0 if it has none, or does not exist yet."""
         try:
@@ -92,6 +102,27 @@ class Agent:
         if format not in CONVERSATION_FORMATS:
             raise Invalid(f"Unknown format {format[:40]!r}.", hint=f"Use one of: {', '.join(CONVERSATION_FORMATS)}.")
         return export_conversation(await self.get(conversation), format)
+
+    async def rename(self, conversation: str, title: str) -> Conversation:
+        """Give a conversation another title, which no message replaces. Raise `NotFound`, or `Invalid` for an empty one."""
+        return await offload(self._records.rename, conversation, title)
+
+    async def models(self) -> list[ModelChoice]:
+        """Return the models that are configured or on this machine, the default first. Others can be chosen by name."""
+        return await offload(lambda: self._engine.context.resources.model_client().choices())
+
+    async def choose_model(self, conversation: str, model: str) -> Conversation:
+        """Let a model answer in this conversation from the next turn on; '' for the default.
+
+        Raise `NotFound`, `Invalid` for an unknown name, and `Unavailable` if the model cannot be used yet.
+        """
+        engine = self._engine
+        found = await offload(self._records.find, conversation)
+        client = await offload(engine.context.resources.model_client)
+        await offload(client.check_choice, model, is_remote=engine.actor.is_remote)
+        changed = replace(found, model=(await engine.sessions.change(found.id, model=model)).model)
+        await offload(self._records.announce, changed, "model")
+        return changed
 
     async def delete(self, conversation: str) -> Conversation:
         """Delete a conversation with its messages, and close its session. Raise `NotFound`, or `Conflict` while it answers."""
@@ -121,15 +152,21 @@ class Agent:
         facts = self.parts.memory is None
         begun = await offload_to_completion(self._records.begin, conversation, agent.actor, text, facts=facts)
         keeper = asyncio.ensure_future(begun.journal.keep())
+        failed: ProwessError | None = None
         try:
             loop = await self._prepare(agent, begun, model, payer)
             async with aclosing(loop.run()) as updates:
                 async for update in updates:
                     yield update
+        except Exception as error:
+            # The text of an unexpected error is for the log: it may tell more than the person should know.
+            unknown = ProwessError("Internal error.", hint="See the server's log.")
+            failed = error if isinstance(error, ProwessError) else unknown
+            raise
         finally:
             keeper.cancel()
             await asyncio.wait([keeper])
-            await _leave(begun)
+            await _leave(begun, failed)
 
     async def _prepare(self, agent: Engine, begun: BegunTurn, model: Model | str, payer: str) -> TurnLoop:
         session, journal = begun.session, begun.journal
@@ -166,11 +203,14 @@ class Agent:
         )
 
 
-async def _leave(begun: BegunTurn) -> None:
-    """Let others work on the conversation if the turn did not come to its end."""
+async def _leave(begun: BegunTurn, error: ProwessError | None) -> None:
+    """Let others work on the conversation if the turn did not come to its end: it was stopped, or the error ended it."""
     if begun.journal.is_held:
         with suppress(ProwessError):  # the lease is lost, or expires by itself
-            await begun.journal.end("stopped")
+            if error is None:
+                await begun.journal.end("stopped")
+            else:
+                await begun.journal.end("failed", error=error_json(error))
 
 
 def _check_message(message: str) -> str:

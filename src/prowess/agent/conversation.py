@@ -34,7 +34,8 @@ class Conversation:
     """A conversation as of the moment it was read. Its id is the id of its session.
 
     A conversation is `waiting` if calls wait for `approvals`, and `stopped` if its last turn was interrupted or reached a
-    limit; `Agent.resume` goes on with either. `cost_usd` is None if no price is known. Lists leave out `messages`.
+    limit; `Agent.resume` goes on with either. `error` says why the last turn failed or was stopped (`code`, `message` and
+    `hint`), if it is known; lists leave it out. `cost_usd` is None if no price is known. Lists leave out `messages`.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Conversation:
     model: str = ""
     turns: int = 0
     approvals: tuple[str, ...] = ()
+    error: dict[str, Any] | None = None
     skills: tuple[str, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
@@ -73,7 +75,11 @@ class RememberedFact:
 
 
 def to_conversation(
-    row: ConversationRow, session: Session | None = None, messages: tuple[MessageRow, ...] = ()
+    row: ConversationRow,
+    session: Session | None = None,
+    messages: tuple[MessageRow, ...] = (),
+    *,
+    error: dict[str, Any] | None = None,
 ) -> Conversation:
     """Return the conversation of a row."""
     # The process that worked on the turn is gone.
@@ -87,17 +93,19 @@ def to_conversation(
         model=session.model if session else "",
         turns=row.turn,
         approvals=tuple(dict.fromkeys(row.pending.values())),
+        error=error,
         skills=tuple(one.slug for one in session.enabled) if session else (),
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,
         cost_usd=row.cost,
         created_at=row.created_at,
         updated_at=row.updated_at,
-        messages=tuple(map(_to_message, messages)),
+        messages=tuple(map(to_message, messages)),
     )
 
 
-def _to_message(row: MessageRow) -> ConversationMessage:
+def to_message(row: MessageRow) -> ConversationMessage:
+    """Return the message of a row."""
     return ConversationMessage(
         number=row.number,
         turn=row.turn,
@@ -142,7 +150,9 @@ def _message_parts(message: ConversationMessage) -> list[str]:
         f"Called `{call['name']}`:\n\n{_fence(json.dumps(call['arguments'], ensure_ascii=False))}"
         for call in message.calls
     ]
-    return [heading, message.text, *calls]
+    error = message.detail.get("error")
+    ended = [f"> This turn ended without an answer: {error['message']}"] if error else []
+    return [heading, message.text, *calls, *ended]
 
 
 def _fence(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,8 @@ from prowess.storage.conversations import LEASE_SECONDS, ConversationRow, Conver
 from prowess.storage.database import Connections
 from prowess.threads import offload_to_completion
 
+_ERROR_FIELDS = ("code", "message", "hint")
+_ERROR_CHARS = 2_000
 _log = logging.getLogger(__name__)
 
 
@@ -65,8 +67,8 @@ class Journal:
         """Return the calls of the model's last answer that have no result."""
         return open_calls(self.messages)
 
-    def note_decision(self, detail: dict[str, Any]) -> None:
-        """Keep what was decided about the message. It is stored with the next message."""
+    def note_detail(self, detail: dict[str, Any]) -> None:
+        """Keep what is known about the person's message, such as the decision. It is stored with the next change."""
         place = self.messages.index(self.question)
         self.messages[place] = self._noted = replace(self.question, detail=detail)
 
@@ -112,11 +114,17 @@ class Journal:
         async with self._lock:
             await self._write([], {"pending": {**self.pending, call.id: approval_id}})
 
-    async def end(self, state: ConversationState) -> None:
-        """End the turn and let others work on the conversation, unless the last answer did."""
+    async def end(self, state: ConversationState, *, error: Mapping[str, Any] | None = None) -> None:
+        """End the turn and let others work on the conversation, unless the last answer did.
+
+        The error that ended it is stored with the person's message, until the turn goes on.
+        """
         async with self._lock:
             if not self.is_held:
                 return
+            if error is not None:
+                told = {name: storable(self.redact(str(error[name] or "")))[:_ERROR_CHARS] for name in _ERROR_FIELDS}
+                self.note_detail({**self.question.detail, "error": told})
             await self._write([], {"state": state, "lease": "", "updated_at": now()})
 
     async def keep(self) -> None:

@@ -119,7 +119,7 @@ class TurnLoop:
             state: TurnState = "stopped" if isinstance(error, Refused) else "failed"
             ended = self._ended(state, error=error_json(error))
         if ended is not None:
-            await self.journal.end("idle" if ended.state == "done" else ended.state)
+            await self.journal.end("idle" if ended.state == "done" else ended.state, error=ended.error)
             yield ended
 
     async def _run(self, deadline: float) -> AsyncGenerator[Update]:
@@ -160,7 +160,7 @@ class TurnLoop:
             decider=self.decider,
             notice=self._notice_repeat,
         )
-        journal.note_decision({**made.detail, "model": self.model})
+        journal.note_detail({**made.detail, "model": self.model})
         yield Decided(decision=made.decision.as_json(), recommendations=tuple(made.detail["recommendations"]))
         if made.session is not None:
             self.session = made.session

@@ -13,11 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from prowess.agent.calls import not_made
-from prowess.agent.conversation import Conversation, to_conversation
+from prowess.agent.conversation import Conversation, ConversationMessage, to_conversation, to_message
 from prowess.agent.journal import Journal, open_calls, storable
 from prowess.agent.memory import MAX_FACTS
 from prowess.engine.context import Context
-from prowess.errors import Conflict, NotFound
+from prowess.errors import Conflict, Invalid, NotFound
 from prowess.policy.actor import Actor
 from prowess.policy.configuration import read_policy
 from prowess.policy.organization import OrgPolicy
@@ -27,6 +27,7 @@ from prowess.session.sessions import find_open_session, find_session, read_sessi
 from prowess.storage import conversations
 from prowess.storage.clock import now
 from prowess.storage.conversations import ConversationRow, MessageRow
+from prowess.storage.ledger import EventEntry, append
 
 HISTORY_MESSAGES = 2_000
 """How many messages of a conversation a turn reads: more than a turn can have, by the limits of steps and calls."""
@@ -63,7 +64,44 @@ class ConversationRecords:
             session = self._find_session(connection, conversation)
             row = self._get(connection, session.id)
             messages = conversations.list_messages(connection, session.id, limit=limit, after=after) if limit else []
-        return to_conversation(row, session, tuple(messages))
+            ended = row.state in ("failed", "stopped")
+            detail = conversations.last_question_detail(connection, session.id) if ended else {}
+        return to_conversation(row, session, tuple(messages), error=detail.get("error"))
+
+    def page(
+        self, conversation: str, *, limit: int, beyond: int | None = None, newest_first: bool = False
+    ) -> tuple[list[ConversationMessage], int]:
+        """Return the next messages of a conversation beyond a number, and how many it has; raise `NotFound`."""
+        with self._context.resources.records().read() as connection:
+            found = self._get(connection, self._find_session(connection, conversation).id).id
+            rows, total = conversations.page_messages(
+                connection, found, limit=limit, beyond=beyond, newest_first=newest_first
+            )
+        return [to_message(row) for row in rows], total
+
+    def rename(self, conversation: str, title: str) -> Conversation:
+        """Replace the title of a conversation; raise `NotFound`, or `Invalid` for an empty title."""
+        chosen = _make_title(title)
+        if not chosen:
+            raise Invalid("The title is empty.", hint="Give a title of one or more characters.")
+        found = replace(self.find(conversation), title=chosen)
+        with self._context.resources.records().write() as connection:
+            conversations.set_title(connection, self._context.actor.owner, found.id, chosen)
+            self._announce(connection, found, "renamed")
+        self._context.resources.wake(self._context.actor.organization)
+        return found
+
+    def announce(self, conversation: Conversation, change: str) -> None:
+        """Publish that a conversation was changed."""
+        with self._context.resources.records().write() as connection:
+            self._announce(connection, conversation, change)
+        self._context.resources.wake(self._context.actor.organization)
+
+    def _announce(self, connection: sa.Connection, conversation: Conversation, change: str) -> None:
+        data = {"conversation": conversation.id, "change": change, "title": conversation.title}
+        actor = self._context.actor
+        event = EventEntry(name="conversation_changed", data=data, session_id=conversation.id, user_id=actor.user)
+        append(connection, actor.organization, events=[event])
 
     def list(self, limit: int) -> list[Conversation]:
         """Return conversations without their messages, the last active first."""
@@ -83,6 +121,8 @@ class ConversationRecords:
             raise _busy(found.id)
         with self._context.resources.records().write() as connection:
             conversations.delete_conversation(connection, self._context.actor.owner, found.id)
+            self._announce(connection, found, "deleted")
+        self._context.resources.wake(self._context.actor.organization)
         return found
 
     def begin(self, conversation: str, agent: Actor, message: str, *, facts: bool = False) -> BegunTurn:
@@ -120,6 +160,8 @@ class ConversationRecords:
         journal = Journal(
             records=records, row=row, holder=row.lease, messages=[*messages, *added], redact=resources.runner.redact
         )
+        if "error" in journal.question.detail:  # the turn goes on
+            journal.note_detail({name: value for name, value in journal.question.detail.items() if name != "error"})
         return BegunTurn(session=session, journal=journal, policy=policy, facts=tuple(fact.text for fact in known))
 
     def _ensure(self, connection: sa.Connection, session: Session, title: str) -> ConversationRow:

@@ -10,12 +10,13 @@ from prowess.client.part import Part
 from prowess.client.problems import make_error
 from prowess.client.runs import SILENCE_SECONDS
 from prowess.client.sessions import session_path
-from prowess.client.transport import segment
+from prowess.client.transport import read_json, segment
 from prowess.errors import TryLater
 
 if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation, ConversationFormat
     from prowess.agent.updates import Update
+    from prowess.llm.models import ModelChoice
 
 JsonObject = dict[str, Any]
 
@@ -54,6 +55,20 @@ class Agent(Part):
         path = session_path(conversation, "messages")
         return _decode({**found, "messages": [one async for one in self._transport.pages(path)]})
 
+    async def rename(self, conversation: str, title: str) -> Conversation:
+        """Give a conversation another title, which no message replaces."""
+        return await self._change(conversation, title=title)
+
+    async def choose_model(self, conversation: str, model: str) -> Conversation:
+        """Let a model answer in this conversation from the next turn on; '' for the default."""
+        return await self._change(conversation, model=model)
+
+    async def models(self) -> list[ModelChoice]:
+        """Return the models that are configured or on the server's machine, the default first."""
+        from prowess.llm.models import ModelChoice
+
+        return [decode(ModelChoice, one) for one in (await self._transport.get("/models"))["items"]]
+
     async def export(self, conversation: str, *, format: ConversationFormat = "json") -> str:
         """Return a conversation as a document: `json` with everything, or `markdown` to read."""
         path = session_path(conversation, "messages/export")
@@ -64,6 +79,10 @@ class Agent(Part):
         found = await self._transport.get(f"/conversations/{segment(conversation)}")
         await self._transport.send("DELETE", session_path(conversation, "messages"))
         return _decode(found)
+
+    async def _change(self, conversation: str, **values: str) -> Conversation:
+        path = f"/conversations/{segment(conversation)}"
+        return _decode(read_json(await self._transport.send("PATCH", path, json=values)))
 
     async def _follow(self, path: str, body: JsonObject) -> AsyncGenerator[Update]:
         from prowess.agent.updates import TurnEnded

@@ -239,14 +239,14 @@ class Resources:
         """Reads and changes the policies of organizations."""
         from prowess.policy.configuration import Policies
 
-        return Policies(self.records())
+        return Policies(self.records(), wake=self.wake)
 
     @cached_property
     def env_grants(self) -> EnvGrants:
         """Changes which skills may read which environment variables."""
         from prowess.policy.grants import EnvGrants
 
-        return EnvGrants(self.records())
+        return EnvGrants(self.records(), wake=self.wake)
 
     @cached_property
     def audit(self) -> Audit:

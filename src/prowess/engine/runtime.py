@@ -49,6 +49,7 @@ def make_model_config(settings: Settings) -> ModelConfig:
     return ModelConfig(
         default=settings.model,
         evaluation=settings.evaluation_model,
+        offered=settings.models,
         base_url=settings.model_url,
         key=settings.model_key,
         environment=settings.environment,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from prowess.errors import ProwessError
-from prowess.events import EVENTS_PRUNED, Event
+from prowess.events import EVENTS_PRUNED, SHARED_EVENTS, Event
 from prowess.storage import ledger
 from prowess.storage.clock import now
 from prowess.storage.database import Connections
@@ -32,7 +32,7 @@ class EventFilter:
         return (
             (not self.names or event.name in self.names)
             and (not self.session_id or event.session == self.session_id)
-            and (self.user is None or event.user == self.user)
+            and (self.user is None or event.user == self.user or (not event.user and event.name in SHARED_EVENTS))
         )
 
 

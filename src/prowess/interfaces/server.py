@@ -27,6 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from prowess.agent.live_turns import LiveTurns
 from prowess.engine.engine import Engine
+from prowess.engine.folder_watch import FolderWatch
 from prowess.errors import ProwessError
 from prowess.interfaces.auth.browser import LOOPBACK_HOSTS, BrowserRules
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
@@ -77,7 +78,7 @@ def make_app(
     the first key accept each other's answers. `rates` limits requests per minute, `max_upload_bytes` an uploaded archive,
     and `log` gets a line for each request. `cache` is a folder that only the user can write to. `approval_seconds` is how
     long a tool call over MCP waits for a person to approve it. With `background`, the app reads the index before the first
-    match, and deletes records that are no longer kept about every hour.
+    match, publishes changes in skill folders, and deletes records that are no longer kept about every hour.
     """
 
     def make_endpoint() -> Endpoint:
@@ -149,14 +150,14 @@ class _App:
     @asynccontextmanager
     async def _running(self, _: Starlette) -> AsyncGenerator[None]:
         async with self._mcp.running():
-            task = asyncio.create_task(self._work()) if self._background else None
+            work = (self._work(), FolderWatch(self._engine.context).run()) if self._background else ()
+            tasks = [asyncio.create_task(one) for one in work]
             try:
                 yield
             finally:
-                if task is not None:
+                for task in tasks:
                     task.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await task
+                await asyncio.gather(*tasks, return_exceptions=True)
                 await self._turns.close()
                 # Jobs live on the event loop of the server, which ends before the engine is closed.
                 engine: object = self._engine

@@ -13,7 +13,7 @@ from prowess.skill.text.hidden import show_controls
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """The default models, and how to reach models. The representation shows no keys.
+    """The default models, those that are offered besides, and how to reach models. The representation shows no keys.
 
     `base_url` and `key` are those of the OpenAI-compatible server behind `compatible:`; the keys of other providers come
     from `environment`. `requests_per_minute=None` means no limit.
@@ -21,6 +21,7 @@ class ModelConfig:
 
     default: str = ""
     evaluation: str = ""
+    offered: tuple[str, ...] = ()
     base_url: str = ""
     key: str = field(default="", repr=False)
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)

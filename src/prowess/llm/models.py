@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from prowess.errors import Invalid, NoModel, Refused, RunFailed, Unavailable
 from prowess.llm.model import Model, ModelConfig, Reply, Request, family_of
@@ -40,6 +41,15 @@ class RateLimit:
             self._next = start + self._gap
         if start > now:
             await self._sleep(start - now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """A model that can be chosen by its name. `needs` says what is missing before it can answer; '' if it is ready."""
+
+    name: str
+    is_default: bool
+    needs: str
 
 
 UNKNOWN_MODEL = "(no model chosen)"
@@ -102,6 +112,11 @@ class Models:
         """The name of the model for reviews and semantic assertions, or '' to use the run's own."""
         return self._config.evaluation
 
+    @property
+    def configured(self) -> frozenset[str]:
+        """The names that the operator configured, with '' for the default. Everybody may choose them, also paths."""
+        return frozenset(("", self.default, self.evaluation, *self._config.offered))
+
     def open(self, name: str) -> Model:
         """Return the model of that name.
 
@@ -144,6 +159,38 @@ class Models:
                 f"{who} may not choose the model {name[:80]!r}: it is a file on this machine.",
                 hint="Choose it on that machine, with `--model` or PROWESS_MODEL.",
             )
+
+    def choices(self) -> list[ModelChoice]:
+        """Return the models that are configured or on this machine, the default first. Other names can be used as well."""
+        from prowess.llm.local import FETCHABLE
+
+        config = self._config
+        fetched = [f"local:{one.name}" for one in FETCHABLE.values() if one.file(config.home).is_file()]
+        names = dict.fromkeys((config.default, *config.offered, config.evaluation, *fetched))
+        return [
+            ModelChoice(
+                name=name if name in config.offered else _short_name(name),
+                is_default=name == config.default,
+                needs=self._needs(name),
+            )
+            for name in names
+            # Paths on this machine are shown only if the operator offers them.
+            if name and (name in (config.default, *config.offered) or _short_name(name) == name)
+        ]
+
+    def check_choice(self, name: str) -> None:
+        """Raise `Invalid` for an unknown name, and `Unavailable` if the model cannot be used yet; '' is accepted."""
+        if name and (needs := _parse_name(name)[0].needs(self._config)):
+            raise Unavailable(
+                f"The model {name[:80]!r} cannot be used yet: it {needs}.",
+                hint="Choose another model, or run `prowess model list` on the server to see what is missing.",
+            )
+
+    def _needs(self, name: str) -> str:
+        try:
+            return _parse_name(name)[0].needs(self._config)
+        except Invalid as error:
+            return error.message
 
     async def close(self) -> None:
         """Close the connections of the running event loop; the models stay usable.
@@ -201,6 +248,14 @@ def _parse_name(name: str) -> tuple[Provider, str]:
     if provider is None or not _check_name(provider, after):
         raise Invalid(f"Invalid model name {name[:80]!r}.", hint=f"Use one of: {NAME_FORMS}.")
     return provider, after
+
+
+def _short_name(name: str) -> str:
+    """Return the name without the folder of a file on this machine."""
+    provider, colon, rest = name.partition(":")
+    return (
+        f"{provider}:{Path(rest).name}" if colon and provider in PROVIDERS and not PROVIDERS[provider].plain else name
+    )
 
 
 def _infer_provider(name: str) -> str:

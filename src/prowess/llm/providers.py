@@ -54,6 +54,16 @@ class Provider:
         """Return True if the API key is set, or none is needed."""
         return not self.keys or any(config.environment.get(name, "").strip() for name in self.keys)
 
+    def needs(self, config: ModelConfig) -> str:
+        """Return what is still needed before it can be used, or '' if it is ready."""
+        if not self.installed:
+            return f"needs: pip install 'prowess[{self.extra}]'"
+        if not self.has_key(config):
+            return f"needs {' or '.join(self.keys)}"
+        if self.name == "compatible" and not config.base_url:
+            return "needs PROWESS_MODEL_URL"
+        return ""
+
 
 def _is_installed(module: str) -> bool:
     try:

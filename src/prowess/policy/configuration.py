@@ -21,7 +21,7 @@ from prowess.policy.organization import (
 )
 from prowess.storage import org_settings, skills
 from prowess.storage.database import Connections
-from prowess.storage.ledger import AuditEntry, append
+from prowess.storage.ledger import AuditEntry, EventEntry, append, catalog_events, settings_event
 
 
 def read_policy(connection: sa.Connection, organization: str) -> OrgPolicy:
@@ -79,10 +79,11 @@ def describe_settings(stored: Mapping[str, tuple[Any, str, str]]) -> list[Settin
 
 
 class Policies:
-    """The policies of all organizations in one database. Blocking; nothing is cached."""
+    """The policies of all organizations in one database. Blocking; nothing is cached. `wake` notifies subscribers."""
 
-    def __init__(self, database: Connections) -> None:
+    def __init__(self, database: Connections, *, wake: Callable[[str], None] = lambda _: None) -> None:
         self._database = database
+        self._wake = wake
 
     def read(self, actor: Actor) -> OrgPolicy:
         """Return the policy of the actor's organization."""
@@ -100,8 +101,7 @@ class Policies:
         """Switch skills on or off for the organization, by the setting `disabled_skills`. Raise as `change` does."""
 
         def switched(before: Any) -> list[str]:
-            known = cast("list[object]", before) if isinstance(before, list) else []
-            listed = {slug for slug in known if isinstance(slug, str)}
+            listed = _slugs(before)
             return sorted(listed - set(slugs) if on else {*listed, *slugs})
 
         return self._change(actor, {org_settings.DISABLED_SKILLS: switched})
@@ -135,11 +135,32 @@ class Policies:
                     _store_setting(connection, actor, name, before.get(name), choose(before.get(name)))
                     for name, choose in decide.items()
                 )
-            append(connection, organization, audits=audits)
-            policy = read_policy(connection, organization)
+            stored = org_settings.get_settings(connection, organization)
+            events = _change_events(before, stored)
+            append(connection, organization, audits=audits, events=events)
+            policy = OrgPolicy.of(stored)
         if admission.error is not None:
             raise admission.error
+        if events:
+            self._wake(organization)
         return policy
+
+
+def _change_events(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[EventEntry]:
+    """Return the events for the settings that are different now, and for the skills that were switched on or off."""
+    changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
+    if not changed:
+        return []
+    off, now_off = (_slugs(one.get(org_settings.DISABLED_SKILLS)) for one in (before, after))
+    switched = off ^ now_off
+    slug = next(iter(switched)) if len(switched) == 1 else ""
+    return [settings_event(changed), *catalog_events("switch", len(switched), slug=slug)]
+
+
+def _slugs(stored: Any) -> set[str]:
+    """Return the slugs of a stored list, which may be unreadable."""
+    listed = cast("list[object]", stored) if isinstance(stored, list) else []
+    return {slug for slug in listed if isinstance(slug, str)}
 
 
 def check_machine_setting(actor: Actor, name: str) -> None:

@@ -27,7 +27,7 @@ from prowess.sandbox.roots import Root, is_credential_store, is_hidden, is_priva
 from prowess.skill.needs import Needs, split_root
 from prowess.storage import org_settings
 from prowess.storage.database import Connections
-from prowess.storage.ledger import AuditEntry, append
+from prowess.storage.ledger import AuditEntry, append, settings_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,8 +309,9 @@ class EnvGrants:
     with its audit entry.
     """
 
-    def __init__(self, database: Connections) -> None:
+    def __init__(self, database: Connections, *, wake: Callable[[str], None] = lambda _: None) -> None:
         self._database = database
+        self._wake = wake
 
     def allow(self, actor: Actor, *, slug: str, digest: str, asked: Sequence[str], name: str) -> None:
         """Let exactly these bytes read a variable that the skill declares, and no other bytes.
@@ -371,9 +372,11 @@ class EnvGrants:
                         detail=detail,
                     ),
                 )
-            append(connection, organization, audits=audits)
+            changed = () if admission.error else (settings_event((ENV_SETTING,)),)
+            append(connection, organization, audits=audits, events=changed)
         if admission.error is not None:
             raise admission.error
+        self._wake(organization)
 
 
 def _check_declared(slug: str, asked: Sequence[str], name: str) -> None:

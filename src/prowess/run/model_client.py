@@ -11,7 +11,7 @@ from typing import Literal
 
 from prowess.errors import AnswerUnusable, ProwessError, Refused, SpendExceeded, TimedOut
 from prowess.llm.model import Model, Reply, Request, Usage, fit_schema
-from prowess.llm.models import Models
+from prowess.llm.models import ModelChoice, Models
 from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, lacks_price, max_cost
 from prowess.run.call import Call, DryRunEnded, SentRequest
 from prowess.run.request import Step
@@ -61,7 +61,7 @@ class ModelClient:
         chosen = next((wish for wish in wishes if wish), self._models.default) or call.request.fallback_model or ""
         if not isinstance(chosen, str):
             return chosen
-        if call.run.actor.is_remote and chosen not in ("", self._models.default, self._models.evaluation):
+        if call.run.actor.is_remote and chosen not in self._models.configured:
             self._models.check_chooser(chosen, "A request over HTTP")
         if call.request.dry_run:
             return self._models.named(chosen)
@@ -72,6 +72,16 @@ class ModelClient:
                 hint="Choose it yourself with `--model` or PROWESS_MODEL.",
             )
         return model
+
+    def choices(self) -> list[ModelChoice]:
+        """Return the models that are configured or on this machine, the default first. Blocking."""
+        return self._models.choices()
+
+    def check_choice(self, name: str, *, is_remote: bool) -> None:
+        """Raise `Invalid` or `Refused` for a name that cannot be chosen, and `Unavailable` for a model that is not ready."""
+        if is_remote and name not in self._models.configured:
+            self._models.check_chooser(name, "A request over HTTP")
+        self._models.check_choice(name)
 
     async def ask(
         self, call: Call, request: Request, *, named: str = "", purpose: Purpose = "answer", stream: bool = False

@@ -42,6 +42,9 @@ _LAST_MESSAGES = CompiledSelect(
     .order_by(_M.number.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
+_IN_CONVERSATION = _M.conversation_id == sa.bindparam("which")
+_COUNT_MESSAGES = sa.select(sa.func.count()).where(_IN_CONVERSATION)
+_LAST_QUESTION = sa.select(_M.detail).where(_IN_CONVERSATION, _M.role == "user").order_by(_M.number.desc()).limit(1)
 _LAST_FACTS = CompiledSelect(
     sa.select(memories)
     .where(owner_condition(memories))
@@ -135,6 +138,12 @@ def delete_conversation(connection: sa.Connection, owner: Owner, conversation_id
     return connection.execute(query, {**owner.key, "which": conversation_id}).rowcount == 1
 
 
+def set_title(connection: sa.Connection, owner: Owner, conversation_id: str, title: str) -> None:
+    """Replace the title of a conversation of the owner. It stays where it is in the list."""
+    query = sa.update(conversations).where(owner_condition(conversations), _THIS).values(title=title)
+    connection.execute(query, {**owner.key, "which": conversation_id})
+
+
 def take_lease(connection: sa.Connection, conversation_id: str, values: Mapping[str, Any]) -> bool:
     """Lock a conversation for a turn and change these columns, the holder of the lease among them.
 
@@ -170,6 +179,29 @@ def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int
         MessageRow(**{**one, "calls": decode_json(one["calls"]), "detail": decode_json(one["detail"])})
         for one in reversed(found)
     ]
+
+
+def page_messages(
+    connection: sa.Connection,
+    conversation_id: str,
+    *,
+    limit: int,
+    beyond: int | None = None,
+    newest_first: bool = False,
+) -> tuple[list[MessageRow], int]:
+    """Return the next messages beyond a number in the chosen order, and how many the conversation has."""
+    query = sa.select(conversation_messages).where(_IN_CONVERSATION)
+    if beyond is not None:
+        query = query.where(_M.number < beyond if newest_first else _M.number > beyond)
+    query = query.order_by(_M.number.desc() if newest_first else _M.number).limit(limit)
+    key = {"which": conversation_id}
+    rows = [MessageRow(**row) for row in connection.execute(query, key).mappings()]
+    return rows, connection.execute(_COUNT_MESSAGES, key).scalar_one()
+
+
+def last_question_detail(connection: sa.Connection, conversation_id: str) -> dict[str, Any]:
+    """Return the detail of the last message of a person; {} if there is none."""
+    return connection.execute(_LAST_QUESTION, {"which": conversation_id}).scalar() or {}
 
 
 def add_memory(connection: sa.Connection, row: MemoryRow) -> None:

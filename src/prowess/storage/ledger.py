@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 
 from prowess.errors import Invalid
-from prowess.events import Event
+from prowess.events import SHARED_EVENTS, Event
 from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
@@ -68,7 +68,9 @@ _READ_AUDIT = sa.select(audit).where(_AUDIT_OF, audit.c.number > _AFTER).order_b
 _READ_EVENTS = sa.select(events).where(_EVENTS_OF, events.c.number > _AFTER).order_by(events.c.number).limit(_MOST)
 _OF_NAMES = events.c.name.in_(sa.bindparam("names", expanding=True))
 _OF_SESSION = events.c.session_id == sa.bindparam("session")
-_OF_USER = events.c.user_id == sa.bindparam("user")
+_OF_USER = sa.or_(
+    events.c.user_id == sa.bindparam("user"), sa.and_(events.c.user_id == "", events.c.name.in_(SHARED_EVENTS))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,11 @@ def catalog_events(action: str, count: int, *, slug: str = "", user: str = "") -
     return (EventEntry(name="catalog_changed", data=data, user_id=user),) if count else ()
 
 
+def settings_event(names: Iterable[str]) -> EventEntry:
+    """Return the event for a change of settings. It does not have their values."""
+    return EventEntry(name="settings_changed", data={"settings": sorted(names)})
+
+
 def append(
     connection: sa.Connection,
     organization_id: str,
@@ -140,7 +147,10 @@ def read_events(
     session_id: str = "",
     user_id: str | None = None,
 ) -> list[Event]:
-    """Return the next events after a number, in order, filtered by name, session and user if given."""
+    """Return the next events after a number, in order, filtered by name, session and user if given.
+
+    A user also gets those that concern everybody.
+    """
     query = _READ_EVENTS
     key: dict[str, Any] = {"of": organization_id, "after": after, "most": limit}
     if names:

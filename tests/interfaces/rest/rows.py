@@ -394,6 +394,10 @@ ROUTES: dict[str, Row] = {
     "GET /api/v1/stats/series": Row(**_READ),
     "GET /api/v1/conversations": Row(**_READ),
     "GET /api/v1/conversations/{id}": Row(**_READ, **_OF_CONVERSATION),
+    "PATCH /api/v1/conversations/{id}": Row(
+        needs="skills.run", **_OF_CONVERSATION, request={"json": {"title": "Locks"}}
+    ),
+    "GET /api/v1/models": Row(**_READ),
     # There is nothing to run in a skill of instructions, and a caller who may run it learns that.
     "POST /api/v1/sessions/{id}/run": Row(needs="skills.run", **_OF_SESSION, **_ABOUT, status=422),
     "POST /api/v1/skills/{id}/run": Row(

@@ -16,6 +16,8 @@ export const EVENT_NAMES = [
   "composition_changed",
   "optimization_changed",
   "catalog_changed",
+  "settings_changed",
+  "conversation_changed",
 ] as const;
 export type EventName = (typeof EVENT_NAMES)[number] | "reconnected";
 

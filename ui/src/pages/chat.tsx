@@ -8,9 +8,9 @@ import { asProblem, Empty, Loading, ProblemBox } from "../parts/states";
 import { attempt } from "../parts/toast";
 import { may } from "../state";
 import "../style/chat.css";
-import { ModelChoice, RoleChoice, rememberModel } from "./chat/choices";
+import { ModelChoice, RoleChoice } from "./chat/choices";
 import { Composer } from "./chat/composer";
-import { ConversationActions, Conversations } from "./chat/list";
+import { ConversationActions, Conversations, Rename } from "./chat/list";
 import { Log } from "./chat/log";
 import { Pill, SkillsPanel } from "./chat/skills";
 import { leaveTalk, type Talk, takeTalk } from "./chat/talk";
@@ -32,6 +32,7 @@ export default function ChatPage() {
 function OpenConversation({ talk }: { talk: Talk }) {
   const [isPanelOpen, setPanelOpen] = useState(false);
   const [isListOpen, setListOpen] = useState(false);
+  const [isRenaming, setRenaming] = useState(false);
   const pill = useRef<HTMLDivElement>(null);
   const { conversation, session, phase, problem } = talk;
   const closePanel = () => {
@@ -49,10 +50,9 @@ function OpenConversation({ talk }: { talk: Talk }) {
   };
   const choose = async (model: string) => {
     const params = { path: { id: talk.id } };
-    const changed = await attempt(ask(api.PATCH("/api/v1/sessions/{id}", { params, body: { model } })));
-    if (!changed) return;
-    session.value = changed;
-    rememberModel(model);
+    const changed = await attempt(ask(api.PATCH("/api/v1/conversations/{id}", { params, body: { model } })));
+    if (changed) conversation.value = changed;
+    return changed !== undefined;
   };
   const question = talk.turns.value[0]?.question;
   const title = conversation.value?.title || question?.slice(0, 80) || t("chat.untitled");
@@ -73,7 +73,7 @@ function OpenConversation({ talk }: { talk: Talk }) {
                 onClick={() => (isPanelOpen ? closePanel() : setPanelOpen(true))}
               />
             </div>
-            <ConversationActions id={talk.id} title={title} />
+            <ConversationActions id={talk.id} title={title} onRename={() => setRenaming(true)} />
           </>
         )
       }
@@ -84,6 +84,7 @@ function OpenConversation({ talk }: { talk: Talk }) {
           changed={`${phase.value} ${conversation.value?.title} ${conversation.value?.turns}`}
         />
         <div class="chat-main">
+          {isRenaming && <Rename id={talk.id} title={title} onDone={() => setRenaming(false)} />}
           {problem.value && <ProblemBox problem={problem.value} onRetry={() => talk.refresh()} />}
           {!problem.value && (
             <>
@@ -96,7 +97,7 @@ function OpenConversation({ talk }: { talk: Talk }) {
                   onStop={() => talk.stop()}
                   isFocused={talk.live.value !== undefined}
                 >
-                  <ModelChoice value={session.value?.model ?? ""} onChange={choose} />
+                  <ModelChoice value={conversation.value?.model ?? session.value?.model ?? ""} onChange={choose} />
                   {session.value?.role && <span class="quiet">{t("chat.in_role", { role: session.value.role })}</span>}
                 </Composer>
               )}
@@ -132,7 +133,6 @@ function NewConversation() {
     try {
       const session = await ask(api.POST("/api/v1/sessions", { body: { conversation: "", role, model } }));
       opened = session.id;
-      rememberModel(model);
       await takeTalk(session.id, session).send(text);
     } catch (error) {
       setProblem(asProblem(error));

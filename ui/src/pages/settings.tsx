@@ -14,7 +14,7 @@ import "../style/settings.css";
 
 export default function SettingsPage() {
   const [text, setText] = useState("");
-  const settings = useLoad((signal) => ask(api.GET("/api/v1/settings/details", { signal })), []);
+  const settings = useLoad((signal) => ask(api.GET("/api/v1/settings/details", { signal })), [], ["settings_changed"]);
   const fits = (name: string) => textsOf(name).toLowerCase().includes(text.trim().toLowerCase());
   return (
     <Page title={t("menu.settings")} lead={t(may("admin") ? "settings.lead" : "settings.lead_reader")}>

@@ -27,6 +27,9 @@ def print_conversation(conversation: Conversation) -> None:
                 click.secho(f"> {line}", bold=True)
             if decision := _decision_of(message):
                 click.secho(f"◆ {format_decision(decision)}", dim=True)
+            if error := message.detail.get("error"):
+                told = " ".join(filter(None, (error["message"], error["hint"])))
+                click.secho(f"! {one_line(told, 1_000)}", fg="red")
         elif message.role == "assistant":
             if message.text.strip():
                 click.echo(f"\n{clean(message.text).strip()}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, cast
 
@@ -17,9 +16,20 @@ from prowess.agent.conversation import ConversationFormat
 from prowess.agent.live_turns import LiveTurn, LiveTurns
 from prowess.agent.updates import TurnEnded, TurnState, Update
 from prowess.engine.engine import Engine
-from prowess.errors import Conflict, NotFound, ProwessError
+from prowess.errors import Conflict, Invalid, NotFound, ProwessError
 from prowess.interfaces.rest.problems import problem_json
-from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Runner, Shape, paginate, respond
+from prowess.interfaces.rest.request import (
+    Body,
+    Page,
+    PageQuery,
+    PageShape,
+    Reader,
+    Runner,
+    Shape,
+    cursor_at,
+    paginate,
+    respond,
+)
 from prowess.interfaces.rest.sessions import Name, SessionId
 from prowess.interfaces.rest.streams import (
     EVENT_STREAM,
@@ -52,6 +62,27 @@ class MessageBody(ResumeBody):
     """What the user says, and the model that answers."""
 
     message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE_CHARS)]
+
+
+class ConversationChange(Body):
+    """New values of a conversation; those that are left out stay."""
+
+    title: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+    model: Name | None = None
+
+
+class ModelShape(Shape):
+    """A model. `needs` says what is missing before it can answer; '' if it is ready."""
+
+    name: str
+    is_default: bool
+    needs: str
+
+
+class ModelListShape(Shape):
+    """The models that a conversation can choose, the default first."""
+
+    items: list[ModelShape]
 
 
 class StoppedShape(Shape):
@@ -104,6 +135,7 @@ class ConversationShape(Shape):
     model: str
     turns: int
     approvals: list[str]
+    error: dict[str, Any] | None
     skills: list[str]
     input_tokens: int
     output_tokens: int
@@ -204,13 +236,15 @@ async def list_messages(
 ) -> Response:
     """Return what was said in a session, with tool calls and their results."""
     try:
-        messages = (await _agent(engine).get(id)).messages
+        found, total = await _agent(engine).messages(
+            id, limit=page.limit + 1, beyond=_number(page), newest_first=order == "newest"
+        )
     except NotFound:
         await engine.sessions.get(id)  # a session without a message is no error
-        messages = ()
-    newest_first = order == "newest"
-    listed = messages[::-1] if newest_first else messages
-    return respond(paginate(listed, page, lambda message: f"{message.number:012d}", newest_first=newest_first))
+        found, total = [], 0
+    shown = found[: page.limit]
+    more = cursor_at(shown[-1].number) if len(found) > len(shown) else None
+    return respond({"items": shown, "next_cursor": more, "total": total})
 
 
 @router.delete("/sessions/{id}/messages", status_code=204, response_class=Response)
@@ -238,10 +272,40 @@ async def list_conversations(engine: Reader, page: Page) -> Response:
     return respond(paginate(found, page, lambda one: f"{one.updated_at} {one.id}", newest_first=True))
 
 
+@router.get("/models", response_model=ModelListShape)
+async def list_models(engine: Reader) -> Response:
+    """Return the models that a conversation can choose: those that are configured or on the server's machine, the default first.
+
+    Another name of a [provider](models.md) can be chosen, too.
+    """
+    return respond({"items": await _agent(engine).models()})
+
+
+@router.patch("/conversations/{id}", response_model=ConversationShape)
+async def change_conversation(id: SessionId, body: ConversationChange, engine: Runner) -> Response:
+    """Rename a conversation, or choose the model that answers in it from the next turn on; '' is the default."""
+    agent = _agent(engine)
+    changed = await agent.get(id, after=_NO_MESSAGES)
+    # The model first: it may be refused, and then nothing should have changed.
+    if body.model is not None:
+        changed = await agent.choose_model(changed.id, body.model)
+    if body.title is not None:
+        changed = await agent.rename(changed.id, body.title)
+    return respond(changed)
+
+
 @router.get("/conversations/{id}", response_model=ConversationShape)
 async def get_conversation(id: SessionId, engine: Reader) -> Response:
-    """Return one conversation, without its messages."""
-    return respond(replace(await _agent(engine).get(id), messages=()))
+    """Return one conversation, without its messages. `error` says why its last turn failed."""
+    return respond(await _agent(engine).get(id, after=_NO_MESSAGES))
+
+
+def _number(page: PageQuery) -> int | None:
+    """Return the number of the last message on the page before, or None for the first page."""
+    after = page.after
+    if after is None or (type(after) is int and 0 <= after <= _NO_MESSAGES):
+        return after
+    raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
 
 
 def _agent(engine: Engine) -> Agent:

@@ -1,60 +1,74 @@
 // Who answers: the model, and the role that limits what the agent may use.
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { api, ask } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { t } from "../../i18n";
 
-const STORED = "chat-models";
-const KEPT = 8;
-
-function usedModels(): string[] {
-  return (localStorage.getItem(STORED) ?? "").split("\n").filter(Boolean);
-}
-
-/** Offer a model again later. */
-export function rememberModel(name: string) {
-  if (!name) return;
-  localStorage.setItem(STORED, [name, ...usedModels().filter((one) => one !== name)].slice(0, KEPT).join("\n"));
-}
+/** The value of the entry for a name that is not in the list. */
+const OTHER = "…";
 
 interface ModelProps {
   value: string;
-  /** Called when the person has finished typing. */
+  /** Keep a name. Return false if it is refused. */
   onChange: (model: string) => unknown;
 }
 
 export function ModelChoice({ value, onChange }: ModelProps) {
-  const [text, setText] = useState(value);
-  const list = useId();
-  useEffect(() => setText(value), [value]);
-  const done = () => {
-    const chosen = text.trim();
-    if (chosen !== value) onChange(chosen);
+  const models = useLoad((signal) => ask(api.GET("/api/v1/models", { signal })), []);
+  const id = useId();
+  const [typed, setTyped] = useState<string | undefined>(undefined);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), [typed === undefined]);
+  const items = models.data?.items ?? [];
+  const others = items.filter((one) => !one.is_default);
+  const usual = items.find((one) => one.is_default)?.name;
+  const done = async () => {
+    const chosen = typed?.trim();
+    // What was typed stays while it is refused.
+    if (!chosen || chosen === value || (await onChange(chosen)) !== false) setTyped(undefined);
   };
   return (
-    <label class="chat-choice">
+    <label class="chat-choice" for={id}>
       <span>{t("chat.model")}</span>
-      <input
-        list={list}
-        value={text}
-        placeholder={t("chat.default_model")}
-        title={t("chat.model_hint")}
-        autocomplete="off"
-        spellcheck={false}
-        maxLength={500}
-        onInput={(event) => setText(event.currentTarget.value)}
-        onBlur={done}
-        onKeyDown={(event) => {
-          if (event.key !== "Enter") return;
-          event.preventDefault();
-          done();
-        }}
-      />
-      <datalist id={list}>
-        {usedModels().map((name) => (
-          <option key={name} value={name} />
-        ))}
-      </datalist>
+      {typed === undefined ? (
+        <select
+          id={id}
+          value={value}
+          onChange={async (event) => {
+            const select = event.currentTarget;
+            if (select.value === OTHER) setTyped(value);
+            else if ((await onChange(select.value)) === false) select.value = value;
+          }}
+        >
+          <option value="">{usual ? t("chat.default_is", { name: usual }) : t("chat.default_model")}</option>
+          {others.map((one) => (
+            <option key={one.name} value={one.name} disabled={one.needs !== ""} title={one.needs}>
+              {one.name}
+            </option>
+          ))}
+          {value && !others.some((one) => one.name === value) && <option value={value}>{value}</option>}
+          <option value={OTHER}>{t("chat.other_model")}</option>
+        </select>
+      ) : (
+        <input
+          id={id}
+          ref={field}
+          value={typed}
+          placeholder="openai:gpt-5"
+          title={t("chat.model_hint")}
+          autocomplete="off"
+          spellcheck={false}
+          maxLength={200}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+          onBlur={done}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") setTyped(undefined);
+            if (event.key !== "Enter") return;
+            event.preventDefault();
+            void done();
+          }}
+        />
+      )}
     </label>
   );
 }

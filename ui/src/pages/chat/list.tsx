@@ -1,5 +1,5 @@
 // The conversations: begin, open, export and delete one.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useLocation } from "preact-iso";
 import { api, ask, type Shapes } from "../../api/client";
 import { useLoad } from "../../api/load";
@@ -11,6 +11,7 @@ import { Dialog } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
 import { Shown } from "../../parts/states";
 import { attempt } from "../../parts/toast";
+import { may } from "../../state";
 import { forgetDraft } from "./draft";
 
 type Conversation = Shapes["ConversationShape"];
@@ -30,7 +31,7 @@ export function Conversations({ open, changed }: { open: string; changed: unknow
   const found = useLoad(
     (signal) => ask(api.GET("/api/v1/conversations", { params: { query: { limit } }, signal })),
     [limit],
-    ["decision_made", "approval_required", "approval_resolved"],
+    ["decision_made", "approval_required", "approval_resolved", "conversation_changed"],
   );
   const [shown, setShown] = useState(changed);
   if (shown !== changed) {
@@ -79,9 +80,10 @@ function Entry({ conversation, isOpen }: { conversation: Conversation; isOpen: b
 }
 
 /** Buttons about one conversation. */
-export function ConversationActions({ id, title }: { id: string; title: string }) {
+export function ConversationActions({ id, title, onRename }: { id: string; title: string; onRename: () => void }) {
   const { route } = useLocation();
   const [isAsking, setAsking] = useState(false);
+  const menu = useRef<HTMLDetailsElement>(null);
   const remove = async () => {
     const done = await attempt(
       ask(api.DELETE("/api/v1/sessions/{id}/messages", { params: { path: { id } } })).then(() => true),
@@ -91,11 +93,22 @@ export function ConversationActions({ id, title }: { id: string; title: string }
     setAsking(false);
     route("/chat");
   };
+  const rename = () => {
+    menu.current?.removeAttribute("open");
+    onRename();
+  };
   const exported = (format: string) => `/api/v1/sessions/${id}/messages/export?format=${format}`;
   return (
-    <details class="chat-more">
+    <details class="chat-more" ref={menu}>
       <summary class="button">{t("chat.more")}</summary>
       <ul>
+        {may("skills.run") && (
+          <li>
+            <Button look="plain" onClick={rename}>
+              {t("chat.rename")}
+            </Button>
+          </li>
+        )}
         <li>
           <a class="button plain" href={exported("markdown")} download={`${id}.md`} data-native>
             {t("chat.export_markdown")}
@@ -130,5 +143,42 @@ export function ConversationActions({ id, title }: { id: string; title: string }
         </Dialog>
       )}
     </details>
+  );
+}
+
+/** The field for another title, in place of nothing: Enter keeps it, Escape does not. */
+export function Rename({ id, title, onDone }: { id: string; title: string; onDone: () => void }) {
+  const [text, setText] = useState(title);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.select(), []);
+  const save = async () => {
+    const params = { path: { id } };
+    if (text.trim() && text !== title) {
+      const body = { title: text };
+      if (!(await attempt(ask(api.PATCH("/api/v1/conversations/{id}", { params, body }))))) return;
+    }
+    onDone();
+  };
+  return (
+    <form
+      class="chat-rename"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void save();
+      }}
+      onKeyDown={(event) => event.key === "Escape" && onDone()}
+    >
+      <input
+        ref={field}
+        aria-label={t("chat.title")}
+        value={text}
+        maxLength={80}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+      <Button look="primary" type="submit" disabled={!text.trim()}>
+        {t("chat.save")}
+      </Button>
+      <Button onClick={onDone}>{t("chat.cancel")}</Button>
+    </form>
   );
 }

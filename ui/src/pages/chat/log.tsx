@@ -8,6 +8,7 @@ import { may } from "../../state";
 import { ApprovalInChat } from "./approval";
 import type { Talk } from "./talk";
 import { TurnView } from "./turn";
+import type { Fault } from "./turns";
 
 /** This near to the end, the view follows. */
 const NEAR_PX = 60;
@@ -50,6 +51,7 @@ export function Log({ talk }: { talk: Talk }) {
     });
   };
   const live = talk.live.value;
+  const turns = talk.turns.value;
   return (
     <div class="chat-scroll">
       {/* Screen readers hear whole answers, below, instead of every word. */}
@@ -69,8 +71,8 @@ export function Log({ talk }: { talk: Talk }) {
             </p>
           )}
           {!talk.isLoaded.value && !live && <Loading />}
-          {talk.turns.value.map((turn) => (
-            <TurnView key={turn.number} turn={turn} isLive={turn === live} />
+          {turns.map((turn, place) => (
+            <TurnView key={turn.number} turn={turn} isLive={turn === live} isLast={place === turns.length - 1} />
           ))}
           <Standing talk={talk} />
         </div>
@@ -91,7 +93,7 @@ export function Log({ talk }: { talk: Talk }) {
 function Standing({ talk }: { talk: Talk }) {
   const phase = talk.phase.value;
   const failure = talk.failure.value;
-  const error = talk.ended.value?.error;
+  const error = talk.ended.value?.error ?? (talk.conversation.value?.error as Fault | null | undefined);
   const fault = error?.code === "stopped" ? undefined : error;
   const goOn = () =>
     talk.resume().catch((error) => {
@@ -113,7 +115,7 @@ function Standing({ talk }: { talk: Talk }) {
               <Words text={fault.hint} />
             </p>
           )}
-          {may("skills.run") && <Button onClick={goOn}>{t("chat.go_on")}</Button>}
+          {may("skills.run") && <Button onClick={goOn}>{t(phase === "failed" ? "states.retry" : "chat.go_on")}</Button>}
         </div>
       )}
     </>

@@ -64,7 +64,7 @@ export class Talk {
     opened?: Session,
   ) {
     const stopEvents = onEvents(
-      ["decision_made", "approval_resolved", "skills_state_changed", "reconnected"],
+      ["decision_made", "approval_resolved", "skills_state_changed", "conversation_changed", "reconnected"],
       () => void this.refresh(),
     );
     this.closed.signal.addEventListener("abort", () => {

@@ -9,7 +9,7 @@ import type { Call, Part, Said, Turn } from "./turns";
 import { brief, Value } from "./value";
 
 /** Show a turn. It is drawn again only if it is another object. */
-export function TurnView({ turn, isLive }: { turn: Turn; isLive: boolean }) {
+export function TurnView({ turn, isLive, isLast }: { turn: Turn; isLive: boolean; isLast: boolean }) {
   return useMemo(
     () => (
       <article class={isLive ? "chat-turn live" : "chat-turn"} aria-label={t("chat.turn", { count: turn.number })}>
@@ -31,10 +31,15 @@ export function TurnView({ turn, isLive }: { turn: Turn; isLive: boolean }) {
             <p class="chat-working quiet">{t(turn.decision ? "chat.working" : "chat.deciding")}</p>
           )}
         </div>
+        {turn.error && !isLast && (
+          <p class="quiet">
+            <Words text={turn.error.message} />
+          </p>
+        )}
         {!isLive && turn.steps > 0 && <Spent turn={turn} />}
       </article>
     ),
-    [turn, isLive],
+    [turn, isLive, isLast],
   );
 }
 

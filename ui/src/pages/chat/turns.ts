@@ -49,6 +49,8 @@ export interface Turn {
   question?: string;
   at?: string;
   decision?: Decision;
+  /** Why it ended without an answer, if that was stored. */
+  error?: Fault;
   recommendations: Recommendation[];
   parts: Part[];
   model: string;
@@ -132,6 +134,7 @@ function build(number: number, messages: Message[]): Turn {
       turn.question = message.text;
       turn.at = message.created_at;
       turn.decision = message.detail.decision as Decision | undefined;
+      turn.error = message.detail.error as Fault | undefined;
       turn.recommendations = (message.detail.recommendations as Recommendation[] | undefined) ?? [];
     } else if (message.role === "assistant") addAnswer(turn, message);
     else setCall(turn, message.call_id, { state: message.detail.ok ? "done" : "refused", result: parse(message.text) });

@@ -22,7 +22,7 @@ const TONES: Record<Grant["state"], Tone> = {
 export function EnvGrants() {
   const [skill, setSkill] = useState("");
   const [wanted, setWanted] = useState("");
-  const granted = useLoad((signal) => ask(api.GET("/api/v1/env", { signal })), []);
+  const granted = useLoad((signal) => ask(api.GET("/api/v1/env", { signal })), [], ["settings_changed"]);
   const asked = useLoad(
     async (signal) =>
       wanted ? await ask(api.GET("/api/v1/env", { params: { query: { skill: wanted } }, signal })) : undefined,

@@ -1,4 +1,4 @@
-"""`prowess conversations`: list, show, export and delete conversations with the agent."""
+"""`prowess conversations`: list, show, rename, export and delete conversations with the agent."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def find_conversation(prowess: Prowess, id: str) -> Conversation:
 @common_options
 @click.pass_context
 def conversations_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
-    """List your conversations with the agent, last changed first, or show, export or delete one."""
+    """List your conversations with the agent, last changed first, or show, rename, export or delete one."""
     if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
         _list(workspace, as_json=as_json)
 
@@ -109,8 +109,26 @@ def show_conversation(id: str, workspace: str | None, as_json: bool) -> None:
         print_json(found)
         return
     print_conversation(found)
-    if found.state in ("waiting", "stopped"):
+    if found.state in ("waiting", "stopped", "failed"):
         click.echo(f"\nGo on with `prowess chat --conversation {found.id[:8]} --resume`.", err=True)
+
+
+@conversations_command.command("rename", examples=('prowess conversations rename 3f2a91bc "Slow queries"',))
+@click.argument("id")
+@click.argument("title")
+@common_options
+def rename_conversation(id: str, title: str, workspace: str | None, as_json: bool) -> None:
+    """Give a conversation another title. No message replaces it."""
+    from prowess.interfaces.cli.output import one_line, print_json
+
+    async def work(prowess: Prowess) -> Conversation:
+        return await prowess.agent.rename((await find_conversation(prowess, _require_id(id))).id, title)
+
+    renamed = with_engine(workspace, work)
+    if as_json:
+        print_json({"id": renamed.id, "title": renamed.title})
+    else:
+        click.echo(f"Renamed {renamed.id[:8]}: {one_line(renamed.title, 80)}")
 
 
 @conversations_command.command(

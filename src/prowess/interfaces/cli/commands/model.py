@@ -86,7 +86,7 @@ def _provider_rows(provider: Provider, config: ModelConfig) -> list[tuple[str, s
 
     Local models get one row for each that can be fetched, and one for a file.
     """
-    needs = _missing(provider, config)
+    needs = provider.needs(config)
     if provider.name != "local":
         return [(provider.form, needs or "ready")]
     from prowess.llm.local import FETCHABLE
@@ -109,17 +109,6 @@ def _config_faults(config: ModelConfig) -> list[str]:
     return found
 
 
-def _missing(provider: Provider, config: ModelConfig) -> str:
-    """Return what a provider still needs before it can be used, or '' if it is ready."""
-    if not provider.installed:
-        return f"needs: pip install 'prowess[{provider.extra}]'"
-    if not provider.has_key(config):
-        return f"needs {' or '.join(provider.keys)}"
-    if provider.name == "compatible" and not config.base_url:
-        return "needs PROWESS_MODEL_URL"
-    return ""
-
-
 def _local_state(model: FetchableModel, config: ModelConfig) -> str:
     return "ready" if model.file(config.home).is_file() else f"needs: {model.command}"
 
@@ -132,7 +121,7 @@ def _provider_json(provider: Provider, config: ModelConfig) -> dict[str, Any]:
         "installed": provider.installed,
         "key_variables": list(provider.keys),
         "has_key": provider.has_key(config),
-        "needs": _missing(provider, config),
+        "needs": provider.needs(config),
     }
 
 
