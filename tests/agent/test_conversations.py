@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from prowess.errors import Invalid, NotFound, Refused
+from prowess.errors import Invalid, NotFound, Refused, Unavailable
 from prowess.llm.model import Reply, Usage
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor, agent_of, conversation_agent
@@ -208,3 +208,82 @@ async def test_a_conversation_in_a_role_has_its_prompt_and_only_its_tools(place)
     assert "skill_create" not in [tool.name for tool in model.requests[0].tools]
     assert "does not have the tool" in model.requests[1].messages[-1].text
     assert "scout" in model.requests[0].messages[0].text
+
+
+async def test_why_a_turn_failed_is_kept_until_it_goes_on(each_place):
+    each_place.environment["OPENAI_API_KEY"] = "sk-0123456789abcdef0123456789abcdef"
+    error = Unavailable("The server is away: sk-0123456789abcdef0123456789abcdef", hint="Try again later.")
+    async with each_place.open() as prowess:
+        conversation = await prowess.agent.start()
+        with ScriptedModel([error]) as model:
+            await play(prowess.agent.send(conversation.id, "Hello", model=model))
+        failed = await prowess.agent.get(conversation.id)
+        markdown = await prowess.agent.export(conversation.id, format="markdown")
+        with ScriptedModel(["Hello."]) as model:
+            await play(prowess.agent.resume(conversation.id, model=model))
+        answered = await prowess.agent.get(conversation.id)
+
+    assert failed.state == "failed"
+    assert failed.error is not None
+    assert failed.error == failed.messages[0].detail["error"]
+    assert (failed.error["code"], failed.error["hint"]) == ("unavailable", "Try again later.")
+    assert "The server is away" in failed.error["message"]
+    assert "sk-0123456789" not in str(failed)
+    assert "> This turn ended without an answer: The server is away" in markdown
+    assert (answered.state, answered.error) == ("idle", None)
+    assert "error" not in answered.messages[0].detail
+    assert [one.role for one in answered.messages] == ["user", "assistant"]
+
+
+async def test_a_title_that_a_person_gave_stays(place):
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        renamed = await prowess.agent.rename(conversation.id, "  Slow\nqueries ")
+        with ScriptedModel(["One."]) as model:
+            await play(prowess.agent.send(conversation.id, "A question", model=model))
+        with pytest.raises(Invalid, match="title is empty"):
+            await prowess.agent.rename(conversation.id, " \n ")
+        with pytest.raises(NotFound):
+            await prowess.agent.rename("unknown", "x")
+        (listed,) = await prowess.agent.list()
+        (event,) = await prowess.events.list(names=["conversation_changed"])
+
+    assert renamed.title == listed.title == "Slow queries"
+    assert event.data == {"conversation": conversation.id, "change": "renamed", "title": "Slow queries"}
+
+
+async def test_only_the_messages_that_are_asked_for_are_read(each_place):
+    async with each_place.open() as prowess:
+        conversation = await prowess.agent.start()
+        with ScriptedModel(["a", "b", "c"]) as model:
+            for message in ("1", "2", "3"):
+                await play(prowess.agent.send(conversation.id, message, model=model))
+        newest, total = await prowess.agent.messages(conversation.id, limit=2, newest_first=True)
+        older, _ = await prowess.agent.messages(conversation.id, limit=2, beyond=newest[-1].number, newest_first=True)
+        oldest, _ = await prowess.agent.messages(conversation.id, limit=3)
+
+    assert total == 6
+    assert ["".join(one.text for one in part) for part in (newest, older, oldest)] == ["c3", "b2", "1a2"]
+
+
+async def test_a_model_is_chosen_for_a_conversation(place):
+    place.environment.update(
+        {
+            "PROWESS_MODEL": "scripted:/secret/answers.json",
+            "PROWESS_MODELS": "ollama:qwen3, openai:gpt-5",
+        }
+    )
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        models = {one.name: one for one in await prowess.agent.models()}
+        chosen = await prowess.agent.choose_model(conversation.id, "ollama:qwen3")
+        with pytest.raises(Invalid, match="Invalid model name 'nonsense'"):
+            await prowess.agent.choose_model(conversation.id, "nonsense")
+        with pytest.raises(Unavailable, match="needs OPENAI_API_KEY"):
+            await prowess.agent.choose_model(conversation.id, "openai:gpt-5")
+        stored = await prowess.agent.get(conversation.id)
+
+    assert [*models] == ["scripted:answers.json", "ollama:qwen3", "openai:gpt-5"]
+    assert [one.is_default for one in models.values()] == [True, False, False]
+    assert [bool(one.needs) for one in models.values()] == [False, False, True]
+    assert chosen.model == stored.model == "ollama:qwen3"

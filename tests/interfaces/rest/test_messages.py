@@ -92,6 +92,28 @@ async def test_what_was_said_comes_in_pages(talking):
         said = [(one["role"], one["text"]) for one in page["items"] + rest["items"]]
         assert said == [("user", "first"), ("assistant", "One."), ("user", "second"), ("assistant", "Two.")]
         assert (len(page["items"]), page["total"], rest["next_cursor"]) == (3, 4, None)
+        newest = await site.get("/sessions/c/messages?limit=1&order=newest", ANN)
+        assert ([one["text"] for one in newest["items"]], newest["total"]) == (["Two."], 4)
+        assert (await site.send("GET", "/sessions/c/messages?cursor=IngiCg", ANN)).status_code == 422
+
+
+async def test_a_conversation_is_renamed_and_a_model_chosen_and_wrong_values_change_nothing(talking):
+    async with talking("Hello.") as site:
+        await site.post("/sessions/c/messages", {"message": "good morning"}, ANN)
+        body = {"title": "Greetings", "model": "ollama:qwen3"}
+        changed = (await site.send("PATCH", "/conversations/c", ANN, json=body)).json()
+        assert (changed["title"], changed["model"], changed["error"]) == ("Greetings", "ollama:qwen3", None)
+        for wrong in (
+            {"title": " "},
+            {"title": "X", "model": "nonsense"},
+            {"title": "X", "model": "scripted:/etc/passwd"},
+        ):
+            assert (await site.send("PATCH", "/conversations/c", ANN, json=wrong)).status_code in (403, 422)
+        assert (await site.send("PATCH", "/conversations/c", BOB, json={"title": "Mine"})).status_code == 404
+        read = await site.get("/conversations/c", ANN)
+        assert (read["title"], read["model"]) == ("Greetings", "ollama:qwen3")
+        (model,) = (await site.get("/models", ANN))["items"]
+        assert (model["name"], model["is_default"], model["needs"]) == ("scripted:answers.json", True, "")
 
 
 async def test_conversations_are_listed_exported_and_deleted(talking):
