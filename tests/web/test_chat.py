@@ -221,3 +221,121 @@ def test_a_turn_that_a_stopped_server_broke_off_is_continued_when_it_is_back(
     page.get_by_role("button", name="Continue").click()
     expect(answer(page)).to_contain_text(long)
     expect(page.locator(".chat-turn")).to_have_count(1)
+
+
+def test_a_failed_turn_says_why_after_a_reload_and_is_tried_again_with_another_title_and_model(
+    talking: Callable[..., Site], look: Look
+) -> None:
+    site = talking({"error": {"code": "unavailable", "message": "The model is away."}}, "Here I am.")
+    view = look(site)
+    page = view.go("/chat")
+    write(page, "are you there?")
+    expect(page.get_by_role("alert")).to_contain_text("The model is away.")
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("The model is away.")
+    view.check_access()
+
+    # Another browser shows a new title at once. It was typed without a mouse.
+    other = look(site).go(page.url)
+    page.get_by_text("More", exact=True).press("Enter")
+    page.get_by_role("button", name="Rename").press("Enter")
+    field = page.get_by_role("textbox", name="Title")
+    expect(field).to_be_focused()
+    field.press("Escape")
+    expect(field).to_have_count(0)
+    page.get_by_text("More", exact=True).press("Enter")
+    page.get_by_role("button", name="Rename").press("Enter")
+    view.check_access()
+    field.fill("A check")
+    field.press("Enter")
+    for one in (page, other):
+        expect(one.get_by_role("heading", level=1)).to_have_text("A check")
+
+    # A model that does not exist is refused, and what was typed stays.
+    page.get_by_label("Model").select_option(label="Another model …")
+    page.get_by_role("textbox", name="Model").fill("nonsense")
+    page.get_by_role("textbox", name="Model").press("Enter")
+    expect(page.get_by_text("Invalid model name 'nonsense'")).to_be_visible()
+    page.get_by_role("textbox", name="Model").press("Escape")
+    expect(page.get_by_role("combobox", name="Model")).to_contain_text("default: scripted:answers.json")
+
+    page.get_by_role("button", name="Try again").click()
+    expect(answer(page)).to_contain_text("Here I am.")
+    expect(page.locator(".chat-turn")).to_have_count(1)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_role("heading", level=1)).to_have_text("A check")
+
+
+def test_skills_and_settings_that_somebody_changes_are_seen_in_open_pages(site: Site, look: Look, place: Any) -> None:
+    place.skill("triage", "Check the locks first.")
+    skills = look(site).go("/skills")
+    settings = look(site).go("/settings")
+    expect(skills.get_by_text("triage").first).to_be_visible()
+    row = settings.locator("form", has=settings.get_by_text("skills_max_prompt_chars", exact=True))
+    expect(row.locator("input")).to_have_value("16000")
+    site.do(site.engine.policy.set("skills_max_prompt_chars", 12_345))
+    expect(row.locator("input")).to_have_value("12345")
+    site.do(site.engine.policy.set("disabled_skills", ["triage"]))
+    expect(skills.get_by_text("switched off").first).to_be_visible()
+
+
+@pytest.mark.long
+def test_without_a_model_the_chat_says_what_to_do_in_german_on_a_phone(site: Site, look: Look) -> None:
+    view = look(site, locale="de-DE", viewport={"width": 360, "height": 700})
+    page = view.go("/chat")
+    page.get_by_role("textbox", name="Nachricht", exact=True).fill("Hallo")
+    page.get_by_role("button", name="Senden").click()
+    expect(page.get_by_role("alert")).to_contain_text("No model is configured.")
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("PROWESS_MODEL")
+    expect(page.get_by_role("button", name="Noch einmal")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    view.check_access()
+
+
+@pytest.mark.long
+def test_a_conversation_of_some_hundred_messages_shows_the_newest_and_earlier_ones_on_demand(
+    talking: Callable[..., Site], look: Look
+) -> None:
+    turns = 130
+    site = talking(*(f"Answer {number}." for number in range(1, turns + 1)))
+
+    async def talk() -> str:
+        agent = site.engine.agent
+        conversation = await agent.start()
+        for number in range(1, turns + 1):
+            async for _ in agent.send(conversation.id, f"Question {number}"):
+                pass
+        return conversation.id
+
+    view = look(site)
+    asked: list[str] = []
+    view.page.on("response", lambda answer: asked.append(answer.url) if "/messages?" in answer.url else None)
+    page = view.go(f"/chat/{site.do(talk())}")
+    expect(answer(page)).to_contain_text(f"Answer {turns}.")
+    expect(page.locator(".chat-turn")).to_have_count(30)
+    assert len(asked) == 1
+    page.get_by_role("button", name="Show earlier messages").click()
+    expect(page.locator(".chat-turn")).to_have_count(130)
+    expect(page.get_by_role("button", name="Show earlier messages")).to_have_count(0)
+    expect(page.locator(".chat-question").first).to_contain_text("Question 1")
+
+
+@pytest.mark.long
+def test_a_turn_in_another_process_is_followed_to_its_end(
+    each_place: Any, serve: Callable[..., Site], look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "answers.json"
+    script.write_text(json.dumps(["From the other process, in many pieces."]))
+    both = replace(each_place, environment={**each_place.environment, "PROWESS_MODEL": f"scripted:{script}"})
+    working, other = serve(both), serve(both)
+    gate = Gate(working, monkeypatch)
+    page = look(working).go("/chat")
+    write(page, "tell me")
+    expect(answer(page)).to_contain_text("From")
+    # The second server does not have the turn. It reads what the first one stores.
+    follower = look(other).go(f"/chat/{page.url.rpartition('/')[2]}")
+    expect(follower.locator(".chat-question")).to_contain_text("tell me")
+    gate.open()
+    expect(answer(follower)).to_contain_text("From the other process, in many pieces.")
+    expect(follower.get_by_role("button", name="Send")).to_be_visible()
