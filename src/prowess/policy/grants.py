@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import sqlalchemy as sa
 
@@ -360,7 +360,6 @@ class EnvGrants:
                 }
                 change(grants)
                 _store_grants(connection, actor, grants)
-                detail: dict[str, Any] = {"setting": ENV_SETTING, "name": name}
                 audits = (
                     AuditEntry(
                         actor=actor.label,
@@ -369,7 +368,7 @@ class EnvGrants:
                         slug=slug,
                         digest=digest,
                         outcome=outcome,
-                        detail=detail,
+                        detail={"setting": ENV_SETTING, "name": name},
                     ),
                 )
             changed = () if admission.error else (settings_event((ENV_SETTING,)),)
