@@ -37,6 +37,8 @@ SKILL = {
     "dspy/one.json": '{"template_id": "predict", "signature": "a -> b"}',
 }
 REQUEST = RunRequest(slug="line", artifacts=("one",))
+WAIT_SECONDS = 0.5
+"""How long an item of the second part waits: long beside its CPU time, also on a machine that is busy with other things."""
 
 
 class Waiting:
@@ -149,7 +151,9 @@ async def measure_workers(items: int, url: str, folder: Path) -> dict[str, Any]:
 async def time_batch(settings: Settings, items: int, victims: list[subprocess.Popen[bytes]]) -> dict[str, Any]:
     """Return how long workers take for a batch. With victims, the first is killed when a fifth is done."""
     async with Prowess.open(settings=settings) as prowess:
-        job = await prowess.jobs.start_batch(REQUEST, [{"n": n, "seconds": 0.2} for n in range(items)], concurrency=8)
+        job = await prowess.jobs.start_batch(
+            REQUEST, [{"n": n, "seconds": WAIT_SECONDS} for n in range(items)], concurrency=8
+        )
         await prowess.jobs.stop()  # this process only watches
         seen = asyncio.Event()
 

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -42,7 +42,7 @@ from prowess.storage.database import Connections
 from prowess.storage.job_tables import jobs as job_table
 from prowess.storage.jobs import OPEN, JobRow
 from prowess.storage.ledger import EventEntry
-from prowess.threads import offload
+from prowess.threads import offload, offload_to_completion
 
 CHUNK_ITEMS = 50
 """Items that one worker takes at a time. After a crash, only those of them that have no result yet run again."""
@@ -77,6 +77,17 @@ class _Progress:
         return {} if self._last is None else asdict(self._last)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _EndedItem:
+    """An item of a batch that has ended, and whose result is to be stored. Each is equal only to itself."""
+
+    job_id: str
+    position: int
+    failed: bool
+    cost: float | None
+    result: str
+
+
 class Execution:
     """Does jobs with an engine. `redact` removes secrets from results before they are stored."""
 
@@ -93,6 +104,8 @@ class Execution:
         self._wake = wake
         self._redact = redact
         self._slots: dict[str, asyncio.Semaphore] = {}
+        self._ended: list[_EndedItem] = []
+        self._storing = asyncio.Lock()
 
     async def run(self, job_id: str, attempt: int, journal: StepJournal) -> None:
         """Run a skill, with each artifact as a step of the journal."""
@@ -194,12 +207,32 @@ class Execution:
             told["error"] = {"code": error.code, "message": error.message, "hint": error.hint}
         told |= {"cost_usd": cost, "duration_ms": round((time.perf_counter() - began) * 1000)}
         line = json.dumps(self._redact(told), ensure_ascii=False)
-        await offload(
-            self._write,
-            lambda connection: jobs.finish_item(
-                connection, job.id, position, failed=error is not None, cost=cost, result=line
-            ),
+        await self._store_item(
+            _EndedItem(job_id=job.id, position=position, failed=error is not None, cost=cost, result=line)
         )
+
+    async def _store_item(self, item: _EndedItem) -> None:
+        """Store the result of an item, together with those that ended while the write before was going on.
+
+        One transaction for each item would cost most of what a batch costs: on SQLite, writers wait for each other.
+        """
+        self._ended.append(item)
+        async with self._storing:
+            if item not in self._ended:
+                return  # whoever had the lock before has stored it
+            batch, self._ended = self._ended, []
+
+            def write(connection: sa.Connection) -> None:
+                for one in batch:
+                    jobs.finish_item(
+                        connection, one.job_id, one.position, failed=one.failed, cost=one.cost, result=one.result
+                    )
+
+            try:
+                await offload_to_completion(self._write, write)
+            except ProwessError:
+                self._ended = batch + self._ended  # the others try it themselves, and get the error if it fails again
+                raise
 
     async def _guard(self, job_id: str, attempt: int, work: Callable[[JobRow, Engine], Awaitable[None]]) -> None:
         """Begin a job, do the work, and record an error that ends it. Do nothing if the job has ended already."""
