@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 MEMORY = Path("/dev/shm")
 NEEDED_BYTES = 6 << 30
-"""Several times what the files of all tests take at once."""
+"""Twice what the files of all tests take at the end."""
 
 KEPT = "PROWESS_TEST_KEPT"
 """The variable that names the folder for what one run leaves to the next."""
@@ -23,7 +24,7 @@ def use_memory() -> Callable[[], None]:
     its process, so that the next one can remove what a killed one has left.
     """
     os.environ.setdefault(KEPT, tempfile.gettempdir())
-    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < NEEDED_BYTES:
+    if "TMPDIR" in os.environ or not _has_room():
         return lambda: None
     folder = MEMORY / f"prowess-{os.getpid()}"
     for left in MEMORY.glob("prowess-[0-9]*"):
@@ -44,6 +45,17 @@ def use_memory() -> Callable[[], None]:
 def kept_folder() -> Path:
     """Return the folder for what one run leaves to the next."""
     return Path(os.environ.get(KEPT, tempfile.gettempdir()))
+
+
+def _has_room() -> bool:
+    """Return True if there is a folder in memory that has room, and memory for what is put there."""
+    try:
+        free = shutil.disk_usage(MEMORY).free
+        available = re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        return False
+    room = min(free, int(available[1]) << 10) if available else 0
+    return os.access(MEMORY, os.W_OK) and room >= NEEDED_BYTES
 
 
 def _is_running(process: int) -> bool:
