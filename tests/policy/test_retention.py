@@ -16,11 +16,9 @@ from prowess.feed.metrics import Metrics, exposition
 from prowess.feed.usage import list_usage
 from prowess.policy.retention import BATCH_ROWS, Retention, clean_up
 from prowess.redaction import Redactor
-from prowess.skill.package import File, Package
-from prowess.storage import approvals, compositions, ledger, org_settings, sessions, spend
+from prowess.storage import approvals, ledger, org_settings, sessions, spend
 from prowess.storage.audit_chain import PRUNE_AUDIT, AuditVerdict, hash_row, verify_audit
 from prowess.storage.clock import now
-from prowess.storage.compositions import CompositionRow, RoundRow
 from prowess.storage.database import Database, open_database
 from prowess.storage.ledger import AuditEntry, EventEntry
 from prowess.storage.owner import Owner
@@ -389,38 +387,6 @@ def test_web_sessions_that_ended_long_ago_go(database: Database) -> None:
     assert report.web_sessions == 1
     with database.read() as connection:
         assert list(connection.scalars(sa.select(web_sessions.c.id))) == ["new"]
-
-
-def test_drafts_that_nobody_has_changed_for_long_go_with_their_rounds(database: Database) -> None:
-    with database.write() as connection:
-        for name, changed in (("old", in_days(1)()), ("new", in_days(100)())):
-            row = CompositionRow(
-                id=name, organization_id="acme", user_id="ann", created_by="ann", request="x", updated_at=changed
-            )
-            compositions.add(connection, row)
-            package = Package.of("x", [File(path="SKILL.md", content=b"Hello.")])
-            draft = RoundRow(
-                composition_id=name,
-                number=1,
-                organization_id="acme",
-                actor="ann",
-                model="",
-                slug="x",
-                digest=package.digest,
-                manifest=compositions.stored_manifest(package),
-                draft={},
-                checks={},
-            )
-            compositions.add_round(connection, draft, package)
-
-    [report] = Retention(database, moment=in_days(200)).prune()
-
-    assert report.compositions == 1
-    with database.read() as connection:
-        assert [one.id for one in compositions.find(connection, Owner(organization_id="acme", user_id="ann"), "")] == [
-            "new"
-        ]
-        assert [compositions.list_rounds(connection, name) == [] for name in ("old", "new")] == [True, False]
 
 
 # The audit
