@@ -561,8 +561,7 @@ ROUTES: dict[str, Row] = {
 class ToolRow:
     """One MCP tool: the permission it takes, and arguments with which it works for an agent of the owner.
 
-    `{skill}` stands for the slug of a skill of the organization, `{packed}` for that of one with several files, and `{new}`
-    for a slug that is free.
+    `{skill}` stands for the slug of a skill of the organization, `{packed}` for one with several files, `{new}` for a free one.
     """
 
     needs: str = "skills.read"
