@@ -55,7 +55,7 @@ async def test_the_typical_conversation_of_the_page(printed: Any, triage: Any):
         asked = await box.call("enable_skill", {"skill_slug": SLUG, "reason": reason[1]})
         assert asked.data["error"]["code"] == "approval-required"
         assert await engine.prompt("checkout") == ""
-        (event,) = await engine.events.list()
+        _, event = await engine.events.list()
         assert event.name == "approval_required"
         assert event.data["type"] == "skill_enablement"
         assert event.data["skill"]["slug"] == SLUG
@@ -67,7 +67,7 @@ async def test_the_typical_conversation_of_the_page(printed: Any, triage: Any):
         assert enabled.data["budget_used_chars"] == len(prompt)
         assert "Check `pg_locks` for blocked queries." in prompt
         names = [event.name for event in await engine.events.list()]
-        assert names == ["approval_required", "approval_resolved", "skills_state_changed"]
+        assert names == ["settings_changed", "approval_required", "approval_resolved", "skills_state_changed"]
 
         freed = await box.call("disable_skill", {"skill_slug": SLUG})
         assert freed.data["budget_used_chars"] == 0

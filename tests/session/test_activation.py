@@ -516,7 +516,7 @@ async def test_a_skill_that_the_new_policy_lets_in_as_well_stays_without_a_word(
         for name, value in (("skill_enablement_policy", "auto"), ("skill_synced_policy", "admin-only")):
             await engine.policy.set(name, value)
             assert await exact(engine, "chat") == before
-        assert (len(await engine.events.list()), len(await engine.audit.rows())) == (events, rows + 2)
+        assert (len(await engine.events.list()), len(await engine.audit.rows())) == (events + 2, rows + 2)
         await engine.approvals.revoke(approval)
         assert await exact(engine, "chat") == ()
 
