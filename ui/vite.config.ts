@@ -21,7 +21,9 @@ function messages(): Plugin {
     .filter((name) => /\.tsx?$/.test(name))
     .map((name) => readFileSync(new URL(name, folder), "utf8"))
     .join("\n");
-  const starts = [...code.matchAll(/`([a-z_]+\.\w*)\$\{/g)].map((found) => found[1] as string);
+  const starts = [...code.matchAll(/`([a-z_]+\.\w*)\$\{|named\("([a-z_.]+)"/g)].map(
+    (found) => found[1] ?? (found[2] as string),
+  );
   const all = Object.entries(source).flatMap(([section, texts]) =>
     Object.keys(texts).map((key) => `${section}.${key}`),
   );

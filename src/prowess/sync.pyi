@@ -73,7 +73,7 @@ from prowess.storage.ledger import AuditRow
 from prowess.storage.people import Member, Organization
 from prowess.storage.sources import Source, SourceItem
 from prowess.storage.trace_stats import Bucket, GroupBy
-from prowess.storage.traces import TracePosition
+from prowess.storage.traces import TracePosition, TraceSort
 from prowess.storage.trust import TrustedFolder
 from prowess.tools.tool import SpecFormat, Tool, ToolAnswer
 from prowess.traces.export import ExportFormat
@@ -284,6 +284,9 @@ class AuditLog:
         outcome: str = ...,
         since: str = ...,
     ) -> list[AuditRow]: ...
+    def count(
+        self, *, by: str = ..., action: str = ..., slug: str = ..., outcome: str = ..., since: str = ...
+    ) -> int: ...
     def last(self) -> int: ...
     def skill(self, slug: str) -> SkillAccount: ...
     def verify(self, *, head: str = ...) -> AuditVerdict: ...
@@ -350,6 +353,8 @@ class Traces:
         session: str = ...,
         model: str = ...,
         run: str = ...,
+        kind: str = ...,
+        sort: TraceSort = ...,
         days: float | None = ...,
         limit: int = ...,
         after: TracePosition | None = ...,
@@ -363,6 +368,7 @@ class Traces:
         session: str = ...,
         model: str = ...,
         run: str = ...,
+        kind: str = ...,
         days: float | None = ...,
     ) -> int: ...
     def get(self, trace_id: str) -> Trace: ...
@@ -387,6 +393,10 @@ class Traces:
         skill: str = ...,
         artifact: str = ...,
         status: str = ...,
+        session: str = ...,
+        model: str = ...,
+        run: str = ...,
+        kind: str = ...,
         days: float | None = ...,
     ) -> Iterator[dict[str, Any]]: ...
     def follow(
@@ -613,7 +623,7 @@ class Toolbox:
         fallback_model: Model | None = ...,
     ) -> None: ...
     def offered(self, inventory: Inventory | None = ...) -> list[Tool]: ...
-    def read_offered(self, inventory: Inventory | None = ...) -> list[Tool]: ...
+    def read_offered(self, inventory: Inventory | None = ..., *, recent: float = ...) -> list[Tool]: ...
     def specs(self, format: SpecFormat = ...) -> list[dict[str, Any]]: ...
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer: ...
     def resume(self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer) -> ToolAnswer: ...

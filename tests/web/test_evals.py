@@ -52,6 +52,8 @@ def test_a_run_shows_each_case_with_and_without_the_skill_and_what_changed_since
     expect(page.get_by_role("heading", level=1)).to_have_text("Evaluation of colors")
     compared = page.get_by_role("region", name="Compare")
     expect(compared.get_by_role("row", name=re.compile("ruby"))).to_contain_text("0%100%")
+    expect(compared).to_contain_text("No difference shown")
+    expect(compared).to_contain_text("Compared on 2 cases that both have.")
     page.get_by_label("Failed", exact=True).check(force=True)
     cases = page.get_by_role("list", name="Cases").locator("summary")
     expect(cases).to_have_count(1)

@@ -54,3 +54,8 @@ export function t(key: MessageKey, values: Values = {}): string {
     return value === undefined ? whole : typeof value === "number" ? value.toLocaleString(language) : value;
   });
 }
+
+/** Return a text that only some names have, such as `audit.do_` with "run". Other names are shown as they are. */
+export function named(prefix: string, name: string): string {
+  return texts.get(prefix + name.replaceAll("-", "_")) ?? name;
+}

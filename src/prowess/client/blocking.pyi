@@ -49,9 +49,11 @@ from prowess.storage.jobs import JobState
 from prowess.storage.ledger import AuditRow
 from prowess.storage.people import Member, Organization
 from prowess.storage.sources import Source
-from prowess.storage.trace_stats import GroupBy
+from prowess.storage.trace_stats import Bucket, GroupBy
+from prowess.storage.traces import TraceSort
 from prowess.traces.export import ExportFormat
 from prowess.traces.report import Report
+from prowess.traces.series import Chart, SeriesBy
 from prowess.traces.trace import Trace
 
 class Skills:
@@ -172,6 +174,7 @@ class Evals:
     def run(self, plan: EvalPlan, *, on_progress: ProgressListener | None = ...) -> EvalRun: ...
     def list(self, *, skill: str = ..., limit: int = ...) -> builtins.list[EvalRun]: ...
     def get(self, run: str) -> EvalRun: ...
+    def compare(self, before: str, after: str) -> dict[str, Any]: ...
 
 class Optimizations:
     def start(self, request: OptimizationRequest) -> Proposal: ...
@@ -220,6 +223,16 @@ class Approvals:
 
 class AuditLog:
     def rows(self, *, after: int = ..., limit: int = ...) -> list[AuditRow]: ...
+    def find(
+        self,
+        *,
+        limit: int = ...,
+        by: str = ...,
+        action: str = ...,
+        slug: str = ...,
+        outcome: str = ...,
+        since: str = ...,
+    ) -> list[AuditRow]: ...
     def last(self) -> int: ...
     def skill(self, slug: str) -> SkillAccount: ...
     def verify(self, *, head: str = ...) -> AuditVerdict: ...
@@ -300,11 +313,26 @@ class Traces:
         session: str = ...,
         model: str = ...,
         run: str = ...,
+        kind: str = ...,
+        sort: TraceSort = ...,
         days: float | None = ...,
         limit: int = ...,
     ) -> builtins.list[Trace]: ...
     def get(self, trace_id: str) -> Trace: ...
     def stats(self, by: GroupBy = ..., *, skill: str = ..., days: float | None = ...) -> Report: ...
+    def chart(
+        self,
+        by: SeriesBy = ...,
+        *,
+        bucket: Bucket = ...,
+        skill: str = ...,
+        artifact: str = ...,
+        status: str = ...,
+        session: str = ...,
+        model: str = ...,
+        days: float | None = ...,
+        top: int = ...,
+    ) -> Chart: ...
     def export(
         self,
         format: ExportFormat = ...,
@@ -312,6 +340,10 @@ class Traces:
         skill: str = ...,
         artifact: str = ...,
         status: str = ...,
+        session: str = ...,
+        model: str = ...,
+        run: str = ...,
+        kind: str = ...,
         days: float | None = ...,
     ) -> Iterator[dict[str, Any]]: ...
     def follow(

@@ -105,7 +105,7 @@ class AsyncClient:
 
     @cached_property
     def evals(self) -> Evals:
-        """Run and list evaluations of skills."""
+        """Run, list and compare evaluations of skills."""
         from prowess.client.evals import Evals
 
         return Evals(self._transport)

@@ -53,6 +53,10 @@ class Evals(Part):
         """Return a run with its results, by its id or at least four of its first characters."""
         return _decode(await self._transport.get(f"/evals/{segment(run)}"))
 
+    async def compare(self, before: str, after: str) -> dict[str, Any]:
+        """Return the differences between two runs with their intervals and verdicts, on the cases that both have."""
+        return await self._transport.get(f"/evals/{segment(after)}/compare/{segment(before)}")
+
 
 def _result(job: Job) -> dict[str, Any]:
     """Return the result of a job that has ended, or raise its error."""

@@ -122,6 +122,23 @@ class AuditLog(Part):
 
         return [decode(AuditRow, one) async for one in self._transport.pages("/audit", most=limit, after=after)]
 
+    async def find(
+        self,
+        *,
+        limit: int = 100,
+        by: str = "",
+        action: str = "",
+        slug: str = "",
+        outcome: str = "",
+        since: str = "",
+    ) -> list[AuditRow]:
+        """Return decisions newest first, that have the values that are not ''. `by` and `slug` are parts of names."""
+        from prowess.storage.ledger import AuditRow
+
+        filters = {"actor": by, "action": action, "slug": slug, "outcome": outcome, "since": since}
+        found = self._transport.pages("/audit/newest", most=limit, **filters)
+        return [decode(AuditRow, one) async for one in found]
+
     async def last(self) -> int:
         """Return the number of the newest row, or 0."""
         return int((await self._transport.get("/audit", limit=1))["last"])

@@ -18,9 +18,11 @@ from prowess.events import EVENTS_PRUNED, Event
 from prowess.storage.clock import now
 
 if TYPE_CHECKING:
-    from prowess.storage.trace_stats import GroupBy
+    from prowess.storage.trace_stats import Bucket, GroupBy
+    from prowess.storage.traces import TraceSort
     from prowess.traces.export import ExportFormat
     from prowess.traces.report import Report
+    from prowess.traces.series import Chart, SeriesBy
     from prowess.traces.trace import Trace
 
 EVENT_PAGE = 1_000
@@ -121,12 +123,14 @@ class Traces(Part):
         session: str = "",
         model: str = "",
         run: str = "",
+        kind: str = "",
+        sort: TraceSort = "started_at",
         days: float | None = None,
         limit: int = 50,
     ) -> list[Trace]:
-        """Return the newest traces first, without inputs and texts."""
+        """Return traces without inputs and texts: the newest first, or the slowest, or the most expensive."""
         filters: dict[str, Any] = {"skill": skill, "artifact": artifact, "status": status, "session": session}
-        filters |= {"model": model, "run": run, "days": days}
+        filters |= {"model": model, "run": run, "kind": kind, "sort": sort, "days": days}
         found = self._transport.pages("/traces", most=limit, **filters)
         return [_decode_trace(one) async for one in found]
 
@@ -141,6 +145,26 @@ class Traces(Part):
         found = await self._transport.get("/stats", by=by, skill=skill, days=days)
         return decode(Report, {**found, "since": found["since"] or ""})
 
+    async def chart(
+        self,
+        by: SeriesBy = "skill",
+        *,
+        bucket: Bucket = "day",
+        skill: str = "",
+        artifact: str = "",
+        status: str = "",
+        session: str = "",
+        model: str = "",
+        days: float | None = None,
+        top: int = 8,
+    ) -> Chart:
+        """Return runs, failures, costs, times and assertions over time, for the `top` groups with most runs and the rest."""
+        from prowess.traces.series import Chart
+
+        filters: dict[str, Any] = {"skill": skill, "artifact": artifact, "status": status, "session": session}
+        filters |= {"model": model, "days": days, "top": top}
+        return decode(Chart, await self._transport.get("/stats/series", by=by, bucket=bucket, **filters))
+
     async def export(
         self,
         format: ExportFormat = "jsonl",
@@ -148,10 +172,15 @@ class Traces(Part):
         skill: str = "",
         artifact: str = "",
         status: str = "",
+        session: str = "",
+        model: str = "",
+        run: str = "",
+        kind: str = "",
         days: float | None = None,
     ) -> AsyncGenerator[dict[str, Any]]:
         """Yield each run as a JSON object, oldest first: all columns of its trace, or an example for an evaluation data set."""
-        params = {"format": format, "skill": skill, "artifact": artifact, "status": status, "days": days}
+        params: dict[str, Any] = {"format": format, "skill": skill, "artifact": artifact, "status": status}
+        params |= {"session": session, "model": model, "run": run, "kind": kind, "days": days}
         async with aclosing(self._transport.lines("/traces/export", params)) as lines:
             async for line in lines:
                 yield json.loads(line)

@@ -279,6 +279,15 @@ class AuditLog:
             )
         )
 
+    async def count(self, *, by: str = "", action: str = "", slug: str = "", outcome: str = "", since: str = "") -> int:
+        """Return how many decisions `find` returns without a limit."""
+        context, start = self._context, _read_moment(since)
+        return await offload(
+            lambda: context.resources.audit.count(
+                context.actor, by=by, action=action, slug=slug, outcome=outcome, since=start
+            )
+        )
+
     async def last(self) -> int:
         """Return the number of the newest row, or 0."""
         context = self._context

@@ -11,7 +11,7 @@ from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.storage.trace_stats import Bucket, GroupBy
-    from prowess.storage.traces import TraceFilter, TracePosition
+    from prowess.storage.traces import TraceFilter, TracePosition, TraceSort
     from prowess.traces.export import ExportFormat
     from prowess.traces.report import Report
     from prowess.traces.series import Chart, SeriesBy
@@ -43,13 +43,16 @@ class Traces:
         session: str = "",
         model: str = "",
         run: str = "",
+        kind: str = "",
+        sort: TraceSort = "started_at",
         days: float | None = None,
         limit: int = 50,
         after: TracePosition | None = None,
     ) -> list[Trace]:
-        """Return the newest traces first, without inputs and texts.
+        """Return traces without inputs and texts: the newest first, or the slowest, or the most expensive.
 
-        `after` is the start time and the id of the last trace on the page before.
+        `kind` is the kind of the artifact, such as `prompt_template`. `after` is the `sort_position` of the last trace on
+        the page before.
         """
         from prowess.traces.history import list_newest
 
@@ -61,10 +64,11 @@ class Traces:
             session=session,
             model=model,
             run=run,
+            kind=kind,
         )
         if not self._context.resources.has_records():
             return []
-        return await offload(lambda: list_newest(self._context.resources.records(), which, limit, after))
+        return await offload(lambda: list_newest(self._context.resources.records(), which, limit, after, sort))
 
     async def count(
         self,
@@ -75,13 +79,14 @@ class Traces:
         session: str = "",
         model: str = "",
         run: str = "",
+        kind: str = "",
         days: float | None = None,
     ) -> int:
         """Return how many traces `list` would return without a limit."""
         from prowess.traces.history import count_traces
 
         which = self._visible(
-            days, skill=skill, artifact=artifact, status=status, session=session, model=model, run=run
+            days, skill=skill, artifact=artifact, status=status, session=session, model=model, run=run, kind=kind
         )
         if not self._context.resources.has_records():
             return 0
@@ -136,6 +141,10 @@ class Traces:
         skill: str = "",
         artifact: str = "",
         status: str = "",
+        session: str = "",
+        model: str = "",
+        run: str = "",
+        kind: str = "",
         days: float | None = None,
     ) -> AsyncGenerator[dict[str, Any]]:
         """Yield each run as a JSON object, oldest first: all columns of its trace, or an example for an evaluation data set."""
@@ -145,7 +154,9 @@ class Traces:
 
         if format not in EXPORT_FORMATS:
             raise Invalid(f"Unknown format {format[:40]!r}.", hint=f"Use one of: {', '.join(EXPORT_FORMATS)}.")
-        which = self._visible(days, skill=skill, artifact=artifact, status=status)
+        which = self._visible(
+            days, skill=skill, artifact=artifact, status=status, session=session, model=model, run=run, kind=kind
+        )
         if not self._context.resources.has_records():
             return
         pages = iterate_pages(self._context.resources.records(), which)

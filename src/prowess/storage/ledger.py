@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -194,15 +194,30 @@ def find_audit(
     `actor` and `slug` are parts of those columns, in any case, `since` is a time as `clock` formats it, and `filters` are
     values of the columns `action` and `outcome`. An empty one matches everything.
     """
-    query = sa.select(audit).where(_AUDIT_OF).order_by(audit.c.number.desc()).limit(_MOST)
+    query = sa.select(audit).where(_AUDIT_OF, *_audit_conditions(actor, slug, since, filters))
     if before is not None:
         query = query.where(audit.c.number < before)
-    query = query.where(*(audit.c[name] == value for name, value in filters.items() if value))
-    for column, part in ((audit.c.actor, actor), (audit.c.slug, slug)):
-        query = query.where(column.icontains(part, autoescape=True)) if part else query
-    if since:
-        query = query.where(audit.c.at >= since)
+    query = query.order_by(audit.c.number.desc()).limit(_MOST)
     return [AuditRow(**row) for row in connection.execute(query, {"of": organization_id, "most": limit}).mappings()]
+
+
+def count_audit(
+    connection: sa.Connection, organization_id: str, *, actor: str = "", slug: str = "", since: str = "", **filters: str
+) -> int:
+    """Return how many audit rows `find_audit` finds with the same filters and no limit."""
+    conditions = _audit_conditions(actor, slug, since, filters)
+    query = sa.select(sa.func.count()).select_from(audit).where(_AUDIT_OF, *conditions)
+    return connection.execute(query, {"of": organization_id}).scalar_one()
+
+
+def _audit_conditions(actor: str, slug: str, since: str, filters: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
+    conditions = [audit.c[name] == value for name, value in filters.items() if value]
+    conditions += [
+        column.icontains(part, autoescape=True)
+        for column, part in ((audit.c.actor, actor), (audit.c.slug, slug))
+        if part
+    ]
+    return [*conditions, audit.c.at >= since] if since else conditions
 
 
 def _lock_organization(connection: sa.Connection, organization_id: str) -> None:

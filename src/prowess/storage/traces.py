@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 from pydantic_core import to_json
@@ -26,7 +26,7 @@ from prowess.storage.run_tables import traces
 from prowess.storage.tables import ORDERED_JSON
 
 Row = Mapping[str, Any]
-TracePosition = tuple[str, str]
+TracePosition = tuple[str | float, str]
 """Start time and id of a run: the sort key of its row."""
 
 LARGE_COLUMNS = frozenset({"detail", "inputs", "rendered_input", "raw_output"})
@@ -50,6 +50,8 @@ class TraceFilter:
     status: str = ""
     session: str = ""
     model: str = ""
+    kind: str = ""
+    """The kind of the artifact."""
     since: str = ""
     """Only runs that started at this time or later."""
 
@@ -68,11 +70,27 @@ class TraceFilter:
             columns.status: self.status,
             columns.session_id: self.session,
             columns.model_id: self.model,
+            columns.artifact_kind: self.kind,
         }
         found += [column == value for column, value in exact.items() if value]
         if self.since:
             found.append(columns.started_at >= self.since)
         return found
+
+
+TraceSort = Literal["started_at", "duration_ms", "estimated_cost"]
+
+# Runs without a value come last: no value is below zero.
+_SORT_KEYS: dict[TraceSort, sa.ColumnElement[Any]] = {
+    "started_at": traces.c.started_at,
+    "duration_ms": sa.func.coalesce(traces.c.duration_ms, -1),
+    "estimated_cost": sa.func.coalesce(traces.c.estimated_cost, -1.0),
+}
+
+
+def sort_position(value: str | float | None, id: str) -> TracePosition:
+    """Return the position of a row that has this value in the column of the sort."""
+    return (-1 if value is None else value), id
 
 
 def position_of(row: Row) -> TracePosition:
@@ -94,13 +112,17 @@ def read_newest(
     limit: int,
     after: TracePosition | None = None,
     whole: bool = False,
+    sort: TraceSort = "started_at",
 ) -> list[Row]:
-    """Return rows newest first, starting after a position; without the large columns unless `whole`."""
+    """Return rows with the highest values first, starting after a position; without the large columns unless `whole`.
+
+    The position is that of `sort_position` for the last row of the page before.
+    """
     query = sa.select(traces) if whole else sa.select(*_SMALL_COLUMNS)
     query = query.where(*which.conditions())
     if after is not None:
-        query = query.where(sa.tuple_(traces.c.started_at, traces.c.id) < sa.tuple_(*after))
-    query = query.order_by(traces.c.started_at.desc(), traces.c.id.desc()).limit(limit)
+        query = query.where(sa.tuple_(_SORT_KEYS[sort], traces.c.id) < sa.tuple_(*after))
+    query = query.order_by(_SORT_KEYS[sort].desc(), traces.c.id.desc()).limit(limit)
     return [{**row} for row in connection.execute(query).mappings()]
 
 

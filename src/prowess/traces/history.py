@@ -12,6 +12,7 @@ from prowess.storage.database import Connections
 from prowess.storage.traces import (
     TraceFilter,
     TracePosition,
+    TraceSort,
     count_rows,
     find_ids,
     get_row,
@@ -29,11 +30,15 @@ _WHOLE_PAGE = 50  # a whole trace may hold megabytes
 
 
 def list_newest(
-    records: Connections, which: TraceFilter, limit: int, after: TracePosition | None = None
+    records: Connections,
+    which: TraceFilter,
+    limit: int,
+    after: TracePosition | None = None,
+    sort: TraceSort = "started_at",
 ) -> list[Trace]:
-    """Return the newest traces, newest first, without inputs and texts; with `after`, those that follow it. Blocking."""
+    """Return traces without inputs and texts, highest values of `sort` first; with `after`, those that follow it. Blocking."""
     with records.read() as connection:
-        return [from_row(row) for row in read_newest(connection, which, limit=limit, after=after)]
+        return [from_row(row) for row in read_newest(connection, which, limit=limit, after=after, sort=sort)]
 
 
 def count_traces(records: Connections, which: TraceFilter) -> int:

@@ -139,6 +139,12 @@ def make_eval(world: World) -> dict[str, str]:
     return {"id": job["result"]["run"]}
 
 
+def make_compared(world: World) -> dict[str, str]:
+    """Evaluate a skill, to be compared with itself."""
+    made = make_eval(world)
+    return {**made, "other": made["id"]}
+
+
 def make_evaluated(world: World) -> str:
     """Store a skill with a case; its slug."""
     slug = world.name("measured")
@@ -460,6 +466,7 @@ ROUTES: dict[str, Row] = {
     "GET /api/v1/evals": Row(**_READ),
     "POST /api/v1/evals": Row(needs="skills.run", request={"json": {"skill_slug": ENABLED}}, status=201),
     "GET /api/v1/evals/{id}": Row(**_READ, make=make_eval, owner="user"),
+    "GET /api/v1/evals/{id}/compare/{other}": Row(**_READ, make=make_compared, owner="user"),
     "GET /api/v1/optimizations": Row(**_READ),
     "POST /api/v1/optimizations": Row(needs="skills.run", request={"json": _OPTIMIZATION}, status=201),
     "GET /api/v1/optimizations/{id}": Row(**_READ, make=make_ended_optimization, owner="user"),

@@ -188,6 +188,41 @@ async def test_facts_are_remembered_listed_and_forgotten_by_their_person(ran):
     assert (await ran.send("POST", "/memory", ANN, json={"text": "x" * 2_001})).status_code == 422
 
 
+@pytest.mark.parametrize("sort", ["started_at", "duration_ms", "estimated_cost"])
+async def test_runs_are_sorted_by_time_duration_and_cost_page_by_page(ran, sort):
+    every = (await ran.get(f"/traces?sort={sort}&limit=200", ANN))["items"]
+    paged, cursor = [], ""
+    while not paged or cursor:
+        page = await ran.get(f"/traces?sort={sort}&limit=1&cursor={cursor}", ANN)
+        paged += page["items"]
+        cursor = page["next_cursor"] or ""
+    assert len(every) >= 3
+    assert [one["id"] for one in paged] == [one["id"] for one in every]
+    values = [one[sort] for one in every]
+    known = [one for one in values if one is not None]
+    assert values == sorted(known, reverse=True) + [None] * (len(values) - len(known))
+    for wrong in ("WzEsImEiXQ", "WyJ4IiwieSJd", "WzFlOTksImEiXQ"):
+        answer = await ran.send("GET", f"/traces?sort={sort}&cursor={wrong}", ANN)
+        assert answer.status_code in (200, 422)
+
+
+async def test_the_list_and_the_export_have_the_same_filters(ran):
+    every = (await ran.get("/traces?limit=200", ANN))["items"]
+    for name, column in (
+        ("kind", "artifact_kind"),
+        ("model", "model_id"),
+        ("session", "session_id"),
+        ("run", "run_id"),
+    ):
+        value = every[0][column]
+        expected = {one["id"] for one in every if one[column] == value or not value}
+        page = await ran.get("/traces", ANN, params={name: value or "", "limit": 200})
+        assert ({one["id"] for one in page["items"]}, page["total"]) == (expected, len(expected))
+        lines = (await ran.send("GET", "/traces/export", ANN, params={name: value or ""})).text.splitlines()
+        assert {json.loads(line)["id"] for line in lines} == expected
+    assert (await ran.get("/traces?kind=nothing", ANN))["items"] == []
+
+
 async def test_the_audit_is_read_newest_first_and_filtered(ran):
     for days in (3, 4, 5):
         await ran.engine.as_actor(ANN).policy.set("approval_days", days)
@@ -199,8 +234,9 @@ async def test_the_audit_is_read_newest_first_and_filtered(ran):
     assert [one["number"] for one in first["items"] + rest["items"]] == numbers
     for name in ("action", "slug", "actor", "outcome"):
         value = every[-1][name]
-        found = (await ran.get("/audit/newest", ANN, params={name: value, "limit": 200}))["items"]
-        assert [one["number"] for one in found] == [
+        page = await ran.get("/audit/newest", ANN, params={name: value, "limit": 200})
+        assert page["total"] == len(page["items"])
+        assert [one["number"] for one in page["items"]] == [
             one["number"] for one in reversed(every) if one[name] == value or not value
         ]
     assert (await ran.get("/audit/newest?actor=nobody", ANN))["items"] == []

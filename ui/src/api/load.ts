@@ -66,3 +66,51 @@ export function useLoad<T>(
   const replace = useCallback((data: T) => setState({ data, isLoading: false }), []);
   return { data: state.data, problem: state.problem, isLoading: state.isLoading, reload, replace };
 }
+
+/** One page of a list, as the server answers it. */
+export interface ListPage<T> {
+  items: T[];
+  next_cursor: string | null;
+  total: number;
+}
+
+export interface Pages<T> extends Loaded<ListPage<T>> {
+  /** Show the next entries, too. */
+  more: () => void;
+}
+
+const PAGE_SIZE = 100;
+const LARGEST_PAGE = 200;
+
+/** Load a list of any length: the first entries, and more of them when somebody wants to see them. */
+export function usePages<T>(
+  load: (page: { limit: number; cursor?: string }, signal: AbortSignal) => Promise<ListPage<T>>,
+  inputs: unknown[],
+  events: EventName[] = [],
+): Pages<T> {
+  const inputsKey = JSON.stringify(inputs);
+  const wanted = useRef({ inputsKey, count: PAGE_SIZE });
+  if (wanted.current.inputsKey !== inputsKey) wanted.current = { inputsKey, count: PAGE_SIZE };
+  const loaded = useLoad(
+    async (signal) => {
+      // All entries that are shown are loaded again, because any of them may have changed.
+      const items: T[] = [];
+      let page: ListPage<T>;
+      let cursor: string | undefined;
+      do {
+        const limit = Math.min(LARGEST_PAGE, wanted.current.count - items.length);
+        page = await load({ limit, ...(cursor && { cursor }) }, signal);
+        items.push(...page.items);
+        cursor = page.next_cursor ?? undefined;
+      } while (cursor && items.length < wanted.current.count);
+      return { ...page, items };
+    },
+    inputs,
+    events,
+  );
+  const more = useCallback(() => {
+    wanted.current.count += PAGE_SIZE;
+    loaded.reload();
+  }, []);
+  return { ...loaded, more };
+}

@@ -1,10 +1,10 @@
 import { useLocation } from "preact-iso";
 import { api, ask } from "../api/client";
-import { useLoad } from "../api/load";
+import { usePages } from "../api/load";
 import { t } from "../i18n";
 import { Tabs } from "../parts/controls";
 import { Page } from "../parts/page";
-import { Shown } from "../parts/states";
+import { More, Shown } from "../parts/states";
 import { may } from "../state";
 import { Accepted } from "./approvals/accepted";
 import { Found } from "./approvals/found";
@@ -15,17 +15,19 @@ import "../style/approvals.css";
 const TABS = ["waiting", "found", "accepted", "history"] as const;
 type Tab = (typeof TABS)[number];
 
+const NOTHING = { items: [], next_cursor: null, total: 0 };
+
 export default function ApprovalsPage() {
   const { query, route } = useLocation();
-  const waiting = useLoad(
-    (signal) => ask(api.GET("/api/v1/approvals", { params: { query: { state: "pending", limit: 200 } }, signal })),
+  const waiting = usePages(
+    (page, signal) => ask(api.GET("/api/v1/approvals", { params: { query: { ...page, state: "pending" } }, signal })),
     [],
     ["approval_required", "approval_resolved"],
   );
   const isApprover = may("approvals.resolve");
-  const found = useLoad(
-    async (signal) =>
-      isApprover ? await ask(api.GET("/api/v1/trust/found", { params: { query: { limit: 200 } }, signal })) : undefined,
+  const found = usePages(
+    async (query, signal) =>
+      isApprover ? await ask(api.GET("/api/v1/trust/found", { params: { query }, signal })) : NOTHING,
     [isApprover],
     ["approval_resolved", "source_synced"],
   );
@@ -33,7 +35,7 @@ export default function ApprovalsPage() {
   const tab = shown.find((name) => name === query.tab) ?? "waiting";
   const counts: Partial<Record<Tab, number>> = {
     waiting: waiting.data?.total ?? undefined,
-    found: found.data?.total ?? undefined,
+    found: isApprover ? found.data?.total : undefined,
   };
   return (
     <Page title={t("menu.approvals")} lead={t("approvals.lead")} isWide>
@@ -44,10 +46,24 @@ export default function ApprovalsPage() {
         onChange={(name) => route(name === "waiting" ? "/approvals" : `/approvals?tab=${name}`)}
       >
         {tab === "waiting" && (
-          <Shown of={waiting}>{(page) => <Queue items={page.items} onChange={waiting.reload} />}</Shown>
+          <Shown of={waiting}>
+            {(page) => (
+              <>
+                <Queue items={page.items} onChange={waiting.reload} />
+                {page.next_cursor && <More of={waiting} />}
+              </>
+            )}
+          </Shown>
         )}
         {tab === "found" && (
-          <Shown of={found}>{(page) => <Found items={page?.items ?? []} onChange={found.reload} />}</Shown>
+          <Shown of={found}>
+            {(page) => (
+              <>
+                <Found items={page.items} onChange={found.reload} />
+                <More of={found} />
+              </>
+            )}
+          </Shown>
         )}
         {tab === "accepted" && <Accepted onChange={found.reload} />}
         {tab === "history" && <History />}

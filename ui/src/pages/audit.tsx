@@ -1,20 +1,17 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useLocation } from "preact-iso";
-import { api, ask, type Shapes } from "../api/client";
-import { useLoad } from "../api/load";
-import { t } from "../i18n";
-import { Button, Field } from "../parts/controls";
+import { api, ask } from "../api/client";
+import { usePages } from "../api/load";
+import { named, t } from "../i18n";
+import { Field } from "../parts/controls";
 import { Page } from "../parts/page";
-import { Empty, Shown } from "../parts/states";
+import { Empty, More, Shown } from "../parts/states";
 import { may } from "../state";
 import { SkillAccount } from "./audit/account";
 import { Entry } from "./audit/entry";
 import { Verify } from "./audit/verify";
 import "../style/audit.css";
 
-type Row = Shapes["AuditRowShape"];
-
-const PAGE = 100;
 const SETTLE_MS = 250;
 const DAYS = ["", "1", "7", "30", "365"] as const;
 const ACTIONS = [
@@ -75,7 +72,7 @@ export default function AuditPage() {
               <option value="">{t("audit.any")}</option>
               {ACTIONS.map((one) => (
                 <option key={one} value={one}>
-                  {one}
+                  {named("audit.do_", one)}
                 </option>
               ))}
             </select>
@@ -105,31 +102,20 @@ export default function AuditPage() {
 }
 
 function Entries({ filter, onAccount }: { filter: Filter; onAccount: (slug: string) => void }) {
-  const limit = useRef(PAGE);
-  const entries = useLoad(
-    async (signal) => {
-      const items: Row[] = [];
-      let cursor: string | undefined;
-      do {
-        const { days, skill, ...rest } = filter;
-        const since = days ? new Date(Date.now() - Number(days) * 86_400_000).toISOString() : "";
-        const params = { query: { ...rest, slug: skill, since, limit: PAGE, cursor } };
-        const page = await ask(api.GET("/api/v1/audit/newest", { params, signal }));
-        items.push(...page.items);
-        cursor = page.next_cursor ?? undefined;
-      } while (cursor && items.length < limit.current);
-      return { items, hasMore: cursor !== undefined };
+  const entries = usePages(
+    (page, signal) => {
+      const { days, skill, ...rest } = filter;
+      const since = days ? new Date(Date.now() - Number(days) * 86_400_000).toISOString() : "";
+      return ask(
+        api.GET("/api/v1/audit/newest", { params: { query: { ...rest, ...page, slug: skill, since } }, signal }),
+      );
     },
     [filter],
     ["approval_required", "approval_resolved", "skills_state_changed", "run_finished", "source_synced"],
   );
-  const more = () => {
-    limit.current += PAGE;
-    entries.reload();
-  };
   return (
     <Shown of={entries}>
-      {({ items, hasMore }) =>
+      {({ items }) =>
         items.length === 0 ? (
           <Empty title={t(Object.values(filter).some(Boolean) ? "audit.no_match" : "audit.none")} />
         ) : (
@@ -139,7 +125,7 @@ function Entries({ filter, onAccount }: { filter: Filter; onAccount: (slug: stri
                 <Entry key={row.number} row={row} onAccount={onAccount} />
               ))}
             </ol>
-            {hasMore && <Button onClick={more}>{t("audit.more")}</Button>}
+            <More of={entries} />
           </>
         )
       }

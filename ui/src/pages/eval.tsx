@@ -1,17 +1,18 @@
 // One evaluation: how each side did, every case with its outputs, and the difference to another run.
 
 import { useState } from "preact/hooks";
-import { useLocation, useRoute } from "preact-iso";
+import { useRoute } from "preact-iso";
 import { api, ask } from "../api/client";
 import { useLoad } from "../api/load";
 import { ago, cost, duration, moment, percent } from "../format";
 import { t } from "../i18n";
-import { Choice, Field } from "../parts/controls";
+import { Choice } from "../parts/controls";
 import { Page } from "../parts/page";
 import { Shown } from "../parts/states";
 import { Cases } from "./evals/cases";
+import { Compared } from "./evals/compared";
 import { armName, asRun, type Run } from "./evals/run";
-import { Band, Difference, range, Verdict } from "./evals/verdict";
+import { Band, Difference, range, signed, Verdict } from "./evals/verdict";
 import "../style/evals.css";
 
 export default function EvalPage() {
@@ -88,10 +89,6 @@ function Body({ run, other }: { run: Run; other: string }) {
   );
 }
 
-function signed(share: number | null): string {
-  return share === null ? "–" : `${share > 0 ? "+" : ""}${percent(share)}`;
-}
-
 function Arms({ run }: { run: Run }) {
   return (
     <div class="grid evals-arms">
@@ -128,93 +125,5 @@ function Arms({ run }: { run: Run }) {
         </section>
       ))}
     </div>
-  );
-}
-
-/** Choose another run of the same skill, and see which cases pass now and which do no longer. */
-function Compared({ run, other }: { run: Run; other: string }) {
-  const { route } = useLocation();
-  const runs = useLoad(
-    (signal) => ask(api.GET("/api/v1/evals", { params: { query: { skill: run.skill, limit: 50 } }, signal })),
-    [run.skill],
-  );
-  const second = useLoad(
-    async (signal) =>
-      other ? asRun(await ask(api.GET("/api/v1/evals/{id}", { params: { path: { id: other } }, signal }))) : undefined,
-    [other],
-  );
-  const others = runs.data?.items.filter((one) => one.id !== run.id) ?? [];
-  if (others.length === 0 && !other) return null;
-  return (
-    <section class="card evals-compare" aria-label={t("evals.compare")}>
-      <Field label={t("evals.compare_with")}>
-        {(ids) => (
-          <select
-            {...ids}
-            value={other}
-            onChange={(event) => {
-              const chosen = event.currentTarget.value;
-              route(chosen ? `/evals/${run.id}?with=${chosen}` : `/evals/${run.id}`, true);
-            }}
-          >
-            <option value="">{t("evals.compare_none")}</option>
-            {others.map((one) => (
-              <option key={one.id} value={one.id}>
-                {moment(one.created_at)}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
-      {second.data && <Changes before={second.data} after={run} />}
-    </section>
-  );
-}
-
-/** Return the share of answers that passed with the skill, by case. */
-function rates(run: Run): Map<string, { name: string; rate: number }> {
-  const found = new Map<string, { name: string; passes: number; count: number }>();
-  for (const result of run.results) {
-    if (run.arms[result.arm]?.kind !== "skill" || result.passed === null) continue;
-    const one = found.get(result.digest) ?? { name: result.title || result.case, passes: 0, count: 0 };
-    one.passes += result.passed ? 1 : 0;
-    one.count += 1;
-    found.set(result.digest, one);
-  }
-  return new Map([...found].map(([digest, one]) => [digest, { name: one.name, rate: one.passes / one.count }]));
-}
-
-function Changes({ before, after }: { before: Run; after: Run }) {
-  const old = rates(before);
-  const both = [...rates(after)].filter(([digest]) => old.has(digest));
-  const changed = both
-    .map(([digest, one]) => ({ name: one.name, before: old.get(digest)?.rate ?? 0, after: one.rate }))
-    .filter((one) => one.before !== one.after);
-  return (
-    <>
-      <p>{t("evals.in_common", { count: both.length })}</p>
-      {changed.length === 0 ? (
-        <p class="quiet">{t("evals.same_cases")}</p>
-      ) : (
-        <table>
-          <thead>
-            <tr>
-              <th>{t("evals.case")}</th>
-              <th class="number">{t("evals.before")}</th>
-              <th class="number">{t("evals.now")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {changed.map((one) => (
-              <tr key={one.name}>
-                <th scope="row">{one.name}</th>
-                <td class="number">{percent(one.before)}</td>
-                <td class={one.after > one.before ? "number evals-good" : "number evals-bad"}>{percent(one.after)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </>
   );
 }

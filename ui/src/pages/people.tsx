@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
 import { useLocation } from "preact-iso";
 import { api, ask } from "../api/client";
-import { useLoad } from "../api/load";
+import { usePages } from "../api/load";
 import { t } from "../i18n";
 import { Tabs } from "../parts/controls";
 import { Page } from "../parts/page";
-import { Shown } from "../parts/states";
+import { More, Shown } from "../parts/states";
 import { may, me } from "../state";
 import { Account } from "./people/account";
 import { Members } from "./people/members";
@@ -20,8 +20,8 @@ export default function PeoplePage() {
   // The operator of a server belongs to no organization, and manages all of them.
   const isOperator = may("admin") && me.value?.organization_id === "";
   const [organization, setOrganization] = useState("");
-  const organizations = useLoad(
-    (signal) => ask(api.GET("/api/v1/organizations", { params: { query: { limit: 200 } }, signal })),
+  const organizations = usePages(
+    (query, signal) => ask(api.GET("/api/v1/organizations", { params: { query }, signal })),
     [],
   );
   const shown = TABS.filter((name) => (name === "organizations" ? isOperator : name !== "members" || may("admin")));
@@ -55,14 +55,17 @@ export default function PeoplePage() {
         {tab === "organizations" && (
           <Shown of={organizations}>
             {({ items }) => (
-              <Organizations
-                items={items}
-                onChange={organizations.reload}
-                onOpen={(id) => {
-                  setOrganization(id);
-                  route("/people?tab=members");
-                }}
-              />
+              <>
+                <Organizations
+                  items={items}
+                  onChange={organizations.reload}
+                  onOpen={(id) => {
+                    setOrganization(id);
+                    route("/people?tab=members");
+                  }}
+                />
+                <More of={organizations} />
+              </>
             )}
           </Shown>
         )}

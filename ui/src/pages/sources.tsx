@@ -2,14 +2,14 @@
 
 import { useState } from "preact/hooks";
 import { api, ask, type Shapes } from "../api/client";
-import { useLoad } from "../api/load";
+import { usePages } from "../api/load";
 import { ago, moment } from "../format";
 import { t } from "../i18n";
 import { Badge, type Tone } from "../parts/badge";
 import { Button } from "../parts/controls";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
-import { Empty, Shown, Words } from "../parts/states";
+import { Empty, More, Shown, Words } from "../parts/states";
 import { attempt, say } from "../parts/toast";
 import { may } from "../state";
 import { DeleteSource } from "./sources/delete";
@@ -22,8 +22,8 @@ type Source = Shapes["SourceShape"];
 type Sync = Shapes["SyncShape"];
 
 export default function SourcesPage() {
-  const sources = useLoad(
-    (signal) => ask(api.GET("/api/v1/skills/sources", { params: { query: { limit: 200 } }, signal })),
+  const sources = usePages(
+    (query, signal) => ask(api.GET("/api/v1/skills/sources", { params: { query }, signal })),
     [],
     ["source_synced"],
   );
@@ -76,22 +76,25 @@ export default function SourcesPage() {
               <p>{t("sources.none_hint")}</p>
             </Empty>
           ) : (
-            <ul class="sources-list">
-              {page.items.map((source) => (
-                <li key={source.id}>
-                  <Row
-                    source={source}
-                    result={results[source.id]}
-                    mayWrite={mayWrite}
-                    onSync={(take) => sync(source.id, take)}
-                    onPreview={() => preview(source.id)}
-                    onEdit={() => setEdited(source)}
-                    onDelete={() => setDeleted(source)}
-                    onClose={() => setResults(({ [source.id]: _, ...others }) => others)}
-                  />
-                </li>
-              ))}
-            </ul>
+            <>
+              <ul class="sources-list">
+                {page.items.map((source) => (
+                  <li key={source.id}>
+                    <Row
+                      source={source}
+                      result={results[source.id]}
+                      mayWrite={mayWrite}
+                      onSync={(take) => sync(source.id, take)}
+                      onPreview={() => preview(source.id)}
+                      onEdit={() => setEdited(source)}
+                      onDelete={() => setDeleted(source)}
+                      onClose={() => setResults(({ [source.id]: _, ...others }) => others)}
+                    />
+                  </li>
+                ))}
+              </ul>
+              <More of={sources} />
+            </>
           )
         }
       </Shown>
@@ -212,8 +215,8 @@ function Skills({ id }: { id: string }) {
 }
 
 function SkillNames({ id }: { id: string }) {
-  const skills = useLoad(
-    (signal) => ask(api.GET("/api/v1/skills", { params: { query: { source_id: id, limit: 200 } }, signal })),
+  const skills = usePages(
+    (page, signal) => ask(api.GET("/api/v1/skills", { params: { query: { ...page, source_id: id } }, signal })),
     [id],
     ["source_synced"],
   );
@@ -223,14 +226,17 @@ function SkillNames({ id }: { id: string }) {
         page.items.length === 0 ? (
           <p class="quiet">{t("sources.no_skills")}</p>
         ) : (
-          <ul>
-            {page.items.map((skill) => (
-              <li key={skill.id}>
-                <a href={`/skills/${encodeURIComponent(skill.slug)}`}>{skill.name}</a>{" "}
-                <span class="quiet">{skill.description.slice(0, 120)}</span>
-              </li>
-            ))}
-          </ul>
+          <>
+            <ul>
+              {page.items.map((skill) => (
+                <li key={skill.id}>
+                  <a href={`/skills/${encodeURIComponent(skill.slug)}`}>{skill.name}</a>{" "}
+                  <span class="quiet">{skill.description.slice(0, 120)}</span>
+                </li>
+              ))}
+            </ul>
+            <More of={skills} />
+          </>
         )
       }
     </Shown>

@@ -4,12 +4,12 @@ import { lazy, useLocation } from "preact-iso";
 import { api, ask } from "../api/client";
 import { useLoad } from "../api/load";
 import { ago, cost, count, moment } from "../format";
-import { t } from "../i18n";
+import { named, t } from "../i18n";
 import { Badge } from "../parts/badge";
 import { Button, Choice, Tabs } from "../parts/controls";
 import { Page } from "../parts/page";
 import { Empty, Loading, ProblemBox, Words } from "../parts/states";
-import { addressOf, asQuery, DAYS, type Days, type Filter, isFiltered, readFilter } from "./traces/filter";
+import { addressOf, asQuery, DAYS, type Days, type Filter, isFiltered, readFilter, type Sort } from "./traces/filter";
 import { useTraces } from "./traces/rows";
 import { AGENT, nameOf, STATUSES, type Status, StatusBadge, Took, type Trace } from "./traces/status";
 import "../style/traces.css";
@@ -21,16 +21,27 @@ const TOP_PIXELS = 80;
 
 type View = "runs" | "charts";
 
+/** The kinds of artifacts that are run. */
+const KINDS = [
+  "prompt_template",
+  "json_generation",
+  "review",
+  "code_template",
+  "function",
+  "script",
+  "http_call",
+  "cli_command",
+  "dspy_module",
+] as const;
+
 export default function TracesPage() {
   const { query, route } = useLocation();
   const filter = readFilter(query);
   const view: View = query.view === "charts" ? "charts" : "runs";
   const change = (changes: Partial<Filter>) =>
     route(addressOf({ ...filter, ...changes }, view === "charts" ? view : ""), true);
-  const { skill, status, days } = asQuery(filter);
-  const exported = new URLSearchParams(
-    Object.entries({ skill, status, days }).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])),
-  );
+  const { sort: _, ...wanted } = asQuery(filter);
+  const exported = new URLSearchParams(Object.entries(wanted).map(([name, value]) => [name, String(value)]));
   return (
     <Page
       title={t("menu.traces")}
@@ -102,6 +113,7 @@ function Filters({ filter, onChange, isList }: FilterProps & { isList: boolean }
         all={t("traces.all_skills")}
         value={filter.skill}
         names={(skills.data?.rows ?? []).map((row) => row.name)}
+        show={(name) => (name === AGENT ? t("traces.agent") : name)}
         onChange={(chosen) => onChange({ skill: chosen })}
       />
       {isList && (
@@ -111,6 +123,16 @@ function Filters({ filter, onChange, isList }: FilterProps & { isList: boolean }
           value={filter.model}
           names={(models.data?.rows ?? []).map((row) => row.name).filter(Boolean)}
           onChange={(chosen) => onChange({ model: chosen })}
+        />
+      )}
+      {isList && (
+        <Names
+          label={t("traces.kind")}
+          all={t("traces.all_kinds")}
+          value={filter.kind}
+          names={[...KINDS]}
+          show={(name) => named("editor.kind_", name).replaceAll("_", " ")}
+          onChange={(chosen) => onChange({ kind: chosen })}
         />
       )}
       {isList && (shown.length > 1 || filter.status) && (
@@ -133,10 +155,12 @@ interface NamesProps {
   all: string;
   value: string;
   names: string[];
+  /** Returns what a person reads for a name. */
+  show?: (name: string) => string;
   onChange: (value: string) => void;
 }
 
-function Names({ label, all, value, names, onChange }: NamesProps) {
+function Names({ label, all, value, names, show = (name) => name, onChange }: NamesProps) {
   const options = value && !names.includes(value) ? [value, ...names] : names;
   return (
     <select
@@ -148,7 +172,7 @@ function Names({ label, all, value, names, onChange }: NamesProps) {
       <option value="">{all}</option>
       {options.map((name) => (
         <option key={name} value={name}>
-          {name === AGENT ? t("traces.agent") : name}
+          {show(name)}
         </option>
       ))}
     </select>
@@ -182,11 +206,11 @@ function Runs({ filter, onChange }: FilterProps) {
             <tr>
               <th>{t("traces.what")}</th>
               <th>{t("traces.status")}</th>
-              <th class="number">{t("traces.duration")}</th>
+              <Sorted column="duration_ms" label={t("traces.duration")} filter={filter} onChange={onChange} isNumber />
               <th class="number">{t("traces.tokens")}</th>
-              <th class="number">{t("traces.cost")}</th>
+              <Sorted column="estimated_cost" label={t("traces.cost")} filter={filter} onChange={onChange} isNumber />
               <th>{t("traces.assertions")}</th>
-              <th>{t("traces.started")}</th>
+              <Sorted column="started_at" label={t("traces.started")} filter={filter} onChange={onChange} />
             </tr>
           </thead>
           <tbody>
@@ -202,6 +226,30 @@ function Runs({ filter, onChange }: FilterProps) {
         {list.hasMore && <Button onClick={list.more}>{t("traces.more")}</Button>}
       </p>
     </>
+  );
+}
+
+interface SortedProps extends FilterProps {
+  column: Sort;
+  label: string;
+  isNumber?: boolean;
+}
+
+/** The head of a column that can be sorted by: the highest values first. */
+function Sorted({ column, label, filter, onChange, isNumber }: SortedProps) {
+  const isHere = filter.sort === column;
+  return (
+    <th class={isNumber ? "number" : undefined} aria-sort={isHere ? "descending" : undefined}>
+      <button
+        type="button"
+        class="traces-sort"
+        title={t("traces.sort_by", { column: label })}
+        onClick={() => onChange({ sort: column })}
+      >
+        {label}
+        <span aria-hidden="true">{isHere ? " ↓" : ""}</span>
+      </button>
+    </th>
   );
 }
 
@@ -245,7 +293,9 @@ function None({ filter, onChange }: FilterProps) {
   if (isFiltered(filter) || filter.days !== "30")
     return (
       <Empty title={t("traces.none_found")}>
-        <Button onClick={() => onChange({ skill: "", model: "", status: "", session: "", run: "", days: "30" })}>
+        <Button
+          onClick={() => onChange({ skill: "", model: "", status: "", session: "", run: "", kind: "", days: "30" })}
+        >
           {t("traces.clear")}
         </Button>
       </Empty>

@@ -1,7 +1,7 @@
 // What a page shows before, without and instead of its data.
 import type { ComponentChildren } from "preact";
 import { Problem } from "../api/client";
-import type { Loaded } from "../api/load";
+import type { Loaded, Pages } from "../api/load";
 import { t } from "../i18n";
 import { Button } from "./controls";
 
@@ -57,6 +57,23 @@ export function Shown<T>({ of, children }: { of: Loaded<T>; children: (data: T) 
       {of.problem && <ProblemBox problem={of.problem} onRetry={of.reload} />}
       {of.data !== undefined ? children(of.data) : !of.problem && <Loading />}
     </>
+  );
+}
+
+/** Below a list: how many of how many entries it shows, and a button for more of them. */
+export function More<T>({ of }: { of: Pages<T> }) {
+  const { data } = of;
+  if (!data || data.items.length === 0) return null;
+  const shown = data.items.length;
+  return (
+    <p class="more quiet">
+      <span role="status">{t("states.shown", { shown, count: Math.max(shown, data.total) })}</span>
+      {data.next_cursor && (
+        <Button disabled={of.isLoading} onClick={of.more}>
+          {t("states.more")}
+        </Button>
+      )}
+    </p>
   );
 }
 

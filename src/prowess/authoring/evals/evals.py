@@ -173,18 +173,8 @@ class Evals:
         Both are named as in `find`. Arms with the same model are compared; if there is none, the first of each.
         """
         first, second = await self.find(before), await self.find(after)
-        pairs = _pairs(first, second)
-        compared = [
-            {
-                "before": first.arms[one].label,
-                "after": second.arms[other].label,
-                **compare_results(
-                    [result for result in first.results if result.arm == one],
-                    [result for result in second.results if result.arm == other],
-                ),
-            }
-            for one, other in pairs
-        ]
+        # Resampling thousands of cases takes a second.
+        compared = await offload(_compare_arms, first, second)
         if not any(one["cases"] for one in compared):
             raise Invalid("The two runs have no case in common.", hint="Compare runs of the same eval files.")
         runs = [{"id": run.id, "skill": run.skill, "digest": run.digest} for run in (first, second)]
@@ -386,6 +376,21 @@ def _chosen_cases(subject: Subject, plan: EvalPlan) -> list[EvalCase]:
     if not cases:
         raise NotFound(f"No case of {slug!r} is in the set {plan.split!r}.", hint="Omit `--split`, or add cases.")
     return cases
+
+
+def _compare_arms(first: EvalRun, second: EvalRun) -> list[JsonObject]:
+    """Return the differences of each pair of arms. Blocking."""
+    return [
+        {
+            "before": first.arms[one].label,
+            "after": second.arms[other].label,
+            **compare_results(
+                [result for result in first.results if result.arm == one],
+                [result for result in second.results if result.arm == other],
+            ),
+        }
+        for one, other in _pairs(first, second)
+    ]
 
 
 def _pairs(first: EvalRun, second: EvalRun) -> list[tuple[int, int]]:

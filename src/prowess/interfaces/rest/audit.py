@@ -95,7 +95,7 @@ async def read_audit(
     """Return the recorded decisions of the organization, oldest first."""
     last, position = await engine.audit.last(), _position(page)
     found = await engine.audit.rows(after=after if position is None else position, limit=page.limit + 1)
-    return _respond(found, page, last)
+    return _respond(found, page, last, last)
 
 
 @router.get("/newest", response_model=AuditPageShape)
@@ -108,15 +108,13 @@ async def find_in_audit(
     outcome: _Text = "",
     since: Annotated[str, Query(max_length=40, description="Only rows since a time, for example 2026-03-01.")] = "",
 ) -> Response:
-    """Return the recorded decisions of the organization that fit, newest first.
-
-    `total` counts all rows, whatever the filters.
-    """
+    """Return the recorded decisions of the organization that fit, newest first. `total` counts those that fit."""
     last = await engine.audit.last()
     found = await engine.audit.find(
         before=_position(page), limit=page.limit + 1, by=actor, action=action, slug=slug, outcome=outcome, since=since
     )
-    return _respond(found, page, last)
+    total = await engine.audit.count(by=actor, action=action, slug=slug, outcome=outcome, since=since)
+    return _respond(found, page, last, total)
 
 
 def _position(page: PageQuery) -> int | None:
@@ -126,10 +124,10 @@ def _position(page: PageQuery) -> int | None:
     return position
 
 
-def _respond(found: Sequence[AuditRow], page: PageQuery, last: int) -> Response:
+def _respond(found: Sequence[AuditRow], page: PageQuery, last: int, total: int) -> Response:
     shown = found[: page.limit]
     cursor = cursor_at(shown[-1].number) if len(found) > len(shown) else None
-    return respond({"items": shown, "next_cursor": cursor, "total": last, "last": last})
+    return respond({"items": shown, "next_cursor": cursor, "total": total, "last": last})
 
 
 @router.get("/verify", response_model=AuditVerdictShape)

@@ -1,4 +1,4 @@
-"""Routes of evaluations: start one as a job, list them, and read one with its results."""
+"""Routes of evaluations: start one as a job, list them, read one with its results, and compare two."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.authoring.evals.plan import MAX_CONCURRENCY, MAX_MODELS, MAX_REPEATS, EvalPlan
+from prowess.authoring.evals.statistics import Verdict
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid
 from prowess.interfaces.rest.jobs import Dollars, JobShape
@@ -76,6 +77,51 @@ class EvalShape(Shape):
     ok: bool
 
 
+class IntervalShape(Shape):
+    """A mean difference and its 95% interval. Numbers that cannot be told, as from a single case, are null."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class DifferenceShape(IntervalShape):
+    """A difference with the chance `p` that two equal runs would show it, and what follows from both."""
+
+    p: float
+    verdict: Verdict
+
+
+class ArmComparisonShape(Shape):
+    """How one arm of a run differs from one of another, on the cases that both have. The verdict is about the score."""
+
+    before: str
+    after: str
+    verdict: Verdict
+    cases: int
+    left_out: int
+    score: DifferenceShape
+    pass_rate: DifferenceShape
+    cost_usd: IntervalShape
+    seconds: IntervalShape
+
+
+class ComparedRunShape(Shape):
+    """A run that was compared."""
+
+    id: str
+    skill: str
+    digest: str
+
+
+class EvalComparisonShape(Shape):
+    """The differences between two evaluations."""
+
+    before: ComparedRunShape
+    after: ComparedRunShape
+    comparisons: list[ArmComparisonShape]
+
+
 @router.post("", response_model=JobShape, status_code=201)
 async def start_eval(body: EvalBody, engine: Runner) -> Response:
     """Start an evaluation as a job, and return the job at once. The `result` of the job has the id as `run`.
@@ -105,6 +151,16 @@ async def list_evals(
 async def get_eval(id: EvalId, engine: Reader) -> Response:
     """Return one evaluation with its results."""
     return respond(await _evals(engine).get(id))
+
+
+@router.get("/{id}/compare/{other}", response_model=EvalComparisonShape)
+async def compare_evals(id: EvalId, other: EvalId, engine: Reader) -> Response:
+    """Return how `id` differs from the earlier evaluation `other`, on the cases that both have.
+
+    Differences are means over the cases with a 95% bootstrap interval of pairs. `better` and `worse` are said only if the
+    interval excludes zero and a sign-flip test agrees.
+    """
+    return respond(await _evals(engine).compare(other, id))
 
 
 def _evals(engine: Engine) -> Evals:

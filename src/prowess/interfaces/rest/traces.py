@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from prowess.errors import Invalid
 from prowess.interfaces.rest.request import Page, PageQuery, PageShape, Reader, Shape, cursor_at, respond, to_bytes
 from prowess.storage.trace_stats import Bucket, GroupBy
+from prowess.storage.traces import TracePosition, TraceSort, sort_position
 from prowess.traces.export import ExportFormat
 from prowess.traces.series import SeriesBy
 from prowess.traces.trace import RunStatus
@@ -21,11 +22,16 @@ router = APIRouter(tags=["traces"])
 
 _DAY_SECONDS = 86_400
 _CHUNK_BYTES = 64 * 1024
+_LARGEST = 2**31
+"""More than any duration in milliseconds or cost in dollars; PostgreSQL refuses larger integers."""
 Slug = Annotated[str, Query(max_length=500, description="Only runs of this skill.")]
 Days = Annotated[float | None, Query(ge=0, le=36_500, description="Only runs of the last days.")]
 Since = Annotated[str, Query(max_length=40, description="Only runs that started at this time (ISO 8601) or later.")]
 Status = Annotated[RunStatus | Literal[""], Query(description="Only runs with this status.")]
 Text = Annotated[str, Query(max_length=500)]
+Kind = Annotated[
+    str, Query(max_length=500, description="Only runs of artifacts of this kind, such as `prompt_template`.")
+]
 
 
 class TraceShape(Shape):
@@ -134,10 +140,12 @@ async def list_traces(
     session: Text = "",
     model: Text = "",
     run: Text = "",
+    kind: Kind = "",
+    sort: Annotated[TraceSort, Query(description="The highest values of this column come first.")] = "started_at",
     since: Since = "",
     days: Days = None,
 ) -> Response:
-    """Return the runs that the caller may see, newest first, without inputs and texts."""
+    """Return the runs that the caller may see, newest first unless sorted otherwise, without inputs and texts."""
     back = _count_days(since, days)
     found = await engine.traces.list(
         skill=skill,
@@ -146,16 +154,18 @@ async def list_traces(
         session=session,
         model=model,
         run=run,
+        kind=kind,
+        sort=sort,
         days=back,
         limit=page.limit + 1,
-        after=_position(page),
+        after=_position(page, sort),
     )
     total = await engine.traces.count(
-        skill=skill, artifact=artifact, status=status, session=session, model=model, run=run, days=back
+        skill=skill, artifact=artifact, status=status, session=session, model=model, run=run, kind=kind, days=back
     )
     shown = found[: page.limit]
     more = len(found) > len(shown)
-    cursor = cursor_at((shown[-1].started_at, shown[-1].id)) if more else None
+    cursor = cursor_at(sort_position(getattr(shown[-1], sort), shown[-1].id)) if more else None
     return respond({"items": [trace_json(trace) for trace in shown], "next_cursor": cursor, "total": total})
 
 
@@ -170,11 +180,25 @@ async def export_traces(
     skill: Slug = "",
     artifact: Text = "",
     status: Status = "",
+    session: Text = "",
+    model: Text = "",
+    run: Text = "",
+    kind: Kind = "",
     since: Since = "",
     days: Days = None,
 ) -> Response:
     """Stream every run as a line of JSON, oldest first: all its columns, or an example for an evaluation data set."""
-    rows = engine.traces.export(format, skill=skill, artifact=artifact, status=status, days=_count_days(since, days))
+    rows = engine.traces.export(
+        format,
+        skill=skill,
+        artifact=artifact,
+        status=status,
+        session=session,
+        model=model,
+        run=run,
+        kind=kind,
+        days=_count_days(since, days),
+    )
     # The first row is read before the response begins, so that an error still has its status.
     first = await anext(rows, None)
     return StreamingResponse(_lines(first, rows), media_type="application/x-ndjson")
@@ -257,11 +281,13 @@ def _count_days(since: str, days: float | None) -> float | None:
     return min(36_500.0, max(0.0, (datetime.now(UTC) - start).total_seconds() / _DAY_SECONDS))
 
 
-def _position(page: PageQuery) -> tuple[str, str] | None:
+def _position(page: PageQuery, sort: TraceSort) -> TracePosition | None:
     match page.after:
         case None:
             return None
-        case [str(started), str(last)]:
+        case [str(started), str(last)] if sort == "started_at":
             return started, last
+        case [int() | float() as value, str(last)] if sort != "started_at" and abs(value) < _LARGEST:
+            return value, last
         case _:
             raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")

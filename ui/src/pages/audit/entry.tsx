@@ -1,7 +1,7 @@
 // One entry of the audit: a line, and everything that is recorded with it when it is unfolded.
 import type { Shapes } from "../../api/client";
 import { ago, moment } from "../../format";
-import { t } from "../../i18n";
+import { named, t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
 import { Button } from "../../parts/controls";
 
@@ -26,10 +26,11 @@ export function Entry({ row, onAccount }: { row: Row; onAccount: (slug: string) 
           <span class="quiet audit-number">{row.number}</span>
           <time title={moment(row.at)}>{ago(row.at)}</time>
           <span class="audit-what">
-            <strong>{row.actor || t("audit.nobody")}</strong> {row.action} {row.slug && <code>{row.slug}</code>}
+            <strong>{row.actor || t("audit.nobody")}</strong> {named("audit.do_", row.action)}{" "}
+            {row.slug && <code>{row.slug}</code>}
             {!row.slug && typeof row.detail.setting === "string" && <code>{row.detail.setting}</code>}
           </span>
-          <Badge tone={TONES[row.outcome] ?? "plain"}>{row.outcome}</Badge>
+          <Badge tone={TONES[row.outcome] ?? "plain"}>{named("audit.was_", row.outcome)}</Badge>
         </summary>
         <dl class="facts">
           <dt>{t("audit.at")}</dt>

@@ -2,13 +2,13 @@
 
 import { useState } from "preact/hooks";
 import { api, ask, type Problem, type Shapes } from "../../api/client";
-import { type Loaded, useLoad } from "../../api/load";
+import { type Loaded, useLoad, usePages } from "../../api/load";
 import { ago, bytes, cost } from "../../format";
 import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
 import { Button, Field, Tabs } from "../../parts/controls";
 import { Markdown } from "../../parts/markdown";
-import { asProblem, Empty, ProblemBox, Shown, Words } from "../../parts/states";
+import { asProblem, Empty, More, ProblemBox, Shown, Words } from "../../parts/states";
 import { say } from "../../parts/toast";
 import { may } from "../../state";
 import { type Finding, Findings } from "../browse/findings";
@@ -51,8 +51,8 @@ export function Compositions({ open, onOpen }: { open: string; onOpen: (id: stri
 }
 
 function List({ onOpen }: { onOpen: (id: string) => void }) {
-  const found = useLoad(
-    (signal) => ask(api.GET("/api/v1/compositions", { params: { query: { limit: 100 } }, signal })),
+  const found = usePages(
+    (query, signal) => ask(api.GET("/api/v1/compositions", { params: { query }, signal })),
     [],
     ["composition_changed"],
   );
@@ -64,21 +64,24 @@ function List({ onOpen }: { onOpen: (id: string) => void }) {
             <p>{t("evals.no_drafts_hint")}</p>
           </Empty>
         ) : (
-          <ul class="evals-list" aria-label={t("evals.tab_drafts")}>
-            {page.items.map(asComposition).map((one) => (
-              <li key={one.id} class="card">
-                <p class="evals-line">
-                  <Button look="plain" onClick={() => onOpen(one.id)}>
-                    {one.request.slice(0, 120)}
-                  </Button>
-                  <DraftState state={one.state} />
-                  <span class="quiet">{t("evals.rounds", { count: one.current_round })}</span>
-                  <span class="quiet">{ago(one.updated_at)}</span>
-                  {one.saved_as && <SkillLink address={one.saved_as} />}
-                </p>
-              </li>
-            ))}
-          </ul>
+          <>
+            <ul class="evals-list" aria-label={t("evals.tab_drafts")}>
+              {page.items.map(asComposition).map((one) => (
+                <li key={one.id} class="card">
+                  <p class="evals-line">
+                    <Button look="plain" onClick={() => onOpen(one.id)}>
+                      {one.request.slice(0, 120)}
+                    </Button>
+                    <DraftState state={one.state} />
+                    <span class="quiet">{t("evals.rounds", { count: one.current_round })}</span>
+                    <span class="quiet">{ago(one.updated_at)}</span>
+                    {one.saved_as && <SkillLink address={one.saved_as} />}
+                  </p>
+                </li>
+              ))}
+            </ul>
+            <More of={found} />
+          </>
         )
       }
     </Shown>

@@ -1,11 +1,11 @@
 // The list of optimisations: what was tried, and what waits for a decision.
 
 import { api, ask, type Shapes } from "../../api/client";
-import { useLoad } from "../../api/load";
+import { usePages } from "../../api/load";
 import { ago, moment } from "../../format";
 import { t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
-import { Empty, Shown } from "../../parts/states";
+import { Empty, More, Shown } from "../../parts/states";
 
 export type Optimization = Shapes["OptimizationShape"];
 
@@ -25,8 +25,8 @@ export function State({ state }: { state: Optimization["state"] }) {
 }
 
 export function Optimizations() {
-  const found = useLoad(
-    (signal) => ask(api.GET("/api/v1/optimizations", { params: { query: { limit: 100 } }, signal })),
+  const found = usePages(
+    (query, signal) => ask(api.GET("/api/v1/optimizations", { params: { query }, signal })),
     [],
     ["optimization_changed", "job_changed"],
   );
@@ -38,24 +38,27 @@ export function Optimizations() {
             <p>{t("optimization.none_hint")}</p>
           </Empty>
         ) : (
-          <ul class="evals-list" aria-label={t("evals.tab_optimizations")}>
-            {page.items.map((one) => (
-              <li key={one.id} class="card">
-                <p class="evals-line">
-                  <a class="evals-name" href={`/optimizations/${encodeURIComponent(one.id)}`}>
-                    {one.skill}
-                    {one.artifact && ` · ${one.artifact}`}
-                  </a>
-                  <State state={one.state} />
-                  <span class="quiet">{methodName(one.method)}</span>
-                  <span class="quiet" title={moment(one.created_at)}>
-                    {ago(one.created_at)}
-                  </span>
-                </p>
-                {one.reason && <p class="quiet">{one.reason}</p>}
-              </li>
-            ))}
-          </ul>
+          <>
+            <ul class="evals-list" aria-label={t("evals.tab_optimizations")}>
+              {page.items.map((one) => (
+                <li key={one.id} class="card">
+                  <p class="evals-line">
+                    <a class="evals-name" href={`/optimizations/${encodeURIComponent(one.id)}`}>
+                      {one.skill}
+                      {one.artifact && ` · ${one.artifact}`}
+                    </a>
+                    <State state={one.state} />
+                    <span class="quiet">{methodName(one.method)}</span>
+                    <span class="quiet" title={moment(one.created_at)}>
+                      {ago(one.created_at)}
+                    </span>
+                  </p>
+                  {one.reason && <p class="quiet">{one.reason}</p>}
+                </li>
+              ))}
+            </ul>
+            <More of={found} />
+          </>
         )
       }
     </Shown>

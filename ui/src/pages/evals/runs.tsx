@@ -3,23 +3,20 @@
 import { useState } from "preact/hooks";
 import { useLocation } from "preact-iso";
 import { api, ask } from "../../api/client";
-import { useLoad } from "../../api/load";
+import { usePages } from "../../api/load";
 import { ago, cost, moment } from "../../format";
 import { t } from "../../i18n";
 import { Button } from "../../parts/controls";
-import { Empty, Shown } from "../../parts/states";
+import { Empty, More, Shown } from "../../parts/states";
 import { asRun, ownArm, type Run } from "./run";
 import { Difference, range, Verdict } from "./verdict";
 
-const PAGE = 50;
-
 export function Runs() {
   const { route } = useLocation();
-  const [limit, setLimit] = useState(PAGE);
   const [chosen, setChosen] = useState<string[]>([]);
-  const runs = useLoad(
-    (signal) => ask(api.GET("/api/v1/evals", { params: { query: { limit } }, signal })),
-    [limit],
+  const runs = usePages(
+    (query, signal) => ask(api.GET("/api/v1/evals", { params: { query }, signal })),
+    [],
     ["job_changed"],
   );
   const choose = (id: string, isOn: boolean) =>
@@ -70,11 +67,7 @@ export function Runs() {
               >
                 {t("evals.compare_two")}
               </Button>
-              {page.next_cursor && limit < 200 && (
-                <Button look="plain" onClick={() => setLimit(200)}>
-                  {t("evals.more")}
-                </Button>
-              )}
+              <More of={runs} />
             </div>
           </>
         )

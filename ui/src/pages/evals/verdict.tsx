@@ -44,3 +44,25 @@ export function Band({ interval }: { interval: Interval }) {
     </span>
   );
 }
+
+/** Return a difference of shares with its sign. */
+export function signed(share: number | null): string {
+  return share === null ? "–" : `${share > 0 ? "+" : ""}${percent(share)}`;
+}
+
+/** A difference with its interval, drawn around a line for "no difference". */
+export function Whisker({ interval, isMoreBetter }: { interval: Interval; isMoreBetter: boolean }) {
+  const { mean, low, high } = interval;
+  if (mean === null || low === null || high === null) return null;
+  const extent = Math.max(Math.abs(low), Math.abs(high)) * 1.15 || 1;
+  const place = (value: number) => 50 + (value / extent) * 50;
+  // Only an interval on one side of zero gets the color of better or worse.
+  const side = low > 0 ? 1 : high < 0 ? -1 : 0;
+  const tone = side === 0 ? "" : side > 0 === isMoreBetter ? " evals-good" : " evals-bad";
+  return (
+    <span class={`evals-whisker${tone}`} aria-hidden="true">
+      <span class="evals-whisker-range" style={{ left: `${place(low)}%`, width: `${place(high) - place(low)}%` }} />
+      <span class="evals-whisker-mean" style={{ left: `${place(mean)}%` }} />
+    </span>
+  );
+}

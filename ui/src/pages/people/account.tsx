@@ -1,20 +1,17 @@
 // The person who is signed in, and the browsers in which they are.
 import { api, ask } from "../../api/client";
-import { useLoad } from "../../api/load";
+import { usePages } from "../../api/load";
 import { ago, moment } from "../../format";
 import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
 import { Button } from "../../parts/controls";
-import { Shown } from "../../parts/states";
+import { More, Shown } from "../../parts/states";
 import { attempt, say } from "../../parts/toast";
 import { me, signOut } from "../../state";
 
 export function Account() {
   const person = me.value;
-  const sessions = useLoad(
-    (signal) => ask(api.GET("/api/v1/web-sessions", { params: { query: { limit: 200 } }, signal })),
-    [],
-  );
+  const sessions = usePages((query, signal) => ask(api.GET("/api/v1/web-sessions", { params: { query }, signal })), []);
   const end = async (id: string) => {
     const request = ask(api.DELETE("/api/v1/web-sessions/{id}", { params: { path: { id } } }));
     if (!(await attempt(request.then(() => true)))) return;
@@ -92,6 +89,7 @@ export function Account() {
           )
         }
       </Shown>
+      <More of={sessions} />
     </>
   );
 }

@@ -1,14 +1,14 @@
 // The members of an organization and what they may do.
 import { useState } from "preact/hooks";
 import { api, ask, type Problem, type Shapes } from "../../api/client";
-import { useLoad } from "../../api/load";
+import { usePages } from "../../api/load";
 import { ago, moment } from "../../format";
 import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
 import { Button, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
-import { asProblem, Empty, ProblemBox, Shown, Words } from "../../parts/states";
+import { asProblem, Empty, More, ProblemBox, Shown, Words } from "../../parts/states";
 import { attempt, say } from "../../parts/toast";
 import { DEFAULT_PERMISSIONS, PERMISSIONS, PermissionChoice } from "./permissions";
 
@@ -25,11 +25,11 @@ export function Members({ isOperator, organizations, organization, onChoose }: P
   const [changed, setChanged] = useState<Member | "new">();
   const [removed, setRemoved] = useState<Member>();
   const isNowhere = isOperator && !organization;
-  const members = useLoad(
-    async (signal) =>
+  const members = usePages(
+    async (page, signal) =>
       isNowhere
-        ? undefined
-        : ask(api.GET("/api/v1/members", { params: { query: { limit: 200, organization } }, signal })),
+        ? { items: [], next_cursor: null, total: 0 }
+        : ask(api.GET("/api/v1/members", { params: { query: { ...page, organization } }, signal })),
     [organization],
   );
   const remove = async (one: Member) => {
@@ -123,6 +123,7 @@ export function Members({ isOperator, organizations, organization, onChoose }: P
           )
         }
       </Shown>
+      <More of={members} />
       {changed && (
         <MemberDialog
           member={changed === "new" ? undefined : changed}

@@ -1,14 +1,14 @@
 // Tokens of the HTTP API. The secret of a new one is shown once.
 import { useState } from "preact/hooks";
 import { api, ask, type Problem, type Shapes } from "../../api/client";
-import { useLoad } from "../../api/load";
+import { usePages } from "../../api/load";
 import { ago, moment } from "../../format";
 import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
 import { Button, Choice, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
-import { asProblem, Empty, ProblemBox, Shown } from "../../parts/states";
+import { asProblem, Empty, More, ProblemBox, Shown } from "../../parts/states";
 import { attempt, say } from "../../parts/toast";
 import { may, me } from "../../state";
 import { PermissionChoice } from "./permissions";
@@ -22,9 +22,9 @@ export function Tokens() {
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<Shapes["NewTokenShape"]>();
   const [revoked, setRevoked] = useState<Token>();
-  const tokens = useLoad(
-    (signal) =>
-      ask(api.GET("/api/v1/tokens", { params: { query: { limit: 200, everyone: whose === "all" } }, signal })),
+  const tokens = usePages(
+    (page, signal) =>
+      ask(api.GET("/api/v1/tokens", { params: { query: { ...page, everyone: whose === "all" } }, signal })),
     [whose],
   );
   const revoke = async (one: Token) => {
@@ -111,6 +111,7 @@ export function Tokens() {
           )
         }
       </Shown>
+      <More of={tokens} />
       {isMaking && (
         <NewToken
           onClose={() => setMaking(false)}

@@ -1,15 +1,12 @@
 // The MCP servers of the organization. They are configured with commands and over HTTP; here they are only shown.
 import { api, ask } from "../../api/client";
-import { useLoad } from "../../api/load";
+import { usePages } from "../../api/load";
 import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
-import { Shown, Words } from "../../parts/states";
+import { More, Shown, Words } from "../../parts/states";
 
 export function Connectors() {
-  const loaded = useLoad(
-    (signal) => ask(api.GET("/api/v1/connectors", { params: { query: { limit: 200 } }, signal })),
-    [],
-  );
+  const loaded = usePages((query, signal) => ask(api.GET("/api/v1/connectors", { params: { query }, signal })), []);
   return (
     <section class="card settings-group">
       <h2>{t("settings.connectors")}</h2>
@@ -64,6 +61,7 @@ export function Connectors() {
           )
         }
       </Shown>
+      {loaded.data?.next_cursor && <More of={loaded} />}
     </section>
   );
 }

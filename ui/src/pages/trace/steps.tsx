@@ -1,13 +1,14 @@
 // The steps of a run on one time axis: which artifact ran when, for how long, and what replaced what.
 import { api, ask } from "../../api/client";
-import { useLoad } from "../../api/load";
+import { usePages } from "../../api/load";
 import { duration } from "../../format";
 import { t } from "../../i18n";
+import { More } from "../../parts/states";
 import { StatusBadge, Took, type Trace } from "../traces/status";
 
 export function Steps({ trace }: { trace: Trace }) {
-  const run = useLoad(
-    (signal) => ask(api.GET("/api/v1/traces", { params: { query: { run: trace.run_id, limit: 200 } }, signal })),
+  const run = usePages(
+    (page, signal) => ask(api.GET("/api/v1/traces", { params: { query: { ...page, run: trace.run_id } }, signal })),
     [trace.run_id],
     ["run_started", "run_finished"],
   );
@@ -46,6 +47,7 @@ export function Steps({ trace }: { trace: Trace }) {
           </li>
         ))}
       </ol>
+      {run.data?.next_cursor && <More of={run} />}
     </section>
   );
 }

@@ -53,7 +53,7 @@ export function useTraces(filter: Filter, isCalm: () => boolean): Rows {
     const look = async () => {
       const newest = await readPage(filter, "").catch(() => undefined);
       if (newest && current.current === key)
-        setState((last) => last && mergeRows(last, newest.items, newest.total, isCalm()));
+        setState((last) => last && mergeRows(last, newest.items, newest.total, isCalm(), filter.sort !== "started_at"));
     };
     return onSettled(["run_started", "run_finished"], look);
   }, [key]);
@@ -89,11 +89,13 @@ export function useTraces(filter: Filter, isCalm: () => boolean): Rows {
   };
 }
 
-function mergeRows(last: State, newest: Trace[], total: number, isCalm: boolean): State {
+function mergeRows(last: State, newest: Trace[], total: number, isCalm: boolean, isSorted: boolean): State {
   const found = new Map(newest.map((row) => [row.id, row]));
   const rows = last.rows.map((row) => found.get(row.id) ?? row);
   const known = new Set(rows.map((row) => row.id));
   const fresh = newest.filter((row) => !known.has(row.id));
+  // Sorted by anything but time, new runs have no place on top.
+  if (isSorted) return { ...last, rows, total };
   if (fresh.length < PAGE && (isCalm || rows.length === 0))
     return { ...last, rows: [...fresh, ...rows], total, fresh: [] };
   return { ...last, rows, total, fresh };
