@@ -50,7 +50,8 @@ _NOT_BUILT = """<!doctype html>
 <body class="card">
 <main>
 <h1>Prowess is running</h1>
-<p>The web application is not part of this installation. In a clone, build it with <code>make ui</code>.</p>
+<p>The web application is not part of this installation. In a clone, build it with <code>make ui</code>. For a package,
+build a wheel with <code>make wheel</code> and install it.</p>
 <p><a class="button" href="/api/v1/docs">See the HTTP API</a></p>
 </main>
 </body>
