@@ -15,7 +15,7 @@ from prowess.authoring.evals.results import BEAT_SECONDS, Arm, CaseResult, EvalR
 from prowess.authoring.evals.runner import ActiveArm, CaseRunner, read_limits, read_system_prompt
 from prowess.authoring.evals.scores import add_triggers, measure_triggers, score_run
 from prowess.authoring.evals.splits import assign_splits
-from prowess.authoring.evals.summary import compare_results, summarize
+from prowess.authoring.evals.summary import compare_arms, summarize
 from prowess.authoring.evals.variant import Subject, Variant, find_subject, find_version
 from prowess.authoring.evals.workload import Workload, make_items
 from prowess.authoring.task import ProgressListener, ignore_progress
@@ -174,7 +174,7 @@ class Evals:
         """
         first, second = await self.find(before), await self.find(after)
         # Resampling thousands of cases takes a second.
-        compared = await offload(_compare_arms, first, second)
+        compared = await offload(compare_arms, first, second)
         if not any(one["cases"] for one in compared):
             raise Invalid("The two runs have no case in common.", hint="Compare runs of the same eval files.")
         runs = [{"id": run.id, "skill": run.skill, "digest": run.digest} for run in (first, second)]
@@ -376,29 +376,6 @@ def _chosen_cases(subject: Subject, plan: EvalPlan) -> list[EvalCase]:
     if not cases:
         raise NotFound(f"No case of {slug!r} is in the set {plan.split!r}.", hint="Omit `--split`, or add cases.")
     return cases
-
-
-def _compare_arms(first: EvalRun, second: EvalRun) -> list[JsonObject]:
-    """Return the differences of each pair of arms. Blocking."""
-    return [
-        {
-            "before": first.arms[one].label,
-            "after": second.arms[other].label,
-            **compare_results(
-                [result for result in first.results if result.arm == one],
-                [result for result in second.results if result.arm == other],
-            ),
-        }
-        for one, other in _pairs(first, second)
-    ]
-
-
-def _pairs(first: EvalRun, second: EvalRun) -> list[tuple[int, int]]:
-    """Return the positions of arms to compare: those with the skill and the same model, or the first of each run."""
-    ours = [place for place, arm in enumerate(first.arms) if arm.kind == "skill"]
-    theirs = [place for place, arm in enumerate(second.arms) if arm.kind == "skill"]
-    same = [(one, two) for one in ours for two in theirs if first.arms[one].model == second.arms[two].model]
-    return same or [(ours[0], theirs[0])]
 
 
 def _name(model: Model | str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from prowess.authoring.evals.results import Arm, CaseResult
+from prowess.authoring.evals.results import Arm, CaseResult, EvalRun
 from prowess.authoring.evals.statistics import (
     Difference,
     compare_paired,
@@ -90,6 +90,29 @@ def compare_results(before: Sequence[CaseResult], after: Sequence[CaseResult]) -
         "cost_usd": paired_interval(*pairs["cost_usd"]).as_json(),
         "seconds": paired_interval(*pairs["seconds"]).as_json(),
     }
+
+
+def compare_arms(first: EvalRun, second: EvalRun) -> list[JsonObject]:
+    """Return the differences of each pair of arms. Blocking."""
+    return [
+        {
+            "before": first.arms[one].label,
+            "after": second.arms[other].label,
+            **compare_results(
+                [result for result in first.results if result.arm == one],
+                [result for result in second.results if result.arm == other],
+            ),
+        }
+        for one, other in _arm_pairs(first, second)
+    ]
+
+
+def _arm_pairs(first: EvalRun, second: EvalRun) -> list[tuple[int, int]]:
+    """Return the positions of arms to compare: those with the skill and the same model, or the first of each run."""
+    ours = [place for place, arm in enumerate(first.arms) if arm.kind == "skill"]
+    theirs = [place for place, arm in enumerate(second.arms) if arm.kind == "skill"]
+    same = [(one, two) for one in ours for two in theirs if first.arms[one].model == second.arms[two].model]
+    return same or [(ours[0], theirs[0])]
 
 
 def _case_means(results: Sequence[CaseResult], metric: Callable[[CaseResult], float | None]) -> dict[str, float]:
