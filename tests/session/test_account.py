@@ -76,7 +76,7 @@ async def test_looking_changes_nothing(place: Any):
         await engine.index(MESSAGE, session=session)
         assert account["steps"][0]["choice"] == "needs approval"
         assert await engine.approvals.list() == []
-        assert await engine.events.list() == []
+        assert [event.name for event in await engine.events.list()] == ["settings_changed"]
         assert len(await engine.audit.rows()) == before
         assert await engine.sessions.get(session) == session
 
