@@ -96,9 +96,9 @@ async def test_the_conversation_of_the_page_over_http(printed: Any, triage: Any)
         asked = await api("agent", "POST", f"{path}/enable", wanted)
         assert (asked.status_code, asked.json()["code"]) == (403, "approval-required")
 
-        (required,) = await api.frames("/events?after=0", 1)
+        (required,) = await api.frames("/events?after=0&names=approval_required", 1)
         head, _, data = required.rpartition("\ndata: ")
-        assert head.splitlines()[-2:] == ["id: 1", "event: approval_required"]
+        assert head.splitlines()[-2:] == ["id: 2", "event: approval_required"]
         event = json.loads(data)
         assert (event["type"], event["skill"]["slug"], event["reason"]) == (kind, SLUG, reason)
 
