@@ -115,6 +115,7 @@ async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
         await prowess.approvals.resolve(asked.value.approval_id, approved=True)
         await prowess.enable("commit-messages", session=session)
         await prowess.policy.set("skill_enablement_policy", None)
+        await prowess.agent.rename((await prowess.agent.start()).id, "Minutes")
         await prowess.skills.import_path(ROOT / "examples/more/review-minutes", scope="account")
         judged = ScriptedModel([{}])
         await prowess.run("review-minutes", {"minutes": "We met."}, session=session, model=judged)

@@ -74,7 +74,7 @@ async def test_the_dynamic_fetch_of_the_page(printed: Any, each_place: Any, regi
         assert (found["skills"][0]["source"], found["skills"][0]["skill_id"]) == (SOURCE, SKILL)
         asked = await fetch(box, reason="the consumers lag")
         assert asked["error"]["code"] == "approval-required"
-        (event,) = await engine.events.list()
+        event = (await engine.events.list())[-1]
         assert (event.name, event.data["type"]) == ("approval_required", "skill_enablement")
         assert (event.data["skill"]["slug"], event.data["reason"]) == (SKILL, "the consumers lag")
         assert event.data["skill"]["source_type"] == "marketplace"
@@ -92,7 +92,7 @@ async def test_the_dynamic_fetch_of_the_page(printed: Any, each_place: Any, regi
         used = await fetch(box)
         assert (used["skill"], used["status"], used["source_type"]) == (SKILL, "enabled", "registry")
         assert used["budget_used_chars"] == len(await engine.prompt("kafka"))
-        (_, _, changed) = await engine.events.list()
+        changed = (await engine.events.list())[-1]
         assert changed.name == "skills_state_changed"
         assert changed.data["enabled_skills"][0]["source_type"] == "registry"
         assert await engine.skills.cards() == []
