@@ -30,10 +30,10 @@ def test_pruning_says_what_it_would_delete_and_what_it_deleted(prowess, used: Pa
 
     preview = prowess("prune", "--dry-run")
     assert "Nothing was deleted" in preview.out
-    assert prowess("prune", "--dry-run", "--json").json["organizations"][0]["events"] == 1
+    assert prowess("prune", "--dry-run", "--json").json["organizations"][0]["events"] == 2
     done = prowess("prune", "--json").json
 
-    assert (done["dry_run"], done["organizations"][0]["events"]) == (False, 1)
+    assert (done["dry_run"], done["organizations"][0]["events"]) == (False, 2)
     assert prowess("audit", "--json").json[-1]["action"] == "prune"
     assert prowess("audit", "verify").code == 0
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from prowess.engine.doctor import check_commands, check_functions
+from prowess.match import matcher
 from prowess.sandbox.commands.sandbox import LockedCommandSandbox
 from prowess.sandbox.deno.sandbox import DenoSandbox
 from prowess.sandbox.wasm.sandbox import WasmSandbox
@@ -92,6 +93,7 @@ def vectors(prowess, *options: str) -> dict[str, str]:
 def test_doctor_counts_the_skills_that_have_vectors_and_computes_them_on_request(prowess, write_skill, monkeypatch):
     for number in range(40):
         write_skill(f"skill-{number}")
+    monkeypatch.setattr(matcher, "PATIENT", 8)
     prowess("match", "skill 7")
     told = vectors(prowess)
     assert (told["status"], told["detail"].partition(";")[0]) == ("warning", "0 of 40 skills")

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from prowess.interfaces.cli.match_output import highlight_words, score_bar
+from prowess.match import matcher
 
 PROWESS = Path(sys.executable).parent / "prowess"
 INVOICE = "please extract the totals and due dates from this invoice pdf"
@@ -63,7 +64,8 @@ def test_explain_shows_fields_and_figures(prowess, office):
     assert "signals:" in out
 
 
-def test_explain_says_how_many_skills_are_compared_by_words_only(prowess, write_skill):
+def test_explain_says_how_many_skills_are_compared_by_words_only(prowess, write_skill, monkeypatch):
+    monkeypatch.setattr(matcher, "PATIENT", 8)
     for number in range(40):
         write_skill(f"skill-{number}")
     said = "40 of 40 skills are compared by words only until their vectors are ready (`prowess doctor --index`).\n"

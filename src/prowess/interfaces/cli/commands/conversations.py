@@ -113,7 +113,13 @@ def show_conversation(id: str, workspace: str | None, as_json: bool) -> None:
         click.echo(f"\nGo on with `prowess chat --conversation {found.id[:8]} --resume`.", err=True)
 
 
-@conversations_command.command("rename", examples=('prowess conversations rename 3f2a91bc "Slow queries"',))
+@conversations_command.command(
+    "rename",
+    examples=(
+        'prowess conversations rename 3f2a91bc "Slow queries"',
+        "prowess conversations rename 3f2a91bc Invoices --json",
+    ),
+)
 @click.argument("id")
 @click.argument("title")
 @common_options
