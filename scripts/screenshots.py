@@ -48,7 +48,7 @@ def main() -> int:
     """Take the pictures of these pages, or of all."""
     wanted = sys.argv[1:] or list(PAGES)
     PICTURES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, _serve(Path(folder)) as link, sync_playwright() as playwright:
+    with _make_folder() as folder, _serve(folder) as link, sync_playwright() as playwright:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
         url = link.partition("/sign-in")[0]
@@ -61,6 +61,17 @@ def main() -> int:
                 _take(page, name, scheme)
         browser.close()
     return 0
+
+
+@contextmanager
+def _make_folder() -> Generator[Path]:
+    """Make an empty folder, and remove it at the end. Its name is short, since paths are in the pictures."""
+    folder = Path(tempfile.gettempdir()) / "demo"
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def _take(page: Page, name: str, scheme: str) -> None:

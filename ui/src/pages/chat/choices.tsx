@@ -7,6 +7,9 @@ import { t } from "../../i18n";
 /** The value of the entry for a name that is not in the list. */
 const OTHER = "…";
 
+/** A model in a file, by the name of the file alone. */
+const shortName = (model: string) => model.replace(/:.*\//, ":");
+
 interface ModelProps {
   value: string;
   /** Keep a name. Return false if it is refused. */
@@ -40,13 +43,13 @@ export function ModelChoice({ value, onChange }: ModelProps) {
             else if ((await onChange(select.value)) === false) select.value = value;
           }}
         >
-          <option value="">{usual ? t("chat.default_is", { name: usual }) : t("chat.default_model")}</option>
+          <option value="">{usual ? t("chat.default_is", { name: shortName(usual) }) : t("chat.default_model")}</option>
           {others.map((one) => (
             <option key={one.name} value={one.name} disabled={one.needs !== ""} title={one.needs}>
-              {one.name}
+              {shortName(one.name)}
             </option>
           ))}
-          {value && !others.some((one) => one.name === value) && <option value={value}>{value}</option>}
+          {value && !others.some((one) => one.name === value) && <option value={value}>{shortName(value)}</option>}
           <option value={OTHER}>{t("chat.other_model")}</option>
         </select>
       ) : (

@@ -7,7 +7,7 @@ import { usePages } from "../../api/load";
 import { ago, cost, moment } from "../../format";
 import { t } from "../../i18n";
 import { Button } from "../../parts/controls";
-import { Empty, More, Shown } from "../../parts/states";
+import { Empty, More, Shown, Words } from "../../parts/states";
 import { asRun, ownArm, type Run } from "./run";
 import { Difference, range, Verdict } from "./verdict";
 
@@ -26,7 +26,9 @@ export function Runs() {
       {(page) =>
         page.items.length === 0 ? (
           <Empty title={t("evals.no_runs")}>
-            <p>{t("evals.no_runs_hint")}</p>
+            <p>
+              <Words text={t("evals.no_runs_hint")} />
+            </p>
           </Empty>
         ) : (
           <>

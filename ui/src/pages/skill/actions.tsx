@@ -7,7 +7,7 @@ import { Button, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
 import { scopeLabel } from "../../parts/skill-badges";
-import { ProblemBox } from "../../parts/states";
+import { ProblemBox, Words } from "../../parts/states";
 import { say } from "../../parts/toast";
 import { may } from "../../state";
 import { useAttempt } from "./attempt";
@@ -157,7 +157,9 @@ function DeleteDialog({ skill, onClose }: { skill: Skill; onClose: () => void })
       }
     >
       {problem && <ProblemBox problem={problem} />}
-      <p>{t("skill.delete_text")}</p>
+      <p>
+        <Words text={t("skill.delete_text")} />
+      </p>
       {skill.hides.length > 0 && <p>{t("skill.delete_hides", { scope: scopeLabel(skill.hides[0]?.scope ?? "") })}</p>}
     </Dialog>
   );
