@@ -76,9 +76,9 @@ def test_older_entries_come_with_a_button_and_a_skill_has_an_account(
     page = view.go("/audit")
     entries = page.get_by_role("list", name="Entries").locator("> li")
     expect(entries).to_have_count(100)
-    page.get_by_role("button", name="Show older entries").click()
+    page.get_by_role("button", name="Show more").click()
     expect(entries).to_have_count(103)
-    expect(page.get_by_role("button", name="Show older entries")).to_have_count(0)
+    expect(page.get_by_role("button", name="Show more")).to_have_count(0)
 
     page.get_by_label("Skill").fill("alph")
     expect(entries).to_have_count(1)
