@@ -28,12 +28,12 @@ from .rows import (
     PUBLIC,
     REGISTRY_SKILL,
     ROUTES,
-    TOOLS,
     Row,
     make_own_skill,
     make_packed,
     make_slug,
 )
+from .tool_rows import TOOLS
 from .world import AGENT, CALLERS, OWNER, PERMITTED, STRANGERS, World, opened
 
 PROBLEM_TYPE = "application/problem+json"
