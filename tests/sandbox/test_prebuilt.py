@@ -59,7 +59,8 @@ def test_one_that_was_made_of_another_program_is_not_taken(packed, tmp_path, mon
 def test_a_wheel_carries_what_was_packed(tmp_path):
     source = tmp_path / "source"
     (source / "src").mkdir(parents=True)
-    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+    (source / "scripts").mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore", "scripts/build_web.py"):
         shutil.copyfile(ROOT / name, source / name)
     shutil.copytree(ROOT / "src" / "prowess", source / "src" / "prowess", ignore=shutil.ignore_patterns("__pycache__"))
     folder = source / "src" / "prowess" / "sandbox" / "wasm" / "prebuilt"
