@@ -89,6 +89,7 @@ def test_versions_are_compared_side_by_side_and_an_older_one_is_restored(
     page.get_by_role("dialog").get_by_role("button", name="Restore").click()
     expect(page.get_by_role("alert")).to_contain_text("The skill has changed: it is now at version 3")
     page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Restore version 2")).to_be_visible()
     page.get_by_role("button", name="Restore version 1").click()
     page.get_by_role("dialog").get_by_role("button", name="Restore").click()
     expect(page.get_by_role("table").first).to_contain_text("restored")

@@ -25,18 +25,37 @@ interface Props {
 export default function Versions({ skill, onChange }: Props) {
   const address = addressOf(skill);
   const found = useLoad((signal) => loadVersions(address, signal), [address, skill.digest]);
+  // The skill as it was when the question was asked: the page follows what others change, the answer must not.
+  const [asked, setAsked] = useState<{ skill: Skill; version: Version }>();
   return (
-    <Shown of={found}>
-      {(versions) =>
-        versions.length ? (
-          <Compared key={skill.digest} skill={skill} versions={versions} onChange={onChange} />
-        ) : (
-          <Empty title={t("skill.no_versions")}>
-            <p>{t("skill.no_versions_text")}</p>
-          </Empty>
-        )
-      }
-    </Shown>
+    <>
+      <Shown of={found}>
+        {(versions) =>
+          versions.length ? (
+            <Compared
+              key={skill.digest}
+              skill={skill}
+              versions={versions}
+              onRestore={(version) => setAsked({ skill, version })}
+            />
+          ) : (
+            <Empty title={t("skill.no_versions")}>
+              <p>{t("skill.no_versions_text")}</p>
+            </Empty>
+          )
+        }
+      </Shown>
+      {asked && (
+        <RestoreDialog
+          {...asked}
+          onClose={() => setAsked(undefined)}
+          onDone={(changed) => {
+            setAsked(undefined);
+            onChange(changed);
+          }}
+        />
+      )}
+    </>
   );
 }
 
@@ -57,11 +76,16 @@ async function loadVersions(address: string, signal: AbortSignal): Promise<Versi
   return found.reverse().slice(0, MOST);
 }
 
-function Compared({ skill, versions, onChange }: Props & { versions: Version[] }) {
+interface ComparedProps {
+  skill: Skill;
+  versions: Version[];
+  onRestore: (version: Version) => void;
+}
+
+function Compared({ skill, versions, onRestore }: ComparedProps) {
   const newest = versions[0]?.number ?? 1;
   const [before, setBefore] = useState(versions[1]?.number ?? newest);
   const [after, setAfter] = useState(newest);
-  const [restored, setRestored] = useState<Version>();
   useEffect(() => setAfter(newest), [newest]);
   const select = (label: string, value: number, change: (number: number) => void) => (
     <label>
@@ -118,7 +142,7 @@ function Compared({ skill, versions, onChange }: Props & { versions: Version[] }
                     <Button
                       look="plain"
                       aria-label={t("skill.restore_of", { number: one.number })}
-                      onClick={() => setRestored(one)}
+                      onClick={() => onRestore(one)}
                     >
                       {t("skill.restore")}
                     </Button>
@@ -137,17 +161,6 @@ function Compared({ skill, versions, onChange }: Props & { versions: Version[] }
           </div>
           <Changes address={addressOf(skill)} before={before} after={after} />
         </>
-      )}
-      {restored && (
-        <RestoreDialog
-          skill={skill}
-          version={restored}
-          onClose={() => setRestored(undefined)}
-          onDone={(changed) => {
-            setRestored(undefined);
-            onChange(changed);
-          }}
-        />
       )}
     </>
   );
