@@ -30,9 +30,10 @@ Each interface translates the tree in one place, for example the command line to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
+
+from prowess.lazy_dataclass import dataclass
 
 Severity = Literal["error", "warning", "info"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from prowess.lazy_dataclass import dataclass
 
 EVENT_NAMES = (
     "skills_state_changed",

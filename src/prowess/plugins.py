@@ -15,13 +15,14 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from glob import escape, glob
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 
 if TYPE_CHECKING:

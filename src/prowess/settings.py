@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from pathlib import Path
 from typing import Any
 
 from prowess.errors import Invalid
+from prowess.lazy_dataclass import dataclass
 
 PREFIX = "PROWESS_"
 _MIN_KEY_CHARS = 32
@@ -33,10 +34,8 @@ class Settings:
     The field `home` is the variable `PROWESS_HOME`, and so on. `scripts/reference.py` writes docs/settings.md from here.
     """
 
-    home: Path = _setting(  # noqa: RUF009  (it returns a field)
-        "The folder for the account's database, caches and tokens.", shown="`~/.prowess`"
-    )
-    workspace: Path = _setting(  # noqa: RUF009
+    home: Path = _setting("The folder for the account's database, caches and tokens.", shown="`~/.prowess`")
+    workspace: Path = _setting(
         "The folder whose skills come first. The option `--workspace` wins over it.", shown="the current folder"
     )
     user_home: Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +14,7 @@ from prowess.catalog.scans import Scans
 from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, store_key
 from prowess.catalog.store_rules import suggest_names
 from prowess.errors import Invalid, NotFound, ProwessError, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Kind
 from prowess.skill.model import SCOPES, Skill, SkillCard, Version
 

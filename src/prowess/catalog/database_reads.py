@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import sqlalchemy as sa
 
 from prowess.errors import Invalid, Problem, ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import document_text
 from prowess.skill.limits import Limits
 from prowess.skill.model import Skill, SkillCard

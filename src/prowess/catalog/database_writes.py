@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 
@@ -12,6 +11,7 @@ from prowess.catalog.database_reads import StoredSkills
 from prowess.catalog.editable_store import EditChange
 from prowess.catalog.store_rules import SaveAction, accepted_skill, decide_save, declared_id
 from prowess.errors import Invalid, ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import UNLIMITED
 from prowess.skill.model import Provenance, Skill

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from prowess.errors import Conflict, Invalid, Problem, Refused
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import is_marker
 from prowess.skill.form_info import FORMS
 from prowess.skill.forms.form import Writing

@@ -6,13 +6,14 @@ import stat
 import uuid
 from bisect import insort
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from prowess.catalog.store import Fault, slug_conflict, unreadable
 from prowess.catalog.store_rules import declared_id
 from prowess.errors import Invalid, Problem, ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import looks_like_skill
 from prowess.skill.kinds import Kind
 from prowess.skill.limits import Limits

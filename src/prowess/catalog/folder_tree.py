@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from prowess.catalog.discovery import sibling_roots
@@ -13,6 +13,7 @@ from prowess.catalog.folder_cache import FolderCache
 from prowess.catalog.folder_index import DiskSkill, FolderIndex, read_disk_skill, scan_skill
 from prowess.catalog.store import ChangeLog, Changes, Fault, ReadCache, fault_problem, unreadable
 from prowess.errors import ProwessError, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, has_marker, is_ignored, is_marker
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from prowess.catalog.store import SaveResult, Store, unreadable
 from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem, ProwessError, Refused
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.form_info import FormName, form_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package

@@ -6,13 +6,13 @@ import pwd
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from prowess.catalog.editable_store import EditableStore, EditChange
 from prowess.catalog.store import ChangeLog, Changes, Fault, SaveResult, SearchDocument, fault_problem
 from prowess.catalog.store_rules import accepted_skill, decide_save, declared_id, digest_conflict, unknown_id
 from prowess.catalog.version_log import MemoryVersions, VersionLog
 from prowess.errors import ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard

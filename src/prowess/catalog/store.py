@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from prowess.errors import Problem, ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package

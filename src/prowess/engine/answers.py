@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prowess.catalog.memory_store import MemoryStore
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.accepted import Accepted, accepted_query, add_accepted, folders_query, parse_disabled
 from prowess.storage.database_url import display_url
 from prowess.storage.sqlite_watch import SqliteWatch

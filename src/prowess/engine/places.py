@@ -5,12 +5,13 @@ Every start needs this, so it imports nothing slow: no skill model, no database.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from prowess.catalog.discovery import FolderOwners, user_roots, workspace_roots
+from prowess.lazy_dataclass import dataclass
 from prowess.plugins import working_plugins
 from prowess.settings import DATABASE, FOLDER, Settings
 from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path

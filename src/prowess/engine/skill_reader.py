@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prowess.engine.context import Context
 from prowess.errors import NotFound
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.edit import FileChange, diff_packages
 from prowess.skill.filenames import document_text
 from prowess.skill.kinds import Artifact, Kind, kind_info

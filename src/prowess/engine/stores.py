@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -18,6 +18,7 @@ from prowess.catalog.store import Store
 from prowess.catalog.version_log import LazyVersions, MemoryVersions
 from prowess.engine.places import Place, Places
 from prowess.errors import Invalid, NotFound, Refused
+from prowess.lazy_dataclass import dataclass
 from prowess.plugins import working_plugins
 from prowess.settings import FOLDER, Settings
 from prowess.skill.limits import DEFAULT_LIMITS, Limits

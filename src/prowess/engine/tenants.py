@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from prowess.catalog.catalog import Catalog
 from prowess.errors import ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.owner import Owner
 
 if TYPE_CHECKING:

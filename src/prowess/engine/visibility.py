@@ -8,11 +8,12 @@ in a prompt: a description that nobody has read could tell the agent anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from prowess.engine.context import Context
 from prowess.errors import ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.trust import TrustRecords, conclude
 from prowess.skill.model import SkillCard
 from prowess.storage.accepted import read_disabled, read_sqlite_file

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
 from prowess.errors import ProwessError, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.storage import ledger
 from prowess.storage.background_writer import CLOSE_SECONDS, BackgroundWriter
 from prowess.storage.database import Connections

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from prowess.errors import NotFound, ProwessError, Refused, RunFailed, TimedOut, Unavailable
 from prowess.handlers.requirements import GrantLookup, explain_missing_env, grant_env
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.grants import Grants
 from prowess.run.call import Call
 from prowess.sandbox.commands.command import (

@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, cast
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -15,6 +15,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from prowess.errors import Invalid, OutputInvalid, ProwessError, Refused, RunFailed, TimedOut, TryLater
 from prowess.handlers.http_request import FilledRequest, RequestFiller
 from prowess.handlers.requirements import GrantLookup, manifest_line
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.models import Sleep
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
 from prowess.policy.grants import Grants

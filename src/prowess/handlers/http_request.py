@@ -6,11 +6,12 @@ import html
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 from urllib.parse import quote, quote_plus, unquote
 
 from prowess.errors import Invalid
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.declarations import DeclaredRequest, Slot, TextPieces, parse_slots
 
 FORM_TYPE = "application/x-www-form-urlencoded"

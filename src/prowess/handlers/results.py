@@ -6,9 +6,10 @@ import math
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 
+from prowess.lazy_dataclass import dataclass
 from prowess.prompts.prompt import Criterion, Rubric
 from prowess.skill.kinds import JsonObject
 from prowess.skill.schema import SchemaError

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from prowess.errors import ProwessError, Refused, RunFailed, TimedOut, Unavailable
 from prowess.handlers.host_functions import Refusals
+from prowess.lazy_dataclass import dataclass
 from prowess.sandbox.protocol import EndReason, SandboxLimits, ScriptError, ScriptOutcome
 
 

@@ -7,10 +7,10 @@ import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from prowess.errors import Invalid, NoModel, Refused, RunFailed, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Model, ModelConfig, Reply, Request, family_of
 from prowess.llm.providers import PROVIDERS, Provider
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from prowess.errors import Invalid, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Model, ModelConfig, family_of
 from prowess.llm.remote import ProviderClient, RemoteModel, open_compatible
 

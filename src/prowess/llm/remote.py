@@ -6,11 +6,11 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from prowess.errors import AnswerUnusable, ProwessError, RunFailed
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Model, Reply, Request, Usage, fit_schema
 from prowess.llm.prices import cost_of
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar, runtime_checkable
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from prowess.errors import AnswerUnusable, ProwessError, RunFailed, TimedOut, TryLater
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Model, Reply, Request, add_schema_text, enforces_schema
 from prowess.llm.models import RateLimit, Sleep
 

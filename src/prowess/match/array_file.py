@@ -13,13 +13,13 @@ import os
 import stat
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from prowess.lazy_dataclass import dataclass
 from prowess.match.arrays import Array
 
 _HEAD = Struct("<8sIII")

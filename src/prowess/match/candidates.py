@@ -7,12 +7,12 @@ these, and the best of those are returned.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prowess.lazy_dataclass import dataclass
 from prowess.match.arrays import Array
 from prowess.match.index import Index, LiveSegment
 from prowess.match.query import RARE_PART, STRENGTH_UNIT, Query

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prowess.lazy_dataclass import dataclass
 from prowess.match.words import STOP_WORDS, extract_words, remove_exclusions, slug_words, stem_words
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prowess.lazy_dataclass import dataclass
 from prowess.match.arrays import Array, expand_slices, offsets_of
 from prowess.match.card import card_key, make_card, name_words
 from prowess.match.lexicon import Vocabulary

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prowess.lazy_dataclass import dataclass
 from prowess.match.arrays import Array, expand_slices
 from prowess.match.vectors.encoder import default_encoder
 from prowess.match.words import LONGEST_WORD, SEPARATOR, STOP_WORDS, split_token, split_tokens, stem_words

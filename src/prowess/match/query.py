@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prowess.errors import Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.match.arrays import Array, find_sorted
 from prowess.match.index import Index
 from prowess.match.lexicon import (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from prowess.lazy_dataclass import dataclass
 from prowess.match.candidates import Candidates, find_candidates, find_rare
 from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns

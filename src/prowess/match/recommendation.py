@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
+
+from prowess.lazy_dataclass import dataclass
 
 Decision = Literal["offer", "maybe", "no"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)

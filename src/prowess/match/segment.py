@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prowess.lazy_dataclass import dataclass
 from prowess.match.arrays import Array, count_documents, offsets_of, sort_unique
 from prowess.match.entry import FIELD_WEIGHTS, MAX_TRIGGERS, Entries
 from prowess.match.lexicon import Vocabulary, hash_word, hash_words

@@ -9,7 +9,6 @@ import unicodedata
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from prowess.errors import ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.match.array_file import FileDamaged, open_regular, read_arrays, write_arrays
 from prowess.match.index import Index, LiveSegment
 from prowess.match.segment import Segment

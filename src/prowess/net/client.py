@@ -8,11 +8,12 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from threading import Timer
 
 from prowess.errors import Invalid, ProwessError, Refused, RunFailed, TryLater
+from prowess.lazy_dataclass import dataclass
 from prowess.net.addresses import Address, Resolver, SystemResolver, non_public_reason
 from prowess.net.connection import (
     MAX_ADDRESSES,

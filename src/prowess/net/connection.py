@@ -12,13 +12,14 @@ import time
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from ipaddress import ip_address
 from threading import Lock
 from typing import Literal, Protocol
 
+from prowess.lazy_dataclass import dataclass
 from prowess.net.addresses import Address
 from prowess.net.target import Target
 

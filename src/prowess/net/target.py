@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from prowess.errors import Invalid, Refused
+from prowess.lazy_dataclass import dataclass
 from prowess.net.addresses import Address, parse_address
 from prowess.patterns import lazy_pattern
 

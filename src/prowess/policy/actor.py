@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from prowess.errors import Invalid, Refused
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.text import has_control_chars
 from prowess.storage.owner import Owner
 

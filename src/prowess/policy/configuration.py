@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 
 from prowess.errors import Refused
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Actor
 from prowess.policy.gate import admit
 from prowess.policy.organization import (

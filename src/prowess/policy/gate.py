@@ -8,12 +8,13 @@ together with its own, commit, and only then raise the error. A refused attempt 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from prowess.errors import ApprovalDenied, ApprovalRequired, NotFound, ProwessError, Refused
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Actor, approval_group, is_single_use
 from prowess.policy.card import DIFF_LIMIT, NO_ACTOR, covers_use, make_card, make_end_entries, read_origin
 from prowess.policy.organization import OrgPolicy

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, cast
 
 from prowess.errors import NotFound
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.organization import ROLE_LISTS, OrgPolicy, check_role_entry
 
 

@@ -7,9 +7,9 @@ organization's policy says about that, then what it hides and how far it reaches
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
 
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import (
     ACTION_PERMISSIONS,
     ACTIONS,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.text import clean_text
 from prowess.skill.needs import Reach
 from prowess.skill.package import FileEntry

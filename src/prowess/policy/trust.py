@@ -9,8 +9,9 @@ installed package. Whatever is not known counts as found.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import AGENT_PREFIX
 from prowess.policy.subject import HiddenSkill, Subject, Trust, UsedEntry
 from prowess.storage.accepted import Accepted, AcceptedFacts

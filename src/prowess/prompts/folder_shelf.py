@@ -10,10 +10,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from prowess.errors import Invalid, NotFound, Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.prompts.shelf import EntryKind, RegistryEntry, failed_entry, is_entry_name, read_entry
 from prowess.skill.forms.form import error, too_large_problem
 from prowess.skill.limits import DEFAULT_LIMITS, Limits

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, cast
 
 from prowess.errors import NotFound
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate
 
 Syntax = Literal["jinja", "mustache"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from prowess.errors import Invalid, ProwessError, RunFailed
+from prowess.lazy_dataclass import dataclass
 from prowess.prompts.worker import RenderLimits, out_of_memory_error
 from prowess.skill.template import TemplateSyntax, find_variables, syntax_error, template_error
 from prowess.skill.text.hidden import quote_source

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Protocol, cast
 
 from prowess.errors import Invalid, Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.prompts.prompt import SYNTAXES, Prompt, Rubric, Syntax, rubric_from_document
 from prowess.skill.forms.data import parse_file
 from prowess.skill.forms.form import error, too_large_problem, warning

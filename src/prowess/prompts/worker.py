@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import signal
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from prowess.child import frames
 from prowess.child.process import ChildProcess, FrameChannel, package_folders, python_command
 from prowess.errors import RunFailed, TimedOut, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.limits import MIB
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from prowess.errors import Invalid
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.model import Skill
 from prowess.skill.profiles.declarations import is_limit
 

@@ -6,10 +6,11 @@ import logging
 import uuid
 from asyncio import CancelledError
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.errors import Refused, TimedOut, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Request, Usage
 from prowess.policy.actor import Actor
 from prowess.policy.organization import OrgPolicy

@@ -7,10 +7,10 @@ import json
 import secrets
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from prowess.errors import NotFound, ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.redaction.redactor import Redactor
 from prowess.run.call import Call
 from prowess.sandbox.protocol import HostFunction

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Message, Model, Request, Role
 from prowess.prompts.prompt import choose_variant
 from prowess.run.call import Call

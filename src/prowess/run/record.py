@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from prowess.errors import ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.redaction.known import SHORTEST_SECRET
 from prowess.redaction.redactor import Redactor
 from prowess.run.allowance import Allowance

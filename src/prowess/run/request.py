@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Model
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import mimetypes
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from prowess.errors import ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Request, Usage
 from prowess.run.call import Output, SentRequest, Verdict
 from prowess.skill.kinds import JsonObject, Kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from prowess.errors import AnswerUnusable, ProwessError, Refused, RunFailed, SpendExceeded, TimedOut, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Usage
 from prowess.run.call import Call
 from prowess.storage import spend

@@ -6,10 +6,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from prowess.errors import NotFound
+from prowess.lazy_dataclass import dataclass
 
 SEARCH_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 """Where programs are looked for. The `PATH` of this process does not count: a skill must not depend on who starts it."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from prowess.lazy_dataclass import dataclass
 from prowess.sandbox.script import Script
 from prowess.skill.limits import MIB
 

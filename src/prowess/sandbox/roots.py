@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.sandbox import safe_files
 from prowess.skill.filenames import is_marker
 from prowess.skill.limits import MIB

@@ -14,11 +14,12 @@ import keyword
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from prowess.errors import Invalid, Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.limits import MIB
 
 Language = Literal["python", "typescript", "javascript"]

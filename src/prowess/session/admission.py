@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from prowess.errors import Refused
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.acceptance import resolve
 from prowess.policy.actor import ACTION_PERMISSIONS, Action, Actor
 from prowess.policy.configuration import read_policy

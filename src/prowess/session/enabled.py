@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from prowess.errors import ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import AGENT_PREFIX, Actor, Permission, agent_of
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.subject import Subject

@@ -9,12 +9,12 @@ plan.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from math import isnan
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
+from prowess.lazy_dataclass import dataclass
 from prowess.session.session import CHARS_PER_TOKEN
 from prowess.skill.text.prompt_tags import find_tags, to_one_line, to_prompt_text
 

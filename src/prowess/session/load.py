@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
 from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Action, Actor
 from prowess.policy.subject import Subject
 from prowess.session.admission import Gate

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from prowess.errors import BudgetExceeded
+from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 
 

@@ -6,12 +6,13 @@ A session belongs to the actor who opened it; `viewer_of` says who else finds it
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import sqlalchemy as sa
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Actor
 from prowess.policy.configuration import read_policy
 from prowess.policy.roles import find_role

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.scans import FindingRow
 from prowess.catalog.store import Store
 from prowess.catalog.store_rules import accepted_skill
 from prowess.errors import Conflict, Invalid, ProwessError
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.subject import HiddenSkill, Subject
 from prowess.skill.edit import diff_packages
 from prowess.skill.kinds import Artifact, Kind

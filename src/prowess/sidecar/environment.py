@@ -16,10 +16,10 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from prowess.errors import ProwessError, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.sandbox.folders import keep_error, private_folder
 from prowess.sandbox.process.packages import find_uv, run_uv, uv_environment
 from prowess.storage.files.folder_lock import lock_folder

@@ -24,9 +24,10 @@ parent's type of error, which is also the type of the request's error if the tem
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import JsonObject
 
 PROTOCOL_VERSION = 1

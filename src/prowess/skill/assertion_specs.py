@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from prowess.errors import Invalid, Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Artifact, JsonObject
 from prowess.skill.linear_regex import RegexRefused, compile_regex
 from prowess.skill.schema import compile_schema

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 
 from prowess.errors import Invalid
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import CliCommand, FrozenModel, HttpCall, JsonObject
 from prowess.skill.limits import MIB
 from prowess.skill.schema import measure_depth

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import DspyModule, JsonObject
 from prowess.skill.limits import MIB
 from prowess.skill.model import Skill

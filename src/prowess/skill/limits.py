@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+
+from prowess.lazy_dataclass import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -11,10 +11,10 @@ import ipaddress
 import posixpath
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
+from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 from prowess.skill.form_info import form_info
 from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, Kind, kind_info

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Kind, kind_info
 from prowess.skill.model import Provenance, Scope, Skill
 from prowess.skill.needs import Needs, read_needs

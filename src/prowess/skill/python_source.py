@@ -11,7 +11,8 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from prowess.lazy_dataclass import dataclass
 
 NEWEST_PYTHON = (3, 14)
 """The newest Python that runs skills."""

@@ -10,7 +10,6 @@ import copy
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NoReturn, cast
@@ -18,6 +17,7 @@ from typing import Any, NoReturn, cast
 from pydantic_core import to_json
 
 from prowess.errors import Invalid, Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.schema_cost import InvalidReference, SchemaCost, measure_schema
 
 MAX_SCHEMA_BYTES = 256 * 1024

@@ -8,9 +8,10 @@ number of paths through that graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, cast
+
+from prowess.lazy_dataclass import dataclass
 
 _SAME_LISTS = ("allOf", "anyOf", "oneOf")
 # `dependencies`, and below `additionalItems` and a list under `items`, belong to older drafts. The validator still

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from prowess.errors import Invalid, Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.limits import KIB
 from prowess.skill.text.hidden import quote_source
 

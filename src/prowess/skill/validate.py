@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from prowess.errors import Invalid, Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.forms.form import CODES as FORM_CODES
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import DEFAULT_LIMITS, Limits

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.policy_tables import approvals

@@ -13,11 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.policy_tables import audit
 from prowess.storage.rows import decode_json, raw_json
 from prowess.storage.seals import SealState, seals_of

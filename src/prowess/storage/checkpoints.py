@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import sqlalchemy as sa
 
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.run_tables import checkpoints, traces

@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import sqlalchemy as sa
 
 from prowess.errors import Invalid
 from prowess.events import SHARED_EVENTS, Event
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT

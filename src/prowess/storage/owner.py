@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from prowess.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -7,10 +7,10 @@ outside Prowess.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
 from prowess.storage.run_tables import registry_entries
 from prowess.storage.tables import dialect_insert

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote
 
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
 
 _SCORES = (

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.rows import CompiledSelect, decode_json, raw_json

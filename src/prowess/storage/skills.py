@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import document_text, hash_content
 from prowess.skill.form_info import FormName
 from prowess.skill.kinds import Kind

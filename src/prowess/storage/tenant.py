@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import sqlalchemy as sa
 
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.model import Scope
 from prowess.storage.tables import or_empty
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal, cast
@@ -21,6 +20,7 @@ import sqlalchemy as sa
 from pydantic_core import to_json
 
 from prowess.errors import Invalid
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.run_tables import traces
 from prowess.storage.tables import ORDERED_JSON

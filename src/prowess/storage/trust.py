@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from prowess.lazy_dataclass import dataclass
 from prowess.storage.accepted import Accepted, add_accepted
 from prowess.storage.blobs import split_chunks
 from prowess.storage.clock import now

@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count, repeat
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 from prowess.skill.form_info import FormName
 from prowess.skill.model import Version

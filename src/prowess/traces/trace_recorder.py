@@ -6,11 +6,11 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from prowess.errors import Conflict, ProwessError, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.redaction import Redactor
 from prowess.storage import traces
 from prowess.storage.background_writer import CLOSE_SECONDS, BackgroundWriter

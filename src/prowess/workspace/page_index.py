@@ -7,8 +7,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from prowess.lazy_dataclass import dataclass
 from prowess.workspace.pages import Page
 
 _WORD = re.compile(r"[^\W_]+")

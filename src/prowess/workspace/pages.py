@@ -9,13 +9,14 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any
 from urllib.parse import unquote
 
 from prowess.errors import Invalid, NotFound
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.limits import MIB
 from prowess.skill.text.fields import as_list, first_heading
 from prowess.skill.text.reader import read_document

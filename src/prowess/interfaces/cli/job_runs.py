@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
@@ -18,6 +18,7 @@ from prowess.interfaces.cli.engine import progress_bar, with_engine
 from prowess.interfaces.cli.output import escape_path, print_json, print_json_line
 from prowess.interfaces.cli.person import at_terminal
 from prowess.interfaces.cli.server import chosen_server
+from prowess.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from prowess.jobs.job import Job

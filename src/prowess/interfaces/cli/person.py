@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from prowess.interfaces.cli.server import ServerOptions, chosen_server
+from prowess.lazy_dataclass import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
 

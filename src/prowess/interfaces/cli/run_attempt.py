@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +13,7 @@ import click
 from prowess.errors import Conflict, ProwessError, RunFailed
 from prowess.interfaces.cli.engine import with_engine
 from prowess.interfaces.cli.output import escape_path, one_line
+from prowess.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from prowess.interfaces.cli.run_output import RunScreen

@@ -7,7 +7,6 @@ features of all tokens are summed, so the sum of any part of a text costs little
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from threading import Lock
 from typing import Self
@@ -15,6 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from prowess.lazy_dataclass import dataclass
 from prowess.match.array_file import ArrayFile
 from prowess.match.arrays import Array, offsets_of
 from prowess.match.vectors.embedder import quantize

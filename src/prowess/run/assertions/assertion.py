@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 from prowess.errors import OutputInvalid
+from prowess.lazy_dataclass import dataclass
 from prowess.run.answers import extract_json
 from prowess.run.call import Call, Output, Verdict
 from prowess.run.judged_text import JudgedText

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
+from prowess.lazy_dataclass import dataclass
 from prowess.sandbox.roots import Root
 from prowess.skill.limits import MIB
 

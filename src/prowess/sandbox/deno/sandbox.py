@@ -11,7 +11,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from urllib.parse import quote
 from prowess.child import frames
 from prowess.child.process import ChildProcess
 from prowess.errors import Invalid, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.sandbox.folders import new_folder, remove_folder, sweep_folders
 from prowess.sandbox.programs import existing_paths
 from prowess.sandbox.protocol import (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from prowess.errors import Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 from prowess.skill.forms.form import error, too_large_problem, warning
 from prowess.skill.limits import DEFAULT_LIMITS, Limits

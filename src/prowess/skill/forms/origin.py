@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic import Field
 
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.form_info import FormName
 from prowess.skill.forms.data import same_json
 from prowess.skill.forms.form import Reading

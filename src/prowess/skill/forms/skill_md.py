@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, cast
 
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import (
     MAX_COMPATIBILITY_CHARS,
     MAX_DESCRIPTION_CHARS,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 
 _BLOCK_TEXT = lazy_pattern(r"[|>][-+0-9]{0,2}[ \t]+(?!#)(?=\S)")

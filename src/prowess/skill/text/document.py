@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from prowess.errors import Problem
+from prowess.lazy_dataclass import dataclass
 
 ReadMethod = Literal["yaml", "repaired", "scanned", "none"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 from prowess.skill.text.diagnosis import fold_lines, is_block_indicator
 from prowess.skill.text.document import YAML_HINTS, ReadMethod, make_problem

@@ -14,10 +14,10 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 from prowess.skill.text.unicode_tables import (
     DEFAULT_IGNORABLE,

@@ -11,8 +11,8 @@ import stat
 import time
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import IGNORED_NAMES
 from prowess.storage.files.skill_paths import MAX_ENTRIES, TEMP_PREFIX
 

@@ -17,9 +17,9 @@ import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from prowess.errors import Invalid
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import is_ignored
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import File, Package, check_path, check_size, too_large_error

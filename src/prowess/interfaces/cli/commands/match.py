@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
@@ -24,6 +23,7 @@ from prowess.interfaces.cli.options import (
     warn_unknown_tags,
 )
 from prowess.interfaces.cli.output import one_line, print_json_line
+from prowess.lazy_dataclass import dataclass
 from prowess.match.recommendation import DECISIONS
 
 if TYPE_CHECKING:
