@@ -6,11 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from prowess.errors import Unavailable
-from prowess.lazy_dataclass import dataclass
 from prowess.match.index import Index
 from prowess.match.ranking import list_tagged, rank
 from prowess.match.recommendation import Recommendation

@@ -12,14 +12,13 @@ import pwd
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import sqlalchemy as sa
 
 from prowess.errors import Invalid, NotFound
-from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Actor
 from prowess.policy.configuration import check_machine_setting, read_policy
 from prowess.policy.gate import admit

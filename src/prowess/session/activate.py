@@ -8,14 +8,13 @@ the text is used, the skill passes the gate again or leaves the prompt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from prowess.catalog.catalog import Catalog
 from prowess.errors import ApprovalRequired, Conflict, NotFound, ProwessError, Refused, Unavailable
-from prowess.lazy_dataclass import dataclass
 from prowess.policy.acceptance import resolve
 from prowess.policy.actor import Action, Actor
 from prowess.policy.configuration import read_policy
