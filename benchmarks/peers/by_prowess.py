@@ -58,7 +58,8 @@ class KeptProwess:
         chosen = cls.embedder()
         index = Index.build(documents_of(cards), chosen, cards=CardVectors(folder / "vectors", chosen))
         kept = cls(Snapshot(folder), index)
-        kept.save()
+        if not kept.save():
+            raise SystemExit("the snapshot cannot be saved")
         return kept
 
     def prepare(self) -> None:
@@ -84,15 +85,14 @@ class KeptProwess:
         return [int(item.digest) for item in self.matcher.rank(message, limit=limit)]
 
     def update(self, number: int, card: Card) -> None:
-        """Take in one changed skill with its vectors, as a match does where few are missing, and save the snapshot."""
+        """Take in one changed skill with its vectors, as a match does where few are missing, and save the snapshot if it is time."""
         self.matcher = Matcher.of(self.matcher.index().updated(documents_of([card._replace(id=str(number))])))
         self.matcher = Matcher.of(self.prepared())
         self.save()
 
-    def save(self) -> None:
-        """Keep the index as it is."""
-        if not self.snapshot.save(SavedIndex(index=self.matcher.index(), positions={}, record=b"")):
-            raise SystemExit("the snapshot cannot be saved")
+    def save(self) -> bool:
+        """Keep the index as it is; return False if it was saved a moment ago."""
+        return self.snapshot.save(SavedIndex(index=self.matcher.index(), positions={}, record=b""))
 
 
 class KeptWords(KeptProwess):

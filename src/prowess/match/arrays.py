@@ -55,7 +55,7 @@ def find_sorted(table: Array, numbers: Array) -> tuple[Array, Array]:
     """Return the positions of numbers in a sorted table, and which of them it contains."""
     if not len(table):
         return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
-    places = np.searchsorted(table, numbers)
+    places = table.searchsorted(numbers)
     # For numbers beyond the last, `searchsorted` returns the length, which is not a valid position. The comparison
     # below fails for them at position 0.
     places[places == len(table)] = 0

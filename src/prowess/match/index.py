@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from prowess.match.arrays import sort_unique
 from prowess.match.card import card_of
 from prowess.match.entry import read_entries
-from prowess.match.lexicon import Vocabulary, hash_words
+from prowess.match.lexicon import Vocabulary, Word, hash_words
 from prowess.match.merge import merge_segments
 from prowess.match.segment import Segment, build_segment
 from prowess.match.vectors.card_vectors import CardVectors
@@ -114,6 +114,8 @@ class Index:
     embedder: Embedder
     cards: CardVectors | None = None
     """The vectors that the parts were looked up in."""
+    meanings: dict[str, list[Word]] = field(default_factory=dict[str, list[Word]], init=False, repr=False)
+    """A cache: the known words that unknown words of messages may mean."""
 
     @classmethod
     def build(

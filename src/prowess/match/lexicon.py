@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 
 import numpy as np
@@ -132,6 +132,7 @@ def look_up_words(words: Sequence[str]) -> list[Word]:
     return [Word(*known) for known in zip(numbers, terms, weights.tolist(), strict=True)]
 
 
+@lru_cache(maxsize=_CACHE_SIZE)
 def is_common_word(word: str) -> bool:
     """Return True if a word, or its stem, is frequent in general, so that it is not a typing error."""
     knows = default_encoder().pieces.knows

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from prowess.match.vectors.prior import message_prior
 from prowess.match.words import extract_words
 
 MAX_MEANINGS = 3
+_MAX_KEPT_MEANINGS = 20_000
 _SHORTEST_WORD = 4
 _SHORTEST_COMPOUND = 9
 _LINKS = ("", "s", "es", "n", "en", "e")
@@ -43,6 +45,16 @@ def find_meanings(index: Index, word: str) -> list[Word]:
         or is_common_word(word)
     ):
         return []
+    # People repeat their words, and an index never changes.
+    known = index.meanings.get(word)
+    if known is None:
+        known = _find_meanings(index, word)
+        if len(index.meanings) < _MAX_KEPT_MEANINGS:
+            index.meanings[word] = known
+    return known
+
+
+def _find_meanings(index: Index, word: str) -> list[Word]:
     # A word of the same length (one letter wrong, or two swapped) is the likelier meaning.
     same, other = hash_neighbours(word)
     found = _find_known(index, same)
@@ -59,9 +71,8 @@ def _find_known(index: Index, numbers: Array) -> list[Word]:
     for part in index.parts:
         segment = part.segment
         places, there = find_sorted(segment.words, numbers)
-        for place in np.unique(
-            places[there & (part.word_count[places] > 0)] if len(segment.words) else places[:0]
-        ).tolist():
+        places = places[there]
+        for place in sorted({*places[part.word_count[places] > 0].tolist()}) if len(places) else ():
             term = int(segment.terms[segment.word_term[place]])
             meaning = Word(int(segment.words[place]), term, int(segment.word_weight[place]))
             ranked.append((index.count(term), meaning.number, meaning))
@@ -165,7 +176,7 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
         counts[word] = counts.get(word, 0) + 1
     heard = shared_lexicon().words(list(counts))
     terms = _TermCollector(index, [known.term for known in heard])
-    said = [terms.understood(word, known, count) for (word, count), known in zip(counts.items(), heard, strict=True)]
+    said = terms.understand(counts, heard)
     if context.strip():
         terms.around(extract_words(context)[-MAX_CONTEXT_WORDS:])
     strongest = terms.strongest()
@@ -204,6 +215,7 @@ def _trim_middle(message: str) -> str:
     return message if len(message) <= LONGEST_MESSAGE else f"{message[:half]} {message[-half:]}"
 
 
+@lru_cache(maxsize=4_096)
 def compute_rarity(size: int, count: int) -> float:
     """Return the rarity of a term that `count` of `size` skills have: ln((N + 1) / (n + ½)), to a thousandth.
 
@@ -220,7 +232,6 @@ class _TermCollector:
         self._index = index
         self._said: dict[int, int] = {}
         self._added: dict[int, float] = {}
-        self._repairs = _MAX_REPAIRS
         self._counts: dict[int, int] = {}
         self.rarity: dict[int, float] = {}
         """The rarity of each term."""
@@ -228,20 +239,23 @@ class _TermCollector:
         self.places: list[dict[int, int]] = [{} for _ in index.parts]
         self._look_up(terms)
 
-    def understood(self, word: str, known: Word, count: int) -> Word:
-        """Add a word of the message, or the likely meaning of one that no skill uses.
+    def understand(self, counts: Mapping[str, int], heard: Sequence[Word]) -> list[Word]:
+        """Add the words of the message, and the likely meanings of those that no skill uses; return what each means.
 
         A repeated word counts more, but less than twice as much.
         """
-        term = known.term
-        self._said[term] = self._said.get(term, 0) + count
-        self.meant.setdefault(term, word)
-        if self._counts[term] or not self._repairs:
-            return known
-        self._repairs -= 1
-        meanings = find_meanings(self._index, word)
-        self._add([meaning.term for meaning in meanings], _REPAIR_WEIGHT, word)
-        return meanings[0] if meanings else known
+        unknown = [word for word, known in zip(counts, heard, strict=True) if not self._counts[known.term]]
+        repaired = {word: find_meanings(self._index, word) for word in unknown[:_MAX_REPAIRS]}
+        self._look_up([meaning.term for meanings in repaired.values() for meaning in meanings])
+        said: list[Word] = []
+        for (word, count), known in zip(counts.items(), heard, strict=True):
+            self._said[known.term] = self._said.get(known.term, 0) + count
+            self.meant.setdefault(known.term, word)
+            meanings = repaired.get(word)
+            if meanings:
+                self._add([meaning.term for meaning in meanings], _REPAIR_WEIGHT, word)
+            said.append(meanings[0] if meanings else known)
+        return said
 
     def is_rare(self, term: int) -> bool:
         """Return True if few skills have this term, and some do."""
@@ -251,7 +265,9 @@ class _TermCollector:
     def around(self, words: Sequence[str]) -> list[Word]:
         """Add the words of the context."""
         before = shared_lexicon().words(words)
-        self._add([known.term for known in before], _CONTEXT_WEIGHT, "")
+        terms = [known.term for known in before]
+        self._look_up(terms)
+        self._add(terms, _CONTEXT_WEIGHT, "")
         return before
 
     def strongest(self) -> list[tuple[int, int]]:
@@ -267,25 +283,28 @@ class _TermCollector:
         return found[:MAX_TERMS]
 
     def _add(self, terms: list[int], weight: float, word: str) -> None:
-        self._look_up([term for term in dict.fromkeys(terms) if term not in self._counts])
         for term in terms:
             self._added.setdefault(term, weight)
             self.meant.setdefault(term, word)
 
-    def _look_up(self, terms: Sequence[int]) -> None:
-        """Find the positions of terms in the segments, and the number of skills with each."""
+    def _look_up(self, terms: Iterable[int]) -> None:
+        """Find the positions of new terms in the segments, and the number of skills with each."""
         # Each term once: a message has several words of one stem, and the skills that have it must not count for each.
-        terms = list(dict.fromkeys(terms))
-        numbers, counts = np.array(terms, np.uint64), dict.fromkeys(terms, 0)
+        new = [term for term in dict.fromkeys(terms) if term not in self._counts]
+        if not new:
+            return
+        numbers, counts = np.array(new, np.uint64), dict.fromkeys(new, 0)
         for part, places in zip(self._index.parts, self.places, strict=True):
-            table = part.segment.terms
-            for term, place in zip(terms, table.searchsorted(numbers).tolist(), strict=True):
-                if place < len(table) and int(table[place]) == term:
-                    places[term] = place
-                    counts[term] += int(part.term_count[place])
+            found, there = find_sorted(part.segment.terms, numbers)
+            chosen = there.nonzero()[0]
+            found = found[chosen]
+            held = part.term_count[found] if len(found) else found
+            for which, place, count in zip(chosen.tolist(), found.tolist(), held.tolist(), strict=True):
+                places[new[which]] = place
+                counts[new[which]] += count
         size = self._index.size
         self._counts.update(counts)
-        self.rarity.update((term, compute_rarity(size, count)) for term, count in counts.items())
+        self.rarity.update([(term, compute_rarity(size, count)) for term, count in counts.items()])
 
 
 def _embed(index: Index, message: str, context: str) -> NDArray[np.int8]:
