@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +21,8 @@ CARD_TOKENS = 160
 """Of a longer text, the first three quarters of these and the last quarter."""
 
 _BATCH = 256
+_RECENT_TEXTS, _LONGEST_RECENT = 128, 4_000
+"""How many of the last texts are remembered, and up to which length: a message is often matched more than once."""
 
 
 class Encoder:
@@ -31,6 +33,7 @@ class Encoder:
 
     def __init__(self, file: Path = ENCODER_FILE) -> None:
         self.pieces, self._network, self._name = _load(file)
+        self._recent: dict[str, NDArray[np.int8]] = {}
 
     @property
     def name(self) -> str:
@@ -44,6 +47,22 @@ class Encoder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
         """Return one row per text; zeros for a text without words."""
+        known = self._recent
+        found = [known.get(text) for text in texts]
+        missing = list(dict.fromkeys(text for text, row in zip(texts, found, strict=True) if row is None))
+        if missing:
+            new = dict(zip(missing, self._embed(missing), strict=True))
+            found = [new[text] if row is None else row for text, row in zip(texts, found, strict=True)]
+            self._remember(new)
+        return np.array(found, np.int8).reshape(len(texts), self.dimensions)
+
+    def _remember(self, rows: Mapping[str, NDArray[np.int8]]) -> None:
+        short = {text: row for text, row in rows.items() if len(text) <= _LONGEST_RECENT}
+        # A new dictionary, so that threads that read the old one are not disturbed.
+        kept = {**self._recent, **short}
+        self._recent = dict(list(kept.items())[-_RECENT_TEXTS:])
+
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
         numbers = self.pieces.encode(texts)
         rows = np.zeros((len(texts), self.dimensions), np.int8)
         told = [place for place, some in enumerate(numbers) if some]
