@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from prowess.policy.subject import Subject, Trust
     from prowess.skill.outline import SkillOutline
 
+_FEW_SKILLS = 8
+"""Up to this many skills of a list are looked up one by one; for more, the stores are listed."""
+
 Listed = TypeVar("Listed", "SkillCard", "Recommendation")
 """A skill in a list: it has a slug, a scope and a digest."""
 
@@ -185,9 +188,15 @@ class _ScopeStores:
         self._known = known
         self._ruled: dict[str, bool | None] = {}
         self._slugs: dict[str, set[str]] = {}
+        self._asked = 0
 
     def is_kept_elsewhere(self, scope: str, slug: str) -> bool:
         """Return True if a store of the scope that is not a folder has the skill, or cannot be asked."""
+        # On a busy server a list often has one skill that is being written, and is accepted only a moment later. Listing
+        # thousands for that one takes longer than all the rest of the answer.
+        if scope not in self._slugs and self._asked < _FEW_SKILLS:
+            self._asked += 1
+            return any(_has(store, slug) for store in self._find_stores() if store.scope == scope and not store.folder)
         if scope not in self._slugs:
             held: set[str] = set()
             for store in self._find_stores():
@@ -207,6 +216,14 @@ class _ScopeStores:
             touched = any(self._known.has_rule_below(store.folder) for store in folders)
             self._ruled[scope] = all(trusted) if all(trusted) or not (any(trusted) or touched) else None
         return self._ruled[scope]
+
+
+def _has(store: Store, slug: str) -> bool:
+    """Return True if a store has a skill, or cannot be asked."""
+    try:
+        return store.get_digest(slug) is not None
+    except (ProwessError, OSError):
+        return True
 
 
 def _read_subject(context: Context, store: Store, outline: SkillOutline) -> Subject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ SCHEMA = "prowess_jobs"
 FILE = "jobs.db"
 LISTEN_SECONDS = 0.5
 """How often DBOS looks for messages, which we do not send. Closing takes as long."""
+MAX_THREADS = min(32, (os.cpu_count() or 1) + 4)
+"""As many as the pool of an event loop has, which DBOS replaces by its own. Without a limit, a server under load gets a
+thread and a connection for every request, and all of them compete for the interpreter."""
 
 
 class SystemDatabase:
@@ -53,6 +57,7 @@ class SystemDatabase:
             enable_otlp=False,
             notification_listener_polling_interval_sec=LISTEN_SECONDS,
             system_database_url=self._url,
+            max_executor_threads=MAX_THREADS,
         )
         if self._engine is not None:
             config["system_database_engine"] = self._engine
