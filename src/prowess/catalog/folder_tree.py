@@ -1,10 +1,14 @@
-"""Detect changes in a folder of skills without a watcher: each scan stats every file and reads only those that changed."""
+"""Detect changes in a folder of skills: each scan stats every file and reads only those that changed.
+
+Where a scan takes long and the kernel gives notice of changes, a scan without a notice since the last one looks at nothing.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +22,18 @@ from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, has_marker, is_ignored
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope
 from prowess.skill.package import Package
+from prowess.storage.files.folder_notices import FolderNotices
 from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
 from prowess.storage.files.skill_paths import TEMP_PREFIX, read_error
 
 MAX_DEPTH = 6
 """The maximum depth of a skill below the root: categories of categories."""
+SLOW_SCAN_SECONDS = 0.01
+"""A process asks the kernel for notices of changes if a scan takes longer: from about 1,000 skills on."""
+SETTLED_PROCESS_SECONDS = 2.0
+"""It does so only if it still scans after this time, as commands do not."""
+FULL_SCAN_SECONDS = 30.0
+"""Even without a notice, every file is looked at as often: a write through a memory map or a hard link gives none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +51,14 @@ class FolderTree:
     """Everything below one root that is or might be a skill, kept in an index."""
 
     def __init__(
-        self, root: Path, scope: Scope, limits: Limits, place: str | None = None, cache: FolderCache | None = None
+        self,
+        root: Path,
+        scope: Scope,
+        limits: Limits,
+        place: str | None = None,
+        cache: FolderCache | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._root = str(root)
         self._scope: Scope = scope
@@ -51,9 +69,38 @@ class FolderTree:
         self._reported: dict[str, str] = {}
         self._cache = cache
         self._read_cache: ReadCache | None = None
+        self._clock = clock
+        self._first_scan: float | None = None
+        self._notices = FolderNotices(self._root)
+        self._scan_until = float("-inf")
+        """Until then, a scan without a notice need not look at the files."""
 
     def refresh(self, read_cache: ReadCache | None = None) -> None:
         """Bring the index up to date with the disk. Each skill that is parsed on the way is added to `read_cache`."""
+        # The notices are read first: what changes during the scan is then noticed at the next one.
+        now, quiet = self._clock(), self._notices.are_quiet()
+        if quiet and now < self._scan_until:
+            return
+        began = time.thread_time()
+        self._scan_until = float("-inf")
+        self._scan_all(read_cache)
+        if self._first_scan is None:
+            self._first_scan = now
+        is_slow = time.thread_time() - began >= SLOW_SCAN_SECONDS
+        if (quiet or (is_slow and now - self._first_scan >= SETTLED_PROCESS_SECONDS)) and self._is_covered():
+            self._scan_until = now + FULL_SCAN_SECONDS
+
+    def _is_covered(self) -> bool:
+        """Return True if the kernel gave notice of every change during the last scan and after it."""
+        skills, listings = self.index.disk_skills.values(), self._listings.items()
+        # What was not read completely is tried again at each scan.
+        if not all(skill.settled for skill in skills) or not all(listing.settled for _, listing in listings):
+            return False
+        folders = {path: listing.stamp[3] for path, listing in listings}
+        folders.update((path, stamp[3]) for skill in skills for path, stamp in skill.stamps if stat.S_ISDIR(stamp[4]))
+        return self._notices.cover(folders)
+
+    def _scan_all(self, read_cache: ReadCache | None) -> None:
         # Loaded once, before the first scan, and saved once after it. Little changes in the lifetime of a process, and the
         # next one reads only that again.
         cache, self._cache = self._cache, None
