@@ -6,11 +6,13 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from prowess.catalog.importer import Progress, ProgressCallback
 from prowess.errors import Refused
 from prowess.threads import offload
+
+if TYPE_CHECKING:
+    from prowess.catalog.importer import Progress, ProgressCallback
 
 T = TypeVar("T")
 

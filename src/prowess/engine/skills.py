@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prowess.catalog.exporter import ExportResult, export_skill
 from prowess.catalog.importer import (
     CheckResult,
     ImportPlan,
@@ -40,6 +39,7 @@ from prowess.skill.slug import check_slug
 from prowess.threads import offload
 
 if TYPE_CHECKING:
+    from prowess.catalog.exporter import ExportResult
     from prowess.catalog.store import SearchDocument
     from prowess.engine.callables import Inventory
     from prowess.engine.drafts import Drafts
@@ -282,6 +282,7 @@ class Skills:
         replace: bool = False,
     ) -> ExportResult:
         """Write a skill to a folder. `name` is the file name of an archive (default: after the skill)."""
+        from prowess.catalog.exporter import export_skill
 
         def export() -> ExportResult:
             skill, package = read_package(self._context, slug)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Literal
 
 from prowess.patterns import lazy_pattern
@@ -49,6 +48,8 @@ def _unified_diff(path: str, before: File | None, after: File | None) -> str:
         sizes = [f"{len(file.content):,} bytes" if file else "nothing" for file in (before, after)]
         return f"binary or too large to show: {sizes[0]} → {sizes[1]}"
     names = (f"a/{path}" if before else "/dev/null", f"b/{path}" if after else "/dev/null")
+    import difflib  # only where something is compared
+
     lines = difflib.unified_diff(old, new, *names)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 

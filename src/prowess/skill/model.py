@@ -60,6 +60,11 @@ class SkillCard(FrozenModel):
     enabled: bool = True
     """False if an administrator has switched the skill off for the organization."""
 
+    def as_json(self) -> JsonObject:
+        """Return what `model_dump(mode="json")` returns, without building pydantic's serializer: a tenth of a short command."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {**values, "tags": [*self.tags], "kinds": [*self.kinds], "hides": [dict(one) for one in self.hides]}
+
 
 class Skill(FrozenModel):
     """One skill, whatever form it came in.

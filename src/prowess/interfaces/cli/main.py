@@ -10,13 +10,13 @@ import atexit
 import gc
 import importlib
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from prowess.interfaces.cli.signals import catch_termination
+from prowess.interfaces.cli.width import terminal_width
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -258,7 +258,7 @@ def run() -> None:
 def _terminal_settings() -> dict[str, Any]:
     """Return click's settings for NO_COLOR, TERM=dumb and narrow terminals, none of which it honours itself."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    width = shutil.get_terminal_size().columns
+    width = terminal_width()
     return {"color": False if plain else None, "terminal_width": max(width, 20) if width < _CLICK_MIN_WIDTH else None}
 
 

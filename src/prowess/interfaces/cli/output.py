@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.interfaces.cli.width import terminal_width
 from prowess.patterns import lazy_pattern
 from prowess.view import to_json
 
@@ -86,7 +86,7 @@ def _escape_hidden(text: str) -> str:
 
 def output_width() -> int:
     """Return the width for output: that of the terminal or COLUMNS, or a fixed width if stdout is not a terminal."""
-    return max(shutil.get_terminal_size().columns, 40) if has_width() else _DEFAULT_WIDTH
+    return max(terminal_width(), 40) if has_width() else _DEFAULT_WIDTH
 
 
 def has_width() -> bool:

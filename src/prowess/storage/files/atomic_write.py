@@ -6,12 +6,10 @@ content leaves through the same folder. `recover_folder` cleans up after a kille
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -32,6 +30,8 @@ _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 @cache
 def _renameat2() -> Any:
+    import ctypes  # only where something is written
+
     try:
         return ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):
@@ -48,6 +48,8 @@ def exchange(one: str, other: str) -> bool:
         return False
     if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
         return True
+    import ctypes
+
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:
         return False
@@ -235,6 +237,8 @@ def _temporary_folder(parent: Path) -> Generator[Path]:
 
 def _remove_tree(path: Path) -> None:
     """Remove a tree without following links; anything that cannot be removed is left to the next `recover_folder`."""
+    import shutil  # only where something is written
+
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
         if path.exists():
