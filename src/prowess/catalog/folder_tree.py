@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prowess.catalog.discovery import sibling_roots
 from prowess.catalog.folder_cache import FolderCache
@@ -22,9 +23,11 @@ from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, has_marker, is_ignored
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope
 from prowess.skill.package import Package
-from prowess.storage.files.folder_notices import FolderNotices
 from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
 from prowess.storage.files.skill_paths import TEMP_PREFIX, read_error
+
+if TYPE_CHECKING:
+    from prowess.storage.files.folder_notices import FolderNotices
 
 MAX_DEPTH = 6
 """The maximum depth of a skill below the root: categories of categories."""
@@ -71,14 +74,14 @@ class FolderTree:
         self._read_cache: ReadCache | None = None
         self._clock = clock
         self._first_scan: float | None = None
-        self._notices = FolderNotices(self._root)
+        self._notices: FolderNotices | None = None
         self._scan_until = float("-inf")
         """Until then, a scan without a notice need not look at the files."""
 
     def refresh(self, read_cache: ReadCache | None = None) -> None:
         """Bring the index up to date with the disk. Each skill that is parsed on the way is added to `read_cache`."""
         # The notices are read first: what changes during the scan is then noticed at the next one.
-        now, quiet = self._clock(), self._notices.are_quiet()
+        now, quiet = self._clock(), self._notices is not None and self._notices.are_quiet()
         if quiet and now < self._scan_until:
             return
         began = time.thread_time()
@@ -98,6 +101,10 @@ class FolderTree:
             return False
         folders = {path: listing.stamp[3] for path, listing in listings}
         folders.update((path, stamp[3]) for skill in skills for path, stamp in skill.stamps if stat.S_ISDIR(stamp[4]))
+        if self._notices is None:
+            from prowess.storage.files.folder_notices import FolderNotices  # commands do not need it
+
+            self._notices = FolderNotices(self._root)
         return self._notices.cover(folders)
 
     def _scan_all(self, read_cache: ReadCache | None) -> None:
