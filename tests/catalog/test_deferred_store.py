@@ -96,6 +96,28 @@ def test_a_store_sees_its_own_writes_after_a_remembered_listing(process: Opener)
     assert [card.slug for card in store.list_skills()] == ["tidy"]
 
 
+def test_a_skill_that_is_not_listed_is_looked_for_without_the_database(process: Opener, opens: list[str]) -> None:
+    process().save(pack("tidy"))
+    process().list_skills()
+    opens.clear()
+
+    assert process().get_outline("plan") is None
+    assert opens == []
+    found = process().get_outline("tidy")
+    assert found is not None
+    assert found.slug == "tidy"
+    assert opens == [""]
+
+
+def test_a_skill_that_was_written_since_the_listing_is_found(process: Opener) -> None:
+    process().save(pack("tidy"))
+    process().list_skills()
+    process().save(pack("plan"))
+
+    assert process().get_outline("plan") is not None
+    assert process().get_outline("never") is None
+
+
 def test_each_organization_has_a_listing_of_its_own(process: Opener) -> None:
     process("north").save(pack("tidy"))
     for organization in ("north", "south"):

@@ -13,13 +13,16 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from prowess.catalog.folder_cache import card_from_row, card_row
 from prowess.catalog.store import Fault, Store
 from prowess.skill.model import Scope, SkillCard
 from prowess.skill.reader_version import reader_version
 from prowess.storage.files.freshness import fingerprint_sqlite
+
+if TYPE_CHECKING:
+    from prowess.skill.outline import SkillOutline
 
 _FORMAT = 1
 
@@ -44,12 +47,23 @@ class ListingCache:
     def load(self) -> list[SkillCard] | None:
         """Return the saved listing, or None if there is none or the database was written to since."""
         try:
-            key, fingerprint, rows = json.loads(self._file.read_bytes())
-            if key != self._key or not fingerprint or fingerprint != self.fingerprint():
-                return None
-            return [card_from_row(self._scope, *row) for row in rows]
+            rows = self._read()
+            return None if rows is None else [card_from_row(self._scope, *row) for row in rows]
         except (OSError, ValueError, TypeError, RecursionError):
             return None
+
+    def lacks(self, slug: str) -> bool:
+        """Return True if the database certainly has no skill with this slug."""
+        try:
+            rows = self._read()
+            return rows is not None and all(row[0] != slug for row in rows)
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            return False
+
+    def _read(self) -> list[Any] | None:
+        key, fingerprint, rows = json.loads(self._file.read_bytes())
+        is_current = key == self._key and fingerprint and fingerprint == self.fingerprint()
+        return rows if is_current else None
 
     def save(self, fingerprint: str, cards: list[SkillCard]) -> None:
         """Save a listing with the fingerprint from before it was read. A disk that is full or read-only is not an error."""
@@ -66,7 +80,7 @@ class ListingCache:
 
 
 class DeferredStore:
-    """Answers a listing from the cache if it can, and passes everything else to the store that `open_store` returns.
+    """Answers a listing, and whether a skill is there, from the cache if it can, and passes everything else to the store that `open_store` returns.
 
     Use `deferred_store`: the methods of `Store` that are not written out here are those of the opened store.
     """
@@ -103,6 +117,11 @@ class DeferredStore:
         if before and not self._store.faults():
             cache.save(before, cards)
         return cards
+
+    def get_outline(self, name: str) -> SkillOutline | None:
+        """Return a skill by slug without content, or None. For most names that need no database: it lacks them."""
+        cache = self._find_cache() if self._opened is None else None
+        return None if cache is not None and cache.lacks(name) else self._store.get_outline(name)
 
     def faults(self) -> list[Fault]:
         """Return the faults as of the last listing. A listing with faults is never saved, so a saved one has none."""
