@@ -14,6 +14,7 @@ from prowess.engine.skill_rows import SkillQuery
 from prowess.policy.actor import Actor
 from prowess.settings import Settings, read_settings
 from prowess.skill.draft import SkillDraft
+from prowess.skill.package import File, Package
 
 pytestmark = pytest.mark.anyio
 
@@ -157,3 +158,20 @@ async def test_a_commit_that_leaves_the_audit_empty_changes_no_state(settings):
         assert answers.state(ANN.owner) == before
         await ann.skills.create_row(draft("one", "First."))
         assert answers.state(ANN.owner) != before
+
+
+@pytest.mark.parametrize("many", [1, 20])
+async def test_a_list_says_of_few_and_of_many_stored_skills_that_nobody_has_accepted_them(settings, many):
+    async with Prowess.open(settings=settings) as operator:
+        ann = operator.as_actor(ANN)
+        await ann.skills.create_row(draft("accepted", "By Ann."))
+        store = ann.context.resources.writable("org")
+        for number in range(many):
+            text = f"---\nname: found-{number}\ndescription: Of nobody.\n---\n\nDo it.\n"
+            store.save(Package(name=f"found-{number}", files=(File(path="SKILL.md", content=text.encode()),)))
+        ann.context.resources.mark_changed()
+
+        rows = (await ann.skills.page(SkillQuery())).rows
+
+        assert [row.trust for row in rows] == ["local", *["found"] * many]
+        assert {(await ann.skills.row(row.slug)).trust for row in rows[1:]} == {"found"}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
 from prowess.authoring.task import ProgressListener, TaskProgress
 from prowess.engine.engine import Engine
 from prowess.errors import Conflict, Invalid, RunFailed
-from prowess.jobs import execution, tasks
+from prowess.jobs import execution, system, tasks
 from prowess.policy.actor import agent_of, local_person
 from prowess.run.request import RunRequest
 from prowess.skill.kinds import JsonObject
+from prowess.threads import offload
 
 from .station import skill_files
 
@@ -112,3 +114,16 @@ async def test_an_unknown_task_is_refused(place):
     async with place.open() as prowess:
         with pytest.raises(Invalid, match="Unknown task 'nothing'"):
             await prowess.jobs.start_task("nothing", {})
+
+
+async def test_a_server_with_jobs_has_no_thread_for_every_request(place, counting):
+    go = threading.Event()
+    async with place.open() as prowess:
+        await prowess.jobs.wait((await prowess.jobs.start_task("count", {"many": 1})).id)
+        before = threading.active_count()
+        requests = [asyncio.create_task(offload(go.wait)) for _ in range(100)]
+        await asyncio.sleep(0)
+        added = threading.active_count() - before
+        go.set()
+        await asyncio.gather(*requests)
+    assert added <= system.MAX_THREADS

@@ -125,9 +125,10 @@ class SkillPage:
         return b"[" + b",".join(row.listed_json for row in self.rows) + b"]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Entry:
     card: SkillCard
+    """The card, perhaps with how far it was trusted when it was last shown, which is found out anew each time."""
     row: SkillRow
     shown: dict[tuple[object, ...], SkillRow] = field(default_factory=dict["tuple[object, ...]", "SkillRow"])
     """The row as it was shown, by what is added to it, so that its JSON is made once."""
@@ -302,6 +303,9 @@ def show_rows(context: Context, entries: Sequence[_Entry]) -> tuple[SkillRow, ..
     """Return rows with how far each skill is trusted; for an agent, without the texts that it may not see."""
     marked = {card.slug: card for card in context.visibility.cards([entry.card for entry in entries])}
     pairs = [(entry, marked[entry.card.slug]) for entry in entries if entry.card.slug in marked]
+    if context.actor.is_person:  # an agent may get a card without its texts
+        for entry, card in pairs:
+            entry.card = card if card.enabled else entry.card
     scans = context.catalog.scans
     return tuple(_show(entry, card, scans.count(entry.row.digest)) for entry, card in pairs)
 

@@ -48,7 +48,7 @@ class Visibility:
         marked = [card.model_copy(update={"enabled": False}) if is_off(card.slug, off) else card for card in cards]
         if not self._context.actor.is_person:
             marked = [card for card in marked if card.enabled]
-        return self._present(marked, lambda card, trust: card.model_copy(update={"trust": trust}), redact_card)
+        return self._present(marked, _with_trust, redact_card)
 
     def usable(self, find: Callable[[int], Sequence[Recommendation]], limit: int) -> list[Recommendation]:
         """Return the first skills of a ranking that are not switched off. `find` is given how many to return."""
@@ -216,6 +216,11 @@ class _ScopeStores:
             touched = any(self._known.has_rule_below(store.folder) for store in folders)
             self._ruled[scope] = all(trusted) if all(trusted) or not (any(trusted) or touched) else None
         return self._ruled[scope]
+
+
+def _with_trust(card: SkillCard, trust: Trust) -> SkillCard:
+    # Copying the cards of a page takes longer than finding out how far they are trusted.
+    return card if card.trust == trust else card.model_copy(update={"trust": trust})
 
 
 def _has(store: Store, slug: str) -> bool:

@@ -31,9 +31,11 @@ FindCaller = Callable[[str], Caller | Awaitable[Caller | None] | None]
 COOKIE = "prowess_session"
 """The cookie of a person who has signed in."""
 
-MAX_RUNNING = 256
+MAX_RUNNING = 512
 MAX_STREAMS = 2000
-"""How many requests may run, and streams of events may be open, at once."""
+"""How many requests may run, and streams of events may be open, at once.
+
+One caller gets half of the requests: at 200 a second, a stall of a second refuses none."""
 
 _UNAUTHORIZED = Refusal(
     status=401,

@@ -49,7 +49,7 @@ _STEP = 8
 _SUFFIX, _TEMPORARY_SUFFIX = ".vectors", ".tmp"
 _LEFTOVER_SECONDS = 3_600.0
 _ATTEMPTS = 3
-_FEW = 8
+_FEW = 32
 """As many vectors as this are written at once, however short the time since the last file."""
 
 
