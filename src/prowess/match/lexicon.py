@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -21,7 +21,9 @@ LONGEST_HASHED = 64
 """Neighbours are computed for words up to this length."""
 
 _FEW_WORDS = 32
-_LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789"
+_OTHERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8).astype(np.uint64) + np.uint64(1)
+_POWERS = [pow(_BASE, place, 1 << 64) for place in range(LONGEST_HASHED + 2)]
+_POWER_ARRAY = np.array(_POWERS, np.uint64)
 
 Hashes = NDArray[np.uint64]
 
@@ -65,27 +67,21 @@ def hash_neighbours(word: str) -> tuple[Hashes, Hashes]:
     # letters at once.
     codes = [byte + 1 for byte in word.encode("ascii", "replace")]
     size = len(codes)
-    powers = _powers()
+    powers = _POWER_ARRAY
     forward = [0]
     for code in codes:
         forward.append((forward[-1] * _BASE + code) & _MASK)
     backward = [0]
-    for place, code in enumerate(reversed(codes)):
-        backward.append((backward[-1] + code * pow(_BASE, place, 1 << 64)) & _MASK)
+    for power, code in zip(_POWERS, reversed(codes), strict=False):
+        backward.append((backward[-1] + code * power) & _MASK)
     letters, before, after = (np.array(some, np.uint64) for some in (codes, forward, backward[::-1]))
     left = size - np.arange(size + 1)
-    others = np.frombuffer(_LETTERS, np.uint8).astype(np.uint64) + np.uint64(1)
     dropped = before[:-1] * powers[left[1:]] + after[1:]
-    changed = (before[:-1] * powers[left[:-1]] + after[1:])[:, None] + others * powers[left[1:]][:, None]
-    added = (before * powers[left + 1] + after)[:, None] + others * powers[left][:, None]
+    changed = (before[:-1] * powers[left[:-1]] + after[1:])[:, None] + _OTHERS * powers[left[1:]][:, None]
+    added = (before * powers[left + 1] + after)[:, None] + _OTHERS * powers[left][:, None]
     pairs = letters[1:] * powers[1] + letters[:-1]
     swapped = before[:-2] * powers[left[:-2]] + pairs * powers[left[2:]] + after[2:]
     return np.append(changed, swapped), np.append(added, dropped)
-
-
-@cache
-def _powers() -> Hashes:
-    return np.array([pow(_BASE, place, 1 << 64) for place in range(LONGEST_HASHED + 2)], np.uint64)
 
 
 _LONGEST_UNTELLING = 2
@@ -132,11 +128,12 @@ def look_up_words(words: Sequence[str]) -> list[Word]:
     return [Word(*known) for known in zip(numbers, terms, weights.tolist(), strict=True)]
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
-def is_common_word(word: str) -> bool:
-    """Return True if a word, or its stem, is frequent in general, so that it is not a typing error."""
-    knows = default_encoder().pieces.knows
-    return knows(word) or any(knows(stem) for stem in stem_words([word]))
+def find_common_words(words: Sequence[str]) -> set[str]:
+    """Return the words that are frequent in general, or whose stem is, so that they are not typing errors."""
+    if not words:
+        return set()
+    known = default_encoder().pieces.know([*words, *stem_words(words)]).tolist()
+    return {word for word, whole, stem in zip(words, known, known[len(words) :], strict=False) if whole or stem}
 
 
 @cache

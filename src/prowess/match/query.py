@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,9 @@ from prowess.match.index import Index
 from prowess.match.lexicon import (
     LONGEST_HASHED,
     Word,
+    find_common_words,
     hash_neighbours,
     hash_word,
-    is_common_word,
     shared_lexicon,
 )
 from prowess.match.vectors.embedder import quantize
@@ -36,33 +37,49 @@ _LINKS = ("", "s", "es", "n", "en", "e")
 
 def find_meanings(index: Index, word: str) -> list[Word]:
     """Return up to three known words that an unknown word may mean, most likely first."""
-    if (
-        len(word) < _SHORTEST_WORD
-        or len(word) > LONGEST_HASHED
-        or not word.isascii()
-        or not word.isalpha()
-        # A correct word that no skill uses is not a typing error.
-        or is_common_word(word)
-    ):
-        return []
+    return _find_all_meanings(index, [word])[word]
+
+
+def _find_all_meanings(index: Index, words: Sequence[str]) -> dict[str, list[Word]]:
+    """Return the meanings of unknown words."""
     # People repeat their words, and an index never changes.
-    known = index.meanings.get(word)
-    if known is None:
-        known = _find_meanings(index, word)
-        if len(index.meanings) < _MAX_KEPT_MEANINGS:
-            index.meanings[word] = known
-    return known
+    known = index.meanings
+    new = [word for word in words if word not in known]
+    may_be_errors = [
+        word for word in new if _SHORTEST_WORD <= len(word) <= LONGEST_HASHED and word.isascii() and word.isalpha()
+    ]
+    # A correct word that no skill uses is not a typing error.
+    common = find_common_words(may_be_errors)
+    found = {word: _find_meanings(index, word) for word in may_be_errors if word not in common}
+    if new and len(known) < _MAX_KEPT_MEANINGS:
+        known.update((word, found.get(word, [])) for word in new)
+    return {word: found.get(word) or known.get(word, []) for word in words}
 
 
 def _find_meanings(index: Index, word: str) -> list[Word]:
     # A word of the same length (one letter wrong, or two swapped) is the likelier meaning.
     same, other = hash_neighbours(word)
-    found = _find_known(index, same)
+    cuts = _compound_cuts(word)
+    # Most words have no meaning, so one search for everything comes first.
+    is_known = _contains(index, np.concatenate((same, other, _hash_array([word[cut:] for cut in cuts]))))
+    if not is_known.any():
+        return []
+    ends = (len(same), len(same) + len(other))
+    found = _find_known(index, same[is_known[: ends[0]]])
     if len(found) < MAX_MEANINGS:
-        found += [
-            meaning for meaning in _find_known(index, other) if meaning.term not in {known.term for known in found}
-        ]
-    return found[:MAX_MEANINGS] or _split_compound(index, word)
+        more = _find_known(index, other[is_known[ends[0] : ends[1]]])
+        found += [meaning for meaning in more if meaning.term not in {known.term for known in found}]
+    return found[:MAX_MEANINGS] or _split_compound(index, word, compress(cuts, is_known[ends[1] :].tolist()))
+
+
+def _contains(index: Index, numbers: Array) -> Array:
+    """Return which of the words skills use."""
+    is_known = np.zeros(len(numbers), np.bool_)
+    for part in index.parts:
+        places, there = find_sorted(part.segment.words, numbers)
+        chosen = there.nonzero()[0]
+        is_known[chosen[part.word_count[places[chosen]] > 0]] = True
+    return is_known
 
 
 def _find_known(index: Index, numbers: Array) -> list[Word]:
@@ -83,16 +100,20 @@ def _find_known(index: Index, numbers: Array) -> list[Word]:
     return list(found.values())
 
 
-def _split_compound(index: Index, word: str) -> list[Word]:
-    """Return the two known words that a compound consists of, split so that the shorter one is as long as possible."""
+def _compound_cuts(word: str) -> list[int]:
+    """Return where a compound may be split, first so that the shorter part is as long as possible."""
     if len(word) < _SHORTEST_COMPOUND:
         return []
     cuts = range(_SHORTEST_WORD, len(word) - _SHORTEST_WORD + 1)
-    for cut in sorted(cuts, key=lambda place: abs(2 * place - len(word))):
-        tail = _find_known(index, _hash_array([word[cut:]]))
-        head = _find_known(index, _hash_array(_compound_heads(word[:cut]))) if tail else []
+    return sorted(cuts, key=lambda place: abs(2 * place - len(word)))
+
+
+def _split_compound(index: Index, word: str, cuts: Iterable[int]) -> list[Word]:
+    """Return the two known words that a compound consists of, given the cuts before a known word."""
+    for cut in cuts:
+        head = _find_known(index, _hash_array(_compound_heads(word[:cut])))
         if head:
-            return [head[0], tail[0]]
+            return [head[0], _find_known(index, _hash_array([word[cut:]]))[0]]
     return []
 
 
@@ -245,7 +266,7 @@ class _TermCollector:
         A repeated word counts more, but less than twice as much.
         """
         unknown = [word for word, known in zip(counts, heard, strict=True) if not self._counts[known.term]]
-        repaired = {word: find_meanings(self._index, word) for word in unknown[:_MAX_REPAIRS]}
+        repaired = _find_all_meanings(self._index, unknown[:_MAX_REPAIRS])
         self._look_up([meaning.term for meanings in repaired.values() for meaning in meanings])
         said: list[Word] = []
         for (word, count), known in zip(counts.items(), heard, strict=True):

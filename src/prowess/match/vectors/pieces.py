@@ -94,9 +94,13 @@ class Pieces:
 
     def knows(self, word: str) -> bool:
         """Return True if the word is one piece, which is so for common words but not for typing errors."""
-        text = normalize(word)
-        number = np.array([_hash(_WORD_START + text)], np.uint64)
-        return 0 < len(text) < LONGEST_PIECE and bool(find_sorted(self._hashes, number)[1][0])
+        return bool(self.know([word])[0])
+
+    def know(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """Return the same for several words."""
+        texts = [normalize(word) for word in words]
+        numbers = np.array([_hash(_WORD_START + text) if len(text) < LONGEST_PIECE else 0 for text in texts], np.uint64)
+        return find_sorted(self._hashes, numbers)[1] & np.array([0 < len(text) < LONGEST_PIECE for text in texts])
 
     def weight(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Return how much each word says about what a text is about: 0 for everyday words, `FULL_WEIGHT` for rare ones.
