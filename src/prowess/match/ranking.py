@@ -117,10 +117,9 @@ def rank(
     )
     looks = [_SegmentRanking(query, some, called, index.size) for some, called in zip(candidates, named, strict=True)]
     worths = sorted((worth for look in looks for worth in look.worths), reverse=True)
-    # The metadata of a skill is JSON, and is decoded only for those that can be among the results.
     cut = worths[limit - 1] if len(worths) > limit else 0.0
     best = [hit for look in looks for hit in look.hits(cut)]
-    best.sort(key=lambda hit: (-hit.worth, hit.shown["slug"]))
+    best.sort(key=lambda hit: (-hit.worth, hit.slug))
     found: list[Recommendation] = []
     for hit in best[:limit]:
         # Rank and score are computed differently; a skill must not show a higher score than the one above it.
@@ -179,7 +178,7 @@ class _Hit(NamedTuple):
     document: int
     signals: Signals
     worth: float
-    shown: dict[str, Any]
+    slug: str
 
 
 class _SegmentRanking:
@@ -203,7 +202,7 @@ class _SegmentRanking:
     def hits(self, cut: float) -> list[_Hit]:
         """Yield the candidates with a positive rank of at least `cut`."""
         return [
-            _Hit(self, document, signals, worth, self._segment.shown(document))
+            _Hit(self, document, signals, worth, self._segment.slug(document))
             for document, signals, worth in zip(self._documents, self._signals, self.worths, strict=True)
             if worth >= cut and worth > 0
         ]
@@ -215,14 +214,16 @@ class _SegmentRanking:
     def recommendation(self, hit: _Hit, *, at_most: float) -> Recommendation:
         """Return the recommendation for a candidate."""
         query, named, document = self._query, self._named, hit.document
+        # The metadata of a skill is JSON, and is decoded only for the results.
+        shown = self._segment.shown(document)
         mentioned, fitted = document in named.mentioned, named.fitted.get(document, ())
-        verbatim = any(contains_phrase(query.message, trigger) for trigger in hit.shown["triggers"])
+        verbatim = any(contains_phrase(query.message, trigger) for trigger in shown["triggers"])
         explicit = mentioned or document in named.fitted
         score = compute_score(hit.signals, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
         score = min(score, at_most)
         evidence = collect_evidence(self._segment, document, self._said, query.words, fitted)
         return _recommend(
-            hit.shown,
+            shown,
             score=score,
             decision=decide(score),
             evidence=evidence,

@@ -69,8 +69,14 @@ class Segment:
 
     def shown(self, document: int) -> dict[str, Any]:
         """Return the public fields of a document."""
-        text = self.meta[self.meta_start[document] : self.meta_start[document + 1]].tobytes()
-        return _PARSE(text.decode("ascii"))[0]
+        return _PARSE(self._text(document))[0]
+
+    def slug(self, document: int) -> str:
+        """Return the slug of a document, which comes first in its public fields."""
+        return _PARSE(self._text(document), len('{"slug":'))[0]
+
+    def _text(self, document: int) -> str:
+        return self.meta[self.meta_start[document] : self.meta_start[document + 1]].tobytes().decode("ascii")
 
     def find(self, slug: str) -> int | None:
         """Return the position of a slug, or None."""
