@@ -96,6 +96,7 @@ def _may_resemble(first: frozenset[str], second: frozenset[str]) -> bool:
     return 2 * min(len(first), len(second)) >= SIMILARITY * (len(first) + len(second))
 
 
+@lru_cache(maxsize=64)
 def _is_ask(text: str) -> bool:
     plain = _VARIABLE.sub(" ", text)
     size = len(_WORD.findall(_UNSPACED.sub(" ", plain))) + sum(len(run) // 2 for run in _UNSPACED.findall(plain))
