@@ -3,7 +3,7 @@
     python benchmarks/jobs.py [--items 10000] [--waiting 400]
 
 The overhead is CPU time of this process. Items of the second part only wait, because workers share the cores of one
-machine: they show how work is shared, not how fast code runs. Prints a table, and writes jobs.json.
+machine: they show how work is shared, not how fast code runs. Prints a table, and writes it to `--out`.
 """
 
 from __future__ import annotations
@@ -230,6 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--waiting", type=int, default=400)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/jobs.json"))
     parser.add_argument("--worker", nargs=2, metavar=("FOLDER", "URL"))
     given = parser.parse_args()
     found = [Plugin(name="waiting", handlers=(Waiting(),))]
@@ -253,7 +254,8 @@ def main() -> None:
             finally:
                 server.cleanup()
     print(json.dumps(result, indent=2))
-    Path("jobs.json").write_text(json.dumps(result, indent=2) + "\n")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

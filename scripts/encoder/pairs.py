@@ -1,4 +1,4 @@
-"""Draw batches of messages and the cards that fit them from `pairs.json.xz`."""
+"""Draw batches of messages and the cards that fit them from `pairs.json.xz` and `written.jsonl`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ _AROUND = (
 
 _CLAUSE_END = re.compile(r"(?<=[.;!?。])\s+|,\s+")
 _OTHER_SETS_SHARE, _ALIKE_SHARE, _GROUP = 0.15, 0.6, 8
+_TRANSLATED_SHARE = 0.3
+"""How often a written message is taken in its translation."""
+_STRANGER_SHARE = 0.06
 _STREAMS = 1000
 
 
@@ -40,6 +43,17 @@ class Message(NamedTuple):
 
     kind: str
     text: str
+
+
+class Written(NamedTuple):
+    """What people would type for a card, written for the training: five messages, one of them also in another language."""
+
+    messages: list[str]
+    translation: str
+    translated: int
+    """The number of the message that was translated."""
+    near: str
+    """A message about the same subject that the card does not answer."""
 
 
 class Card(NamedTuple):
@@ -63,22 +77,40 @@ class Batch(NamedTuple):
     """Messages and the texts of their cards; `numbers` tells cards apart, negative ones come from other sets."""
 
     messages: list[str]
+    english: list[str]
+    """The messages as the teacher reads them: the originals of translations, all others unchanged."""
     cards: list[str]
     numbers: NDArray[np.int64]
+    strangers: list[str]
+    """Messages that no card of the batch answers."""
+
+
+class Pair(NamedTuple):
+    """A message, what the teacher reads in its place, and its card."""
+
+    message: str
+    english: str
+    card: str
+    number: int
 
 
 class Pairs:
     """All pairs, with the settings of the sampler. `near` has look-alikes of each card by number, nearest first."""
 
-    def __init__(self, path: Path, excluded: Path | None = None) -> None:
+    def __init__(self, path: Path, excluded: Path | None = None, written: Path | None = None) -> None:
         with lzma.open(path, "rt", encoding="utf-8") as file:
             loaded = json.load(file)
         names, starts = _read_excluded(excluded)
+        texts = read_written(written)
         self.cards: list[Card] = []
+        self.written: dict[int, Written] = {}
         for name, description, tags, messages, _ in loaded["cards"]:
             # An excluded card keeps its number, and loses its messages.
             is_out = name.lower() in names or _start(description) in starts
-            self.cards.append(Card(name, description, tags, [] if is_out else [Message(*one) for one in messages]))
+            said = [] if is_out else [Message(*one) for one in messages]
+            if said and (own := texts.get((name, _start(description)))):
+                self.written[len(self.cards)] = own
+            self.cards.append(Card(name, description, tags, said))
         self.twins = [(a, b) for a, b in loaded["twins"] if self.cards[a].messages and self.cards[b].messages]
         self.entries = [Entry(name, text, said) for _, name, text, said in loaded["ext"] if said]
         usable = [number for number, card in enumerate(self.cards) if card.messages]
@@ -89,6 +121,7 @@ class Pairs:
         self.near: NDArray[np.int64] = np.empty((0, 0), np.int64)
         self.translated_share = 0.08
         self.twin_share = 0.03
+        self.written_share = 0.0
         self.seed(0, 0)
 
     def seed(self, seed: int, stream: int) -> None:
@@ -99,46 +132,68 @@ class Pairs:
     def batch(self, size: int, *, is_long: bool = False) -> Batch:
         """Return about `size` pairs: most from cards, 15 % from other sets, some from cards that have a translation."""
         others, twins = int(size * _OTHER_SETS_SHARE), int(size * self.twin_share)
-        numbers = self._draw_cards(size - others - twins)
-        rows = [(*self._pair(self.cards[number], is_long=is_long), number) for number in numbers]
+        own = min(int(size * self.written_share), len(self.written))
+        written = self._random.sample(sorted(self.written), own)
+        numbers = self._draw_cards(size - others - twins, written)
+        rows = [self._written_pair(number) for number in numbers[:own]]
+        rows += [self._pair(number, is_long=is_long) for number in numbers[own:]]
         rows += self._translations(twins, set(numbers))
         rows += self._from_other_sets(others)
-        messages, cards, places = zip(*rows, strict=True)
-        return Batch(list(messages), list(cards), np.array(places))
+        strangers = [self._near(number) for number in written[: int(size * _STRANGER_SHARE)]]
+        messages, english, cards, places = zip(*rows, strict=True)
+        return Batch(list(messages), list(english), list(cards), np.array(places), [text for text in strangers if text])
 
-    def _draw_cards(self, count: int) -> list[int]:
-        """Return different cards. The first 60 % come in groups of look-alikes, which are the hardest to tell apart."""
-        chosen: dict[int, None] = {}
+    def _draw_cards(self, count: int, first: list[int]) -> list[int]:
+        """Return different cards, at first those given. 60 % come in groups of look-alikes, the hardest to tell apart."""
+        chosen: dict[int, None] = dict.fromkeys(first)
+        seeds = iter(first)
         while len(chosen) < count:
             is_translated = self._random.random() < self.translated_share
             group = [self._random.choice(self.translated if is_translated else self.latin)]
-            if len(chosen) < count * _ALIKE_SHARE:
+            if len(chosen) < len(first) + (count - len(first)) * _ALIKE_SHARE:
+                if self._random.random() < 0.5:
+                    group = [next(seeds, group[0])]
                 group += self._random.sample(self.near[group[0]].tolist(), _GROUP - 1)
             chosen.update((number, None) for number in group if self.cards[number].messages)
         return list(chosen)
 
-    def _pair(self, card: Card, *, is_long: bool) -> tuple[str, str]:
+    def _written_pair(self, number: int) -> Pair:
+        """Return one of the written messages of a card, now and then in its translation."""
+        written = self.written[number]
+        text = self.card_text(self.cards[number], Message("w", ""))
+        if written.translation and self._random.random() < _TRANSLATED_SHARE:
+            message = written.translation.lower() if self._random.random() < 0.5 else written.translation
+            return Pair(message, written.messages[written.translated], text, number)
+        message = self.as_typed(self._random.choice(written.messages))
+        return Pair(message, message, text, number)
+
+    def _near(self, number: int) -> str:
+        return self.as_typed(self.written[number].near)
+
+    def _pair(self, number: int, *, is_long: bool) -> Pair:
+        card = self.cards[number]
         weights = [KIND_WEIGHTS[message.kind] for message in card.messages]
         message = self._random.choices(card.messages, weights)[0]
         text = self.card_text(card, message)
-        if is_long and self._random.random() < 0.8:
-            return self.long_message(card, message.text), text
-        return self.as_typed(message.text), text
+        is_long = is_long and self._random.random() < 0.8
+        typed = self.long_message(card, message.text) if is_long else self.as_typed(message.text)
+        return Pair(typed, typed, text, number)
 
-    def _translations(self, count: int, taken: set[int]) -> list[tuple[str, str, int]]:
+    def _translations(self, count: int, taken: set[int]) -> list[Pair]:
         """Return clauses of translated descriptions as messages for the English originals."""
-        rows: list[tuple[str, str, int]] = []
+        rows: list[Pair] = []
         for translated, original in self._random.choices(self.twins, k=count):
             if original not in taken:
                 taken.add(original)
                 text = self.cards[translated].description
                 clauses = [clause for clause in re.split("[。；;]", text) if len(clause) > 4] or [text]
                 card = self.card_text(self.cards[original], Message("n", ""))
-                rows.append((self._random.choice(clauses)[:120], card, original))
+                clause = self._random.choice(clauses)[:120]
+                rows.append(Pair(clause, clause, card, original))
         return rows
 
-    def _from_other_sets(self, count: int) -> list[tuple[str, str, int]]:
-        rows: list[tuple[str, str, int]] = []
+    def _from_other_sets(self, count: int) -> list[Pair]:
+        rows: list[Pair] = []
         for number in self._numbers.choice(len(self.entries), count, replace=False, p=self._entry_shares).tolist():
             entry = self.entries[number]
             message = self._random.choice(entry.messages)
@@ -150,7 +205,8 @@ class Pairs:
             else:  # an intent without a description: two of its messages
                 card = self._random.choice(entry.messages)
             if card != message:
-                rows.append((self.as_typed(message) if entry.description else message, card, -1 - number))
+                typed = self.as_typed(message) if entry.description else message
+                rows.append(Pair(typed, typed, card, -1 - number))
         return rows
 
     def card_text(self, card: Card, message: Message) -> str:
@@ -213,6 +269,17 @@ class Pairs:
 def has_other_script(texts: list[str]) -> NDArray[np.bool_]:
     """Return which texts have a character that is not Latin."""
     return np.array([bool(OTHER_SCRIPT.search(text)) for text in texts])
+
+
+def read_written(path: Path | None) -> dict[tuple[str, str], Written]:
+    """Return the written messages by the name of their card and the first letters of its description."""
+    lines = path.read_text("utf-8").splitlines() if path else []
+    found: dict[tuple[str, str], Written] = {}
+    for row in map(json.loads, lines):
+        _, translation, place = row.get("translation") or ("", "", 0)
+        messages = [text for _, text in row["messages"]]
+        found[row["name"], row["start"]] = Written(messages, translation, place, row.get("near", ""))
+    return found
 
 
 def _is_other_script(text: str) -> bool:

@@ -68,8 +68,11 @@ class Inputs(NamedTuple):
     teacher_cards: Tokens
     student_messages: Tokens
     student_cards: Tokens
+    teacher_strangers: Tokens
+    """Messages that no card of the batch answers."""
+    student_strangers: Tokens
     other_messages: np.ndarray
-    """Which messages have other than Latin characters."""
+    """Which messages the teacher cannot read: those with other than Latin characters that have no original in English."""
     other_cards: np.ndarray
 
 
@@ -79,7 +82,8 @@ class Training:
     def __init__(self, chosen: argparse.Namespace) -> None:
         self.chosen = chosen
         self.device = torch.device(chosen.device)
-        self.pairs = Pairs(chosen.pairs, chosen.exclude)
+        self.pairs = Pairs(chosen.pairs, chosen.exclude, chosen.written)
+        self.pairs.written_share = chosen.written_share if chosen.written else 0.0
         self.tokenizers = Tokenizers(chosen.work)
         self.vectors = torch.empty(0)
         """The teacher's vectors of all cards."""
@@ -98,8 +102,11 @@ class Training:
             with self.half_precision():
                 messages = tuned(self.padded(batch.teacher_messages, tuned.padding))
                 cards = tuned(self.padded(batch.teacher_cards, tuned.padding))
+                strangers = (
+                    tuned(self.padded(batch.teacher_strangers, tuned.padding)) if batch.teacher_strangers else None
+                )
             off = self.ambiguous(batch.numbers)
-            losses = [contrast(_first(messages, size), _first(cards, size), off) for size in (384, 256, 128)]
+            losses = [contrast(messages, cards, off, strangers, size) for size in (384, 256, 128)]
             return torch.stack(losses).mean()
 
         batches = self.batches(self.chosen.tune, with_student=False)
@@ -124,6 +131,9 @@ class Training:
             cards = self.padded(batch.student_cards, student.padding)
             with self.half_precision():
                 learned = student(messages), student(cards)
+                strangers = (
+                    student(self.padded(batch.student_strangers, student.padding)) if batch.student_strangers else None
+                )
                 with torch.no_grad():
                     kept = before(messages), before(cards)
                     taught = (
@@ -133,7 +143,8 @@ class Training:
             own = kept[0] @ kept[1].T
             other = (torch.tensor(batch.other_messages), torch.tensor(batch.other_cards))
             other_messages, other_cards = (which.to(self.device) for which in other)
-            return objective.loss(learned, taught, own, other_messages, other_cards, self.ambiguous(batch.numbers))
+            off = self.ambiguous(batch.numbers)
+            return objective.loss(learned, taught, own, other_messages, other_cards, off, strangers)
 
         groups = [
             {"params": student.dense.parameters(), "lr": 3e-4 * self.chosen.rate},
@@ -202,11 +213,13 @@ class Training:
         tokens = self.tokenizers
         return Inputs(
             batch.numbers,
-            tokens.for_teacher(batch.messages, limit),
+            tokens.for_teacher(batch.english, limit),
             tokens.for_teacher(batch.cards, CARD_TOKENS),
             tokens.for_student(batch.messages, limit) if with_student else [],
             tokens.for_student(batch.cards, CARD_TOKENS) if with_student else [],
-            has_other_script(batch.messages),
+            tokens.for_teacher(batch.strangers, limit),
+            tokens.for_student(batch.strangers, limit) if with_student else [],
+            has_other_script(batch.english),
             has_other_script(batch.cards),
         )
 
@@ -265,6 +278,7 @@ class Distillation(NamedTuple):
         other_messages: Tensor,
         other_cards: Tensor,
         off: Tensor,
+        strangers: Tensor | None,
     ) -> Tensor:
         """Return the loss; `learned` and `taught` are vectors of messages and cards, `off` marks what is no negative."""
         same = torch.eye(len(own), dtype=torch.bool, device=own.device)
@@ -274,13 +288,16 @@ class Distillation(NamedTuple):
         for size in (2 * HALF_OUTPUT, HALF_OUTPUT):
             messages, cards = _first(learned[0], size), _first(learned[1], size)
             near = messages @ cards.T
-            value = 0.4 * contrast(messages, cards, off)
+            value = 0.4 * contrast(messages, cards, off, strangers, size)
             value = value + divergence(near, goal, other_messages, other_cards)
             value = value + 0.5 * divergence(near.T, goal.T, other_cards, other_messages)
             among = (cards @ cards.T).masked_fill(same, -100.0)
             value = value + 0.5 * divergence(among, card_goal, other_cards, other_cards)
             if self.absolute:
                 value = value + self.absolute * self._scale_loss(near, same, off)
+                if strangers is not None:
+                    logits = self.scale[0].exp() * (_first(strangers, size) @ cards.T) + self.scale[1]
+                    value = value - self.absolute * functional.logsigmoid(-logits).sum() / len(near)
             if other_messages.any():
                 # The teacher reads English only: messages in other scripts keep the similarities they had.
                 wanted = functional.log_softmax(own[other_messages] / TEMPERATURE, 1)
@@ -296,11 +313,13 @@ class Distillation(NamedTuple):
         return -(functional.logsigmoid(signs * logits) * (signs != 0)).sum() / len(near)
 
 
-def contrast(messages: Tensor, cards: Tensor, off: Tensor) -> Tensor:
-    """Return InfoNCE in both directions, from cards to messages at half the weight."""
+def contrast(messages: Tensor, cards: Tensor, off: Tensor, strangers: Tensor | None, size: int) -> Tensor:
+    """Return InfoNCE in both directions, from cards to messages and strangers at half the weight."""
+    messages, cards = _first(messages, size), _first(cards, size)
     near = (messages @ cards.T / TEMPERATURE).masked_fill(off, _NEVER)
     target = torch.arange(len(messages), device=messages.device)
-    return functional.cross_entropy(near, target) + 0.5 * functional.cross_entropy(near.T, target)
+    back = near.T if strangers is None else torch.cat([near.T, cards @ _first(strangers, size).T / TEMPERATURE], 1)
+    return functional.cross_entropy(near, target) + 0.5 * functional.cross_entropy(back, target)
 
 
 def divergence(found: Tensor, goal: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
@@ -328,6 +347,8 @@ def main() -> None:
     parser.add_argument("pairs", type=Path, help="pairs.json.xz")
     parser.add_argument("output", type=Path, help="the folder for teacher.npz and student.npz")
     parser.add_argument("--exclude", type=Path, help="cards whose messages are not used (excluded.jsonl)")
+    parser.add_argument("--written", type=Path, help="messages that were written for cards (written.jsonl)")
+    parser.add_argument("--written-share", type=float, default=0.25, help="their share of a batch")
     parser.add_argument("--resume", type=Path, help="the output of an earlier round")
     parser.add_argument("--tune", type=int, default=450, help="steps of the teacher, without --resume")
     parser.add_argument("--distil", type=int, default=900, help="steps of the student")
