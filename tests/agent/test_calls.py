@@ -54,7 +54,7 @@ async def test_calls_that_change_something_are_made_one_after_the_other_in_their
     assert order == [0, 1, 2, 3]
 
 
-async def test_the_third_equal_call_of_a_turn_is_not_made(place):
+async def test_the_third_equal_call_of_a_turn_is_not_made_and_the_model_has_to_answer(place):
     made = []
 
     async def look() -> dict:
@@ -73,6 +73,7 @@ async def test_the_third_equal_call_of_a_turn_is_not_made(place):
     assert [one.ok for one in ended] == [True, True, False]
     assert ended[2].data["error"]["code"] == "repeated-call"
     assert len(made) == 3
+    assert [request.answer_only for request in model.requests] == [False, False, False, True, False, False]
 
 
 async def test_a_turn_that_never_ends_is_stopped_at_the_limit_of_steps_and_the_next_message_goes_on(place, monkeypatch):

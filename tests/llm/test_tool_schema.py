@@ -157,6 +157,27 @@ async def test_a_last_request_without_tools_is_answered_in_plain_text(ask):
     assert inner.requests[0].schema is None
 
 
+@pytest.mark.parametrize("kind", [ToolSchemaModel, UncertainToolModel])
+async def test_a_model_that_has_to_answer_cannot_write_a_call(ask, kind):
+    inner = ScriptedModel([json.dumps(CALL)])
+    reply = await ask(kind(inner), replace(ASKING, messages=EARLIER, answer_only=True))
+    assert (reply.text, reply.calls) == (json.dumps(CALL), ())
+    assert inner.requests[0].schema is None
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "compatible"])
+async def test_a_provider_is_told_that_the_model_has_to_answer(bench, provider):
+    made = bench(provider)
+    made.will(Reply(text="In Italy.", model="tiny"))
+    reply = await made.model.complete(replace(ASKING, messages=EARLIER, answer_only=True))
+    await made.close()
+
+    assert reply.text == "In Italy."
+    [body] = made.provider.asked
+    assert "none" in (body["tool_choice"], dict(body["tool_choice"] if provider == "anthropic" else {}).get("type"))
+    assert body["tools"]
+
+
 async def test_an_answer_with_a_schema_of_its_own_is_json(ask):
     wanted = {"type": "object", "properties": {"city": {"type": "string"}}}
     inner = ScriptedModel([{"answer": {"city": "Rome"}}])

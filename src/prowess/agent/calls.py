@@ -195,5 +195,11 @@ def _count_calls(answers: Iterable[MessageRow]) -> Counter[str]:
     return Counter(map(_key, calls))
 
 
+def repeats_itself(answers: Sequence[MessageRow]) -> bool:
+    """Return True if the last answer asked again for a call that was made often enough."""
+    made = _count_calls(answers)
+    return bool(answers) and any(made[key] > MAX_REPEATS for key in _count_calls(answers[-1:]))
+
+
 def _key(call: ToolCall) -> str:
     return json.dumps([call.name, call.arguments], sort_keys=True, default=str)

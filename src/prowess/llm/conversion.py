@@ -56,12 +56,14 @@ def convert_parameters(request: Request, *, structured: bool) -> ModelRequestPar
 
 
 def convert_settings(request: Request, profile: ModelProfile) -> ModelSettings:
-    """Return temperature and token limit; the temperature is dropped for models that reject one (reasoning models do)."""
+    """Return temperature, token limit and whether tools may be called; the temperature is dropped for models that reject one (reasoning models do)."""
     settings = ModelSettings()
     if request.temperature is not None and _supports_temperature(cast("Mapping[str, Any]", profile)):
         settings["temperature"] = request.temperature
     if request.max_tokens is not None:
         settings["max_tokens"] = request.max_tokens
+    if request.answer_only and request.tools:
+        settings["tool_choice"] = "none"
     return settings
 
 

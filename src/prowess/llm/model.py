@@ -106,12 +106,14 @@ class Request:
 
     With a `schema`, the reply should be JSON that satisfies it. Providers that enforce schemas do so; for any other model
     the schema is added to the prompt, so callers need not. Replies are not validated against it here. `seconds` is the time
-    limit of the run that asks: the model gets at least that long.
+    limit of the run that asks: the model gets at least that long. With `answer_only`, the model must not call a tool; the
+    tools stay in the request, because some providers refuse earlier calls without them.
     """
 
     messages: tuple[Message, ...]
     schema: dict[str, Any] | None = None
     tools: tuple[ToolSpec, ...] = ()
+    answer_only: bool = False
     temperature: float | None = None
     max_tokens: int | None = None
     seconds: float = 0

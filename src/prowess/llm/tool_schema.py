@@ -40,11 +40,13 @@ class ToolSchemaModel(WrapperModel):
 
     async def complete(self, request: Request) -> Reply:
         """Return the whole reply."""
+        request = _without_tools(request)
         reply = await self.inner.complete(tools_as_schema(request))
         return _read_reply(reply, request, self.name)
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
         """Yield the answer's text in chunks, and the whole `Reply` last."""
+        request = _without_tools(request)
         plain = not request.tools or request.schema is not None
         answer = _AnswerText()
         async with aclosing(self.inner.stream(tools_as_schema(request))) as pieces:
@@ -141,6 +143,11 @@ async def _send(model: Model, request: Request, *, stream: bool) -> AsyncGenerat
     async with aclosing(model.stream(request)) as pieces:
         async for piece in pieces:
             yield piece
+
+
+def _without_tools(request: Request) -> Request:
+    """Return the request without its tools if none may be called."""
+    return replace(request, tools=()) if request.answer_only else request
 
 
 def _needs_tools(request: Request) -> bool:
@@ -280,7 +287,7 @@ def _may_be_call(text: str) -> bool:
 
 def _written_call(reply: Reply, request: Request) -> ToolCall | None:
     """Return the call of an offered tool that a reply consists of, in one of the forms that models are trained on."""
-    if reply.calls or not _may_be_call(reply.text):
+    if reply.calls or request.answer_only or not _may_be_call(reply.text):
         return None
     fenced = _FENCE.fullmatch(reply.text.strip())
     read = _parsed(fenced[1] if fenced else reply.text)
