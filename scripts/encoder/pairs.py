@@ -35,6 +35,7 @@ _OTHER_SETS_SHARE, _ALIKE_SHARE, _GROUP = 0.15, 0.6, 8
 _TRANSLATED_SHARE = 0.3
 """How often a written message is taken in its translation."""
 _STRANGER_SHARE = 0.06
+_STORY_CHARS = 160
 _STREAMS = 1000
 
 
@@ -106,9 +107,9 @@ class Pairs:
         self.written: dict[int, Written] = {}
         for name, description, tags, messages, _ in loaded["cards"]:
             # An excluded card keeps its number, and loses its messages.
-            is_out = name.lower() in names or _start(description) in starts
+            is_out = name.lower() in names or description_start(description) in starts
             said = [] if is_out else [Message(*one) for one in messages]
-            if said and (own := texts.get((name, _start(description)))):
+            if said and (own := texts.get((name, description_start(description)))):
                 self.written[len(self.cards)] = own
             self.cards.append(Card(name, description, tags, said))
         self.twins = [(a, b) for a, b in loaded["twins"] if self.cards[a].messages and self.cards[b].messages]
@@ -135,7 +136,7 @@ class Pairs:
         own = min(int(size * self.written_share), len(self.written))
         written = self._random.sample(sorted(self.written), own)
         numbers = self._draw_cards(size - others - twins, written)
-        rows = [self._written_pair(number) for number in numbers[:own]]
+        rows = [self._written_pair(number, is_long=is_long) for number in numbers[:own]]
         rows += [self._pair(number, is_long=is_long) for number in numbers[own:]]
         rows += self._translations(twins, set(numbers))
         rows += self._from_other_sets(others)
@@ -157,14 +158,16 @@ class Pairs:
             chosen.update((number, None) for number in group if self.cards[number].messages)
         return list(chosen)
 
-    def _written_pair(self, number: int) -> Pair:
+    def _written_pair(self, number: int, *, is_long: bool) -> Pair:
         """Return one of the written messages of a card, now and then in its translation."""
         written = self.written[number]
         text = self.card_text(self.cards[number], Message("w", ""))
         if written.translation and self._random.random() < _TRANSLATED_SHARE:
             message = written.translation.lower() if self._random.random() < 0.5 else written.translation
             return Pair(message, written.messages[written.translated], text, number)
-        message = self.as_typed(self._random.choice(written.messages))
+        # A batch of short messages would cut a story before it comes to the point.
+        fitting = [one for one in written.messages if is_long or len(one) < _STORY_CHARS] or written.messages
+        message = self.as_typed(self._random.choice(fitting))
         return Pair(message, message, text, number)
 
     def _near(self, number: int) -> str:
@@ -288,9 +291,11 @@ def _is_other_script(text: str) -> bool:
 
 def _read_excluded(path: Path | None) -> tuple[set[str], set[str]]:
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path else []
-    return {name.lower() for row in rows for name in row["names"]}, {_start(row["description"]) for row in rows}
+    return {name.lower() for row in rows for name in row["names"]}, {
+        description_start(row["description"]) for row in rows
+    }
 
 
-def _start(text: str) -> str:
+def description_start(text: str) -> str:
     """Return the first letters of a description, by which copies of it are found."""
     return re.sub(r"\W+", "", text.lower())[:90]

@@ -1,9 +1,10 @@
 """Fit `prior.bin`: what a message alone says about whether a skill fits it. numpy only, about three minutes of CPU.
 
-`python scripts/encoder/prior.py pairs.json.xz --exclude excluded.jsonl`
+`python scripts/encoder/prior.py pairs.json.xz --exclude excluded.jsonl --written scripts/encoder/written.jsonl`
 
 Messages are asked in small catalogs drawn at random. In half of them their own card is missing, and the most similar other
-card is a wrong answer. Messages to voice assistants and banks, and small talk, have no right answer at all. A logistic
+card is a wrong answer. Written messages that are only near to their card are asked where it is present, and have no right
+answer; neither have messages to voice assistants and banks, and small talk. A logistic
 regression on the cosines of the first card and on the vector of the message learns from these which messages resemble skills
 that do not fit. Only the weights of the vector are kept, in units of the log odds.
 """
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pairs import OTHER_SCRIPT
+from pairs import OTHER_SCRIPT, Written, description_start, read_written
 
 from prowess.match.array_file import write_arrays
 from prowess.match.card import make_card, name_words
@@ -82,11 +83,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("pairs", type=Path)
     parser.add_argument("--exclude", type=Path, help="cards whose messages are not used (excluded.jsonl)")
+    parser.add_argument("--written", type=Path, help="messages that were written for cards (written.jsonl)")
     args = parser.parse_args()
     chance = np.random.default_rng(1)
     content = json.loads(lzma.decompress(args.pairs.read_bytes()))
-    catalog = Catalog(choose_cards(content["cards"], excluded_names(args.exclude), chance))
-    examples = [*catalog.with_answers(chance), *catalog.without_answers(content["ext"], chance)]
+    catalog = Catalog(choose_cards(content["cards"], excluded_names(args.exclude), read_written(args.written), chance))
+    examples = [
+        *catalog.with_answers(chance),
+        *catalog.near_misses(chance),
+        *catalog.without_answers(content["ext"], chance),
+    ]
     weights = fit(examples)
     vectors = np.array([one.vector for one in examples if one.weight == 1.0])
     middle = float((vectors @ weights).mean())
@@ -98,30 +104,48 @@ def main() -> None:
 def excluded_names(path: Path | None) -> set[str]:
     """Return the names of cards that must not be used, in lower case."""
     lines = path.read_text(encoding="utf-8").splitlines() if path else []
-    return {json.loads(line)["name"].lower() for line in lines}
+    return {name.lower() for line in lines for name in json.loads(line)["names"]}
 
 
-def choose_cards(cards: list[Any], excluded: set[str], chance: np.random.Generator) -> list[Any]:
-    """Return some of the cards that have requests; of those in other scripts, which are translations, fewer."""
-    latin: list[Any] = []
-    other: list[Any] = []
+class Asked(NamedTuple):
+    """A card with messages for it, and one that it does not answer."""
+
+    name: str
+    description: str
+    tags: list[str]
+    messages: list[str]
+    near: str = ""
+
+
+def choose_cards(
+    cards: list[Any], excluded: set[str], written: dict[tuple[str, str], Written], chance: np.random.Generator
+) -> list[Asked]:
+    """Return the cards with written messages, and some with other requests; fewer of those in other scripts."""
+    own: list[Asked] = []
+    latin: list[Asked] = []
+    other: list[Asked] = []
     for name, description, tags, messages, _ in cards:
+        if name.lower() in excluded:
+            continue
         said = [text for kind, text in messages if kind in MESSAGE_KINDS and len(text) >= SHORTEST_MESSAGE]
-        if said and name.lower() not in excluded:
-            (other if OTHER_SCRIPT.search(description) else latin).append((name, description, tags, said))
+        if found := written.get((name, description_start(description))):
+            texts = [*found.messages, found.translation] if found.translation else found.messages
+            own.append(Asked(name, description, tags, texts, found.near))
+        elif said:
+            (other if OTHER_SCRIPT.search(description) else latin).append(Asked(name, description, tags, said))
     some = chance.permutation(len(latin))[:LATIN_CARDS].tolist()
     translated = chance.permutation(len(other))[:OTHER_SCRIPT_CARDS].tolist()
-    return [latin[place] for place in some] + [other[place] for place in translated]
+    return own + [latin[place] for place in some] + [other[place] for place in translated]
 
 
 class Catalog:
     """The cards with their vectors."""
 
-    def __init__(self, cards: list[Any]) -> None:
+    def __init__(self, cards: list[Asked]) -> None:
         self.cards = cards
         rows: list[Floats] = []
         for first in range(0, len(cards), _BATCH):
-            texts = [card_parts(*card[:3]) for card in cards[first : first + _BATCH]]
+            texts = [card_parts(card.name, card.description, card.tags) for card in cards[first : first + _BATCH]]
             rows += [found.astype(np.float32) / 127 for found in default_encoder().embed_parts(texts)]
         self.whole = np.array([found[0] for found in rows])
         self.parts = [found[1:] if len(found) > 1 else found for found in rows]
@@ -130,10 +154,11 @@ class Catalog:
         """Ask the messages of all cards, half of them where their own card is missing."""
         owners: list[int] = []
         texts: list[str] = []
-        for place, (_, _, _, said) in enumerate(self.cards):
-            for number in chance.permutation(len(said))[:MESSAGES_A_CARD].tolist():
+        for place, card in enumerate(self.cards):
+            most = len(card.messages) if card.near else MESSAGES_A_CARD
+            for number in chance.permutation(len(card.messages))[:most].tolist():
                 owners.append(place)
-                texts.append(said[number])
+                texts.append(card.messages[number])
         found: list[Example] = []
         for own, vector in zip(owners, embed(texts), strict=True):
             offered = chance.choice(len(self.cards), chance.choice(CATALOG_SIZES), replace=False)
@@ -142,6 +167,16 @@ class Catalog:
             else:
                 offered = offered[self.whole[offered] @ self.whole[own] <= ALIKE]
             found.append(self.example(vector, offered, own, 1.0))
+        return found
+
+    def near_misses(self, chance: np.random.Generator) -> list[Example]:
+        """Ask the messages that are only near to a card, where it is present."""
+        owners = [place for place, card in enumerate(self.cards) if card.near]
+        found: list[Example] = []
+        for own, vector in zip(owners, embed([self.cards[place].near for place in owners]), strict=True):
+            offered = chance.choice(len(self.cards), chance.choice(CATALOG_SIZES), replace=False)
+            offered[0] = own
+            found.append(self.example(vector, offered, -1, 1.0))
         return found
 
     def without_answers(self, entries: list[Any], chance: np.random.Generator) -> list[Example]:
