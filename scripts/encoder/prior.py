@@ -3,8 +3,7 @@
 `python scripts/encoder/prior.py pairs.json.xz --exclude excluded.jsonl --written scripts/encoder/written.jsonl`
 
 Messages are asked in small catalogs drawn at random. In half of them their own card is missing, and the most similar other
-card is a wrong answer. Written messages that are only near to their card are asked where it is present, and have no right
-answer; neither have messages to voice assistants and banks, and small talk. A logistic
+card is a wrong answer. Messages to voice assistants and banks, and small talk, have no right answer at all. A logistic
 regression on the cosines of the first card and on the vector of the message learns from these which messages resemble skills
 that do not fit. Only the weights of the vector are kept, in units of the log odds.
 """
@@ -90,7 +89,6 @@ def main() -> None:
     catalog = Catalog(choose_cards(content["cards"], excluded_names(args.exclude), read_written(args.written), chance))
     examples = [
         *catalog.with_answers(chance),
-        *catalog.near_misses(chance),
         *catalog.without_answers(content["ext"], chance),
     ]
     weights = fit(examples)
@@ -108,13 +106,13 @@ def excluded_names(path: Path | None) -> set[str]:
 
 
 class Asked(NamedTuple):
-    """A card with messages for it, and one that it does not answer."""
+    """A card with messages for it, of which at most `most` are asked."""
 
     name: str
     description: str
     tags: list[str]
     messages: list[str]
-    near: str = ""
+    most: int = MESSAGES_A_CARD
 
 
 def choose_cards(
@@ -130,7 +128,7 @@ def choose_cards(
         said = [text for kind, text in messages if kind in MESSAGE_KINDS and len(text) >= SHORTEST_MESSAGE]
         if found := written.get((name, description_start(description))):
             texts = [*found.messages, found.translation] if found.translation else found.messages
-            own.append(Asked(name, description, tags, texts, found.near))
+            own.append(Asked(name, description, tags, texts, len(texts)))
         elif said:
             (other if OTHER_SCRIPT.search(description) else latin).append(Asked(name, description, tags, said))
     some = chance.permutation(len(latin))[:LATIN_CARDS].tolist()
@@ -155,8 +153,7 @@ class Catalog:
         owners: list[int] = []
         texts: list[str] = []
         for place, card in enumerate(self.cards):
-            most = len(card.messages) if card.near else MESSAGES_A_CARD
-            for number in chance.permutation(len(card.messages))[:most].tolist():
+            for number in chance.permutation(len(card.messages))[: card.most].tolist():
                 owners.append(place)
                 texts.append(card.messages[number])
         found: list[Example] = []
@@ -167,16 +164,6 @@ class Catalog:
             else:
                 offered = offered[self.whole[offered] @ self.whole[own] <= ALIKE]
             found.append(self.example(vector, offered, own, 1.0))
-        return found
-
-    def near_misses(self, chance: np.random.Generator) -> list[Example]:
-        """Ask the messages that are only near to a card, where it is present."""
-        owners = [place for place, card in enumerate(self.cards) if card.near]
-        found: list[Example] = []
-        for own, vector in zip(owners, embed([self.cards[place].near for place in owners]), strict=True):
-            offered = chance.choice(len(self.cards), chance.choice(CATALOG_SIZES), replace=False)
-            offered[0] = own
-            found.append(self.example(vector, offered, -1, 1.0))
         return found
 
     def without_answers(self, entries: list[Any], chance: np.random.Generator) -> list[Example]:
