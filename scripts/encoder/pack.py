@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from prowess.match.array_file import write_arrays
 from prowess.match.arrays import Array
 from prowess.match.vectors.encoder import ENCODER_FILE
-from prowess.match.vectors.network import BLOCK_HEIGHT, BLOCK_WIDTH, BRANCHES, EMBEDDED
+from prowess.match.vectors.matrices import BLOCK_HEIGHT, BLOCK_WIDTH
+from prowess.match.vectors.network import BRANCHES, EMBEDDED
 from prowess.match.vectors.pieces import Pieces
 
 STOCK_PIECES = 64_000

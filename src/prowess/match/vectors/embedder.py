@@ -68,7 +68,7 @@ def remove_surrogates(text: str) -> str:
 
 
 def _nonzero(divisors: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(divisors == 0.0, 1.0, divisors)
+    return divisors + (divisors == 0.0)
 
 
 class WordsOnly:

@@ -18,6 +18,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.match.array_file import ArrayFile
 from prowess.match.arrays import Array, offsets_of
 from prowess.match.vectors.embedder import quantize
+from prowess.match.vectors.matrices import BLOCK_WIDTH, ROW_UNIT, Floats, Product, read_products
 from prowess.match.vectors.pieces import END, START
 
 EMBEDDED, BRANCH = 512, 256
@@ -25,21 +26,23 @@ BRANCHES = ((2, 0), (3, 1), (5, 2))
 """How many neighbours a branch convolves, and how many of them lie to the left."""
 
 _FEATURES = EMBEDDED + BRANCH * len(BRANCHES)
-_OFFSETS = sum(width for width, _ in BRANCHES)
 _GAP = 2
 """Empty rows between texts, as many as a convolution reaches to either side."""
+_FIRST_BRANCHES = [
+    next(branch for branch, (width, left) in enumerate(BRANCHES) if -left <= distance < width - left)
+    for distance in range(-_GAP, _GAP + 1)
+]
+"""The first branch that sees a neighbour at each distance, from left to right; all branches after it do, too."""
 
-BLOCK_HEIGHT, BLOCK_WIDTH, ROW_UNIT = 320, 64, 4
-"""How weights are stored in the file, and what the number of rows in a product is a multiple of."""
+_ROWS = 384
+"""Rows computed in one go; what more of them take does not fit into the processor's cache."""
 
-_SMALL_PRODUCT = 500_000
-_ROWS = 768
-"""Rows computed in one go; more take more memory and gain nothing."""
+_DENSE = ("cnn_W", "d0", "d1", "p1", "d2", "p3", "d3")
+_KEPT_BYTES = 4 << 20
+"""More than any array of a message takes."""
 
 _MESSAGE_PIECES, _CARD_PIECES = 1_024, 4_096
 """How many pieces' features are kept; each takes 15 kB."""
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +71,6 @@ class Tokens:
         return cls(numbers[:first] + numbers[last:], (lengths - np.diff(removed)).tolist())
 
 
-class _Product:
-    """Multiplication with a matrix, stored as blocks of at most `BLOCK_HEIGHT` rows and `BLOCK_WIDTH` columns.
-
-    Products of blocks are too small for BLAS to start threads, which would take longer than the work. They are also so low
-    that BLAS sums each value in one go, in the same order whatever the number of rows, so results do not depend on batches.
-    """
-
-    def __init__(self, blocks: Floats) -> None:
-        self._blocks = blocks
-        _, count, height, width = blocks.shape
-        self._tile = _SMALL_PRODUCT // (height * width) // ROW_UNIT * ROW_UNIT
-        self.columns = count * width
-
-    def __call__(self, rows: Floats, out: Floats | None = None) -> Floats:
-        """Return the product with rows, whose number is a multiple of `ROW_UNIT`."""
-        found = np.empty((len(rows), self.columns), np.float32) if out is None else out
-        height = self._blocks.shape[2]
-        self._multiply(rows[:, :height], self._blocks[0], found)
-        if len(self._blocks) > 1:
-            room = np.empty_like(found)
-            for part, blocks in enumerate(self._blocks[1:], 1):
-                self._multiply(rows[:, part * height : (part + 1) * height], blocks, room)
-                found += room
-        return found
-
-    def _multiply(self, rows: Floats, blocks: Floats, out: Floats) -> None:
-        count, height, width = blocks.shape
-        tiled = len(rows) // self._tile * self._tile
-        for part, tile in ((slice(tiled), self._tile), (slice(tiled, None), len(rows) - tiled)):
-            if tile and len(rows[part]):
-                np.matmul(
-                    rows[part].reshape(1, -1, tile, height),
-                    blocks[:, np.newaxis],
-                    out=out[part].reshape(-1, tile, count, width).transpose(2, 0, 1, 3),
-                )
-
-
 class Network:
     """The layers; thread-safe."""
 
@@ -112,16 +78,23 @@ class Network:
         arrays = file.arrays
         self._eps = np.float32(file.facts["eps"])
         self.dimensions = int(file.facts["dimensions"])
-        layers = _PieceLayers(arrays, self._eps)
+        widths = [width for width, _ in BRANCHES]
+        products = read_products(
+            arrays, ["proj", *_DENSE, *(f"w1_{width}" for width in widths), *(f"w2_{width}" for width in widths)]
+        )
+        layers = _PieceLayers(arrays, products, self._eps)
         self._message_pieces = _PieceCache(layers, _MESSAGE_PIECES)
         self._card_pieces = _PieceCache(layers, _CARD_PIECES)
-        self._second = [_product(arrays, f"w2_{width}") for width, _ in BRANCHES]
+        self._second = [products[f"w2_{width}"] for width, _ in BRANCHES]
         self._second_bias = [arrays[f"b2_{width}"] for width, _ in BRANCHES]
         self._gain, self._shift, self._bias = arrays["ln_g"], arrays["ln_b"], arrays["cnn_b"]
         # OpenBLAS reads ahead in its work memory. Until a larger product has used that memory, this is slow on some
         # processors: all products then take a fifth longer.
         _ = np.zeros((12, 512), np.float32) @ np.zeros((512, BLOCK_WIDTH), np.float32)
-        self._dense = {name: _product(arrays, name) for name in ("cnn_W", "d0", "d1", "p1", "d2", "p3", "d3")}
+        # Until a block of this size has been freed, the C library returns free memory to the system at once. Each long message
+        # would then get its memory page by page again, which took a fourth of its time.
+        _ = np.empty(_KEPT_BYTES, np.uint8)
+        self._dense = {name: products[name] for name in _DENSE}
 
     def embed_messages(self, texts: Sequence[Tokens]) -> NDArray[np.int8]:
         """Return one row per text."""
@@ -133,55 +106,60 @@ class Network:
 
     def _embed(self, texts: Sequence[Tokens], cache: _PieceCache) -> NDArray[np.int8]:
         sums: list[Floats] = []
-        counts: list[Floats] = []
+        counts: list[int] = []
         for group in _groups(texts):
-            segments, lengths = self._segment_sums(group, cache)
+            segments = self._segment_sums(group, cache)
             first = 0
             for text in group:
                 last = first + len(text.lengths)
-                own, sizes = segments[first:last], lengths[first:last]
-                sums.append(_rows_of(own))
-                counts.append(_rows_of(sizes[:, np.newaxis])[:, 0])
+                sums.append(_rows_of(segments[first:last]))
+                counts += _counts_of(text.lengths)
                 first = last
-        return quantize(self._vectors(np.concatenate(sums), np.concatenate(counts)))
+        return quantize(self._vectors(np.concatenate(sums), np.array(counts, np.float32)))
 
-    def _segment_sums(self, texts: Sequence[Tokens], cache: _PieceCache) -> tuple[Floats, Floats]:
-        """Return the sum of normalized features for each segment, and the number of its tokens."""
+    def _segment_sums(self, texts: Sequence[Tokens], cache: _PieceCache) -> Floats:
+        """Return the sum of normalized features for each segment."""
         places, size = _lay_out(texts)
         pieces = cache.gather(texts, places, size)
-        features = np.empty((size, BRANCH * len(BRANCHES)), np.float32)
+        hidden = _relu(pieces.first)
+        hidden += pieces.branches
+        hidden[pieces.empty] = 0
+        features = np.empty_like(hidden)
         for branch, (width, left) in enumerate(BRANCHES):
             columns = slice(branch * BRANCH, (branch + 1) * BRANCH)
-            hidden = _relu(pieces.first[branch])
-            hidden += pieces.branches[:, columns]
-            hidden[pieces.empty] = 0
             # With empty rows on both sides, so that shifted slices stay inside.
             products = np.empty((size + 2 * _GAP, width * BRANCH), np.float32)
             products[:_GAP] = products[-_GAP:] = 0
-            self._second[branch](hidden, out=products[_GAP:-_GAP])
-            total = np.add(products[_GAP - left :][:size, :BRANCH], self._second_bias[branch])
+            self._second[branch](hidden[:, columns], out=products[_GAP:-_GAP])
+            total = features[:, columns]
+            np.add(products[_GAP - left :][:size, :BRANCH], self._second_bias[branch], out=total)
             for offset in range(1, width):
                 total += products[_GAP + offset - left :][:size, offset * BRANCH : (offset + 1) * BRANCH]
-            np.add(_relu(total), hidden, out=features[:, columns])
+        _relu(features)
+        features += hidden
         sums = pieces.sums + features.sum(axis=1)
         squares = pieces.squares + np.einsum("ij,ij->i", features, features)
         means = sums / np.float32(_FEATURES)
         factors = 1 / np.sqrt(squares / np.float32(_FEATURES) - means * means + self._eps)
         means *= factors
-        lengths = [length for text in texts for length in text.lengths]
-        found = np.zeros((len(lengths), _FEATURES), np.float32)
+        found = np.zeros((sum(len(text.lengths) for text in texts), _FEATURES), np.float32)
         segment = 0
         for text, place in zip(texts, places, strict=True):
             begin = place
             for length in text.lengths:
-                if length:
+                if length == 1:
+                    # As below, without what it takes to start a sum.
+                    np.multiply(pieces.embedded[begin], factors[begin], out=found[segment, :EMBEDDED])
+                    np.multiply(features[begin], factors[begin], out=found[segment, EMBEDDED:])
+                    found[segment] -= means[begin]
+                elif length:
                     own = slice(begin, begin + length)
                     np.einsum("i,ij->j", factors[own], pieces.embedded[own], out=found[segment, :EMBEDDED])
                     np.einsum("i,ij->j", factors[own], features[own], out=found[segment, EMBEDDED:])
                     found[segment] -= means[own].sum()
                 begin += length
                 segment += 1
-        return found, np.array(lengths, np.float32)
+        return found
 
     def _vectors(self, sums: Floats, counts: Floats) -> Floats:
         size = len(sums)
@@ -209,43 +187,54 @@ class _PieceFeatures:
     embedded: Floats
     branches: Floats
     shares: list[Floats]
-    """One array per branch and neighbour."""
+    """One array per distance of the neighbour, from left to right, for the branches that see it."""
     sums: Floats
     squares: Floats
+
+    def at(self, places: slice) -> _PieceFeatures:
+        """Return a view of the features of some pieces."""
+        shares = [share[places] for share in self.shares]
+        return _PieceFeatures(
+            self.embedded[places], self.branches[places], shares, self.sums[places], self.squares[places]
+        )
 
 
 class _PieceLayers:
     """Computes the features of pieces."""
 
-    def __init__(self, arrays: Mapping[str, Array], eps: np.float32) -> None:
+    def __init__(self, arrays: Mapping[str, Array], products: Mapping[str, Product], eps: np.float32) -> None:
         self._low, self._high, self._scale = arrays["table_low"], arrays["table_high"], arrays["table_scale"]
         self._eps = eps
-        self._project = _product(arrays, "proj")
-        self._first = [_product(arrays, f"w1_{width}") for width, _ in BRANCHES]
+        self._project = products["proj"]
+        self._first = [products[f"w1_{width}"] for width, _ in BRANCHES]
         self._first_bias = [arrays[f"b1_{width}"] for width, _ in BRANCHES]
         self._bias, self._gain, self._shift = arrays["proj_b"], arrays["proj_g"], arrays["proj_s"]
 
-    def compute(self, numbers: Sequence[int]) -> _PieceFeatures:
-        """Return the features of pieces by their numbers."""
+    def compute(self, numbers: Sequence[int], out: _PieceFeatures) -> None:
+        """Compute the features of pieces by their numbers."""
         size = len(numbers)
         rows = np.zeros((_round_up(size, ROW_UNIT), EMBEDDED), np.float32)
         rows[:size] = self._decode(np.array(numbers))
         projected = self._project(rows)
         projected += self._bias
-        projected -= projected.mean(axis=1, keepdims=True)
-        variances = np.einsum("ij,ij->i", projected, projected) / np.float32(projected.shape[1])
+        width = np.float32(projected.shape[1])
+        projected -= np.add.reduce(projected, axis=1, keepdims=True) / width
+        variances = np.einsum("ij,ij->i", projected, projected) / width
         projected *= (1 / np.sqrt(variances + self._eps))[:, np.newaxis]
         projected *= self._gain
         projected += self._shift
-        shares: list[Floats] = []
         for branch, (width, left) in enumerate(BRANCHES):
             found = self._first[branch](projected[:, branch * BRANCH : (branch + 1) * BRANCH])
             # A piece is its own neighbour in the middle; adding the bias there saves a step for each token.
             found[:, left * BRANCH : (left + 1) * BRANCH] += self._first_bias[branch]
-            shares += (found[:size, place * BRANCH : (place + 1) * BRANCH] for place in range(width))
+            for place in range(width):
+                distance = _GAP + place - left
+                begin = (branch - _FIRST_BRANCHES[distance]) * BRANCH
+                share = found[:size, place * BRANCH : (place + 1) * BRANCH]
+                out.shares[distance][:, begin : begin + BRANCH] = share
         rows = rows[:size]
-        squares = np.einsum("ij,ij->i", rows, rows)
-        return _PieceFeatures(rows, projected[:size], shares, rows.sum(axis=1), squares)
+        out.embedded[:], out.branches[:] = rows, projected[:size]
+        out.sums[:], out.squares[:] = rows.sum(axis=1), np.einsum("ij,ij->i", rows, rows)
 
     def _decode(self, numbers: NDArray[np.int64]) -> Floats:
         """Return rows of the table, whose values have 5 bits: four in one array, the highest in another."""
@@ -273,57 +262,44 @@ class _PieceCache:
         self._lock = Lock()
         self._slots: dict[int, int] = {}
         # Slot 0 stands for no piece. The operating system provides memory when a slot is first used.
-        room = [
-            np.zeros((size, width), np.float32) for width in (EMBEDDED, BRANCH * len(BRANCHES), *[BRANCH] * _OFFSETS)
-        ]
+        widths = [(len(BRANCHES) - first) * BRANCH for first in _FIRST_BRANCHES]
+        room = [np.zeros((size, width), np.float32) for width in (EMBEDDED, BRANCH * len(BRANCHES), *widths)]
         self._kept = _PieceFeatures(room[0], room[1], room[2:], np.zeros(size, np.float32), np.zeros(size, np.float32))
 
     def gather(self, texts: Sequence[Tokens], places: Sequence[int], size: int) -> _Gathered:
         """Return the features of each row; the first convolution is the sum of the shares of its neighbours."""
         with self._lock:
-            known = self._find(dict.fromkeys(chain.from_iterable(text.numbers for text in texts)))
+            known = self._find(texts)
             padded = np.zeros(size + 2 * _GAP, np.intp)
             for text, place in zip(texts, places, strict=True):
                 begin = place + _GAP
                 padded[begin : begin + len(text.numbers)] = [known[number] for number in text.numbers]
-            first: list[Floats] = []
-            shares = iter(self._kept.shares)
-            room = np.empty((size, BRANCH), np.float32)
-            for width, left in BRANCHES:
-                total = next(shares).take(padded[_GAP - left :][:size], axis=0)
-                for offset in range(1, width):
-                    next(shares).take(padded[_GAP + offset - left :][:size], axis=0, out=room, mode="clip")
-                    total += room
-                first.append(total)
+            first = np.zeros((size, BRANCH * len(BRANCHES)), np.float32)
+            for offset, share in enumerate(self._kept.shares):
+                first[:, -share.shape[1] :] += share.take(padded[offset : offset + size], axis=0)
             slots = padded[_GAP:-_GAP]
             return _Gathered(
                 empty=np.flatnonzero(slots == 0),
                 embedded=self._kept.embedded.take(slots, axis=0),
                 branches=self._kept.branches.take(slots, axis=0),
                 first=first,
-                sums=self._kept.sums[slots],
-                squares=self._kept.squares[slots],
+                sums=self._kept.sums.take(slots),
+                squares=self._kept.squares.take(slots),
             )
 
-    def _find(self, numbers: Mapping[int, None]) -> Mapping[int, int]:
+    def _find(self, texts: Sequence[Tokens]) -> Mapping[int, int]:
         slots = self._slots
-        missing = [number for number in numbers if number not in slots]
+        missing = list(dict.fromkeys([number for text in texts for number in text.numbers if number not in slots]))
         if len(slots) + len(missing) >= self._size:
+            numbers = dict.fromkeys(chain.from_iterable(text.numbers for text in texts))
             kept = min(self._size * 3 // 4, self._size - len(numbers) - 1)
             slots = self._slots = dict(islice(slots.items(), kept))
             missing = [number for number in numbers if number not in slots]
         if missing:
             first = len(slots) + 1
-            self._keep(self._layers.compute(missing), slice(first, first + len(missing)))
+            self._layers.compute(missing, out=self._kept.at(slice(first, first + len(missing))))
             slots.update(zip(missing, range(first, first + len(missing)), strict=True))
         return slots
-
-    def _keep(self, found: _PieceFeatures, slots: slice) -> None:
-        kept = self._kept
-        kept.embedded[slots], kept.branches[slots] = found.embedded, found.branches
-        kept.sums[slots], kept.squares[slots] = found.sums, found.squares
-        for room, share in zip(kept.shares, found.shares, strict=True):
-            room[slots] = share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,15 +309,9 @@ class _Gathered:
     empty: NDArray[np.intp]
     embedded: Floats
     branches: Floats
-    first: list[Floats]
+    first: Floats
     sums: Floats
     squares: Floats
-
-
-def _product(arrays: Mapping[str, Array], name: str) -> _Product:
-    blocks = arrays[name].astype(np.float32)
-    blocks *= arrays[f"{name}.scale"]
-    return _Product(blocks)
 
 
 def _groups(texts: Sequence[Tokens]) -> Iterator[list[Tokens]]:
@@ -369,9 +339,15 @@ def _lay_out(texts: Sequence[Tokens]) -> tuple[list[int], int]:
 
 def _rows_of(segments: Floats) -> Floats:
     """Return the sums for the whole text, and for the head with each part; all include start and end."""
+    whole = segments.sum(axis=0, keepdims=True)
     parts = segments[3:-1:2]
-    around = segments[0] + segments[1] + segments[-1]
-    return np.concatenate((segments.sum(axis=0, keepdims=True), around + parts))
+    return np.concatenate((whole, segments[0] + segments[1] + segments[-1] + parts)) if len(parts) else whole
+
+
+def _counts_of(lengths: Sequence[int]) -> list[int]:
+    """Return the number of tokens behind each of these sums."""
+    around = lengths[0] + lengths[1] + lengths[-1]
+    return [sum(lengths), *(around + length for length in lengths[3:-1:2])]
 
 
 def _round_up(size: int, unit: int) -> int:
