@@ -49,9 +49,14 @@ class EditableStore(Store):
         """
         ...
 
-    def save(self, package: Package, *, expected: str | None = None, actor: str = "", note: str = "") -> Skill:
+    def save(
+        self, package: Package | Reading, *, expected: str | None = None, actor: str = "", note: str = ""
+    ) -> Skill:
         """Save a whole package: create the skill, or replace the one with the digest `expected`."""
-        return self.save_reading(accept(package, self.limits), expected=expected, change=None, actor=actor, note=note)
+        reading = package if isinstance(package, Reading) else accept(package, self.limits)
+        if reading.accepted != self.limits:
+            reading = accept(reading.package, self.limits)
+        return self.save_reading(reading, expected=expected, change=None, actor=actor, note=note)
 
     def create_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
         """Save a new skill made in memory. Its files are written in the native form."""

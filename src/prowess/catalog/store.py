@@ -14,6 +14,7 @@ from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
 
 if TYPE_CHECKING:
+    from prowess.skill.forms.form import Reading
     from prowess.skill.outline import SkillOutline
 
 CODES = {
@@ -239,8 +240,10 @@ class Store(Protocol):
         """Return one file by its exact path in the manifest, or raise `NotFound` with the paths that exist."""
         ...
 
-    def save(self, package: Package, *, expected: str | None = None, actor: str = "", note: str = "") -> Skill:
-        """Save a whole package: create the skill, or replace it.
+    def save(
+        self, package: Package | Reading, *, expected: str | None = None, actor: str = "", note: str = ""
+    ) -> Skill:
+        """Save a whole package: create the skill, or replace it. A reading that `accept` returned is not read again.
 
         With `expected`, the skill must exist with exactly that digest. Without it, a skill with the same slug must not exist
         yet (`DuplicateSkill`), unless its files are the same; then nothing changes.

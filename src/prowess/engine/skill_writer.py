@@ -66,7 +66,8 @@ class SkillWriter:
         actor, resources = self._context.actor, self._context.resources
         store = resources.writable(scope)
         package = make_package(draft, resources.limits)
-        skill, _ = accepted_skill(accept(package, resources.limits))
+        reading = accept(package, resources.limits)
+        skill, _ = accepted_skill(reading)
         # Saving the same files twice is no error for an import. Here it is: the second caller did not create anything.
         if store.get_digest(skill.slug) is not None:
             raise self._taken(skill.slug, scope)
@@ -77,7 +78,7 @@ class SkillWriter:
         subject = _read_subject(self._context.catalog, store, new, package)
         try:
             with nullcontext() if enabled else self._switched_off(skill.slug):
-                return self._keep("install", subject, lambda: store.save(package, actor=actor.label, note=note))
+                return self._keep("install", subject, lambda: store.save(reading, actor=actor.label, note=note))
         except DuplicateSkill as error:
             raise self._taken(skill.slug, scope) from error
 
@@ -97,19 +98,28 @@ class SkillWriter:
 
     def update_document(self, slug: str, draft: SkillDraft, expected: str, note: str) -> Skill:
         """Change the document of a skill, or single fields."""
-        actor, limits = self._context.actor, self._context.resources.limits
         with self._context.resources.snapshot():  # a transaction for each read would take a tenth of the time
-            store, kept, package = self._find_expected(slug, expected)
-            changed = change_package(kept, package, draft, limits)
-            if changed.digest == kept.digest:
-                return kept
-            accept(changed, limits)
-            subject = _read_subject(self._context.catalog, store, kept, changed, replaces=kept.digest)
-        return self._keep(
+            store, kept = self._context.catalog.find(slug)
+            write = self.plan_update(store, kept, draft, expected)
+        return write(note) if write else kept
+
+    def plan_update(self, store: Store, kept: Skill, draft: SkillDraft, expected: str) -> Callable[[str], Skill] | None:
+        """Return what changes the document of a skill, or single fields, with a note; None if its files stay the same.
+
+        That raises `Conflict` if the skill changed in between.
+        """
+        package = _read_expected(store, kept, expected)
+        actor, limits = self._context.actor, self._context.resources.limits
+        changed = change_package(kept, package, draft, limits)
+        if changed.digest == kept.digest:
+            return None
+        reading = accept(changed, limits)
+        subject = _read_subject(self._context.catalog, store, kept, changed, replaces=kept.digest)
+        return lambda note: self._keep(
             "update",
             subject,
-            lambda: store.save(changed, expected=kept.digest, actor=actor.label, note=note),
-            diff=format_diff(package, changed),
+            lambda: store.save(reading, expected=kept.digest, actor=actor.label, note=note),
+            diff=lambda: format_diff(package, changed),
         )
 
     def save_package(self, package: Package, scope: Scope | None, note: str, *, expected: str = "") -> Skill:
@@ -118,9 +128,11 @@ class SkillWriter:
         A person accepts exactly these files by saving them. An agent has to ask a person, who sees all of them.
         """
         actor, resources = self._context.actor, self._context.resources
-        skill, _ = accepted_skill(accept(package, resources.limits))
+        reading = accept(package, resources.limits)
+        skill, _ = accepted_skill(reading)
         if expected:
-            store, kept, before = self._find_expected(f"{scope}:{skill.slug}" if scope else skill.slug, expected)
+            store, kept = self._context.catalog.find(f"{scope}:{skill.slug}" if scope else skill.slug)
+            before = _read_expected(store, kept, expected)
         else:
             scope = scope or self._default_scope()
             store, before = resources.writable(scope), Package(name=package.name, files=())
@@ -131,18 +143,9 @@ class SkillWriter:
         return self._keep(
             "update" if expected else "install",
             replace(subject, drafted=True),
-            lambda: store.save(package, expected=expected or None, actor=actor.label, note=note),
-            diff=format_diff(before, package),
+            lambda: store.save(reading, expected=expected or None, actor=actor.label, note=note),
+            diff=lambda: format_diff(before, package),
         )
-
-    def _find_expected(self, slug: str, expected: str) -> tuple[Store, Skill, Package]:
-        """Return a skill that may be changed, with its files; raise `Conflict` if its digest is not the expected one."""
-        store, kept = self._context.catalog.find(slug)
-        check_not_frozen(store, kept.slug)
-        package = store.get_package(kept.id)
-        if package is None or package.digest != kept.digest or (expected and kept.digest != expected):
-            raise _changed(kept.slug)
-        return store, kept, package
 
     def _default_scope(self) -> Scope:
         """Return the workspace, or without one the organization. What an agent writes there is for its user alone."""
@@ -176,7 +179,7 @@ class SkillWriter:
             "update",
             _read_subject(self._context.catalog, store, kept, rewritten, replaces=kept.digest),
             lambda: store.update_skill(skill, actor=actor.label, note=note),
-            diff=format_diff(package, rewritten),
+            diff=lambda: format_diff(package, rewritten),
         )
 
     def fork(self, slug: str, scope: Scope) -> Skill:
@@ -235,7 +238,7 @@ class SkillWriter:
             subject,
             # A change since this decision is a `Conflict`.
             lambda: store.rollback(name, number, expected=now.digest if now else "", actor=label, note=note),
-            diff=format_diff(before, package) if before else "",
+            diff=(lambda: format_diff(before, package)) if before else None,
             accept=not self._context.actor.is_person,
         )
 
@@ -273,7 +276,13 @@ class SkillWriter:
             _log.warning("Failed to compute vectors for matching: %s", error.message)
 
     def _keep(
-        self, action: Action, subject: Subject, write: Callable[[], Skill], *, diff: str = "", accept: bool = True
+        self,
+        action: Action,
+        subject: Subject,
+        write: Callable[[], Skill],
+        *,
+        diff: Callable[[], str] | None = None,
+        accept: bool = True,
     ) -> Skill:
         """Write a skill that is used from now on. What a person writes, or has approved, is accepted once it is stored.
 
@@ -293,9 +302,9 @@ class SkillWriter:
 
         return self._audited(keep, note)
 
-    def _write(self, action: Action, subject: Subject, write: Callable[[], T], *, diff: str = "") -> T:
+    def _write(self, action: Action, subject: Subject, write: Callable[[], T]) -> T:
         gate, actor = self._context.resources.gate, self._context.actor
-        gate.check(actor, action, subject, diff=diff)
+        gate.check(actor, action, subject)
         return self._audited(write, lambda outcome: gate.note(actor, action, subject, outcome))
 
     def _audited(self, write: Callable[[], T], note: Callable[[str], None]) -> T:
@@ -362,6 +371,15 @@ def _accept_imported(actor: Actor, kept: Sequence[ImportResult], scope: Scope, o
         for result in kept
         if result.slug and result.digest
     ]
+
+
+def _read_expected(store: Store, kept: Skill, expected: str) -> Package:
+    """Return the files of a skill that may be changed; raise `Conflict` if its digest is not the expected one."""
+    check_not_frozen(store, kept.slug)
+    package = store.get_package(kept.id)
+    if package is None or package.digest != kept.digest or (expected and kept.digest != expected):
+        raise _changed(kept.slug)
+    return package
 
 
 def _changed(slug: str) -> Conflict:

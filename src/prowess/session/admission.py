@@ -57,11 +57,11 @@ class Gate:
         *,
         session: str = "",
         reason: str = "",
-        diff: str = "",
+        diff: Callable[[], str] | None = None,
         policy: OrgPolicy | None = None,
         describe: Callable[[], Subject] | None = None,
     ) -> Admission:
-        """Return the admission if the action is allowed, or raise the reason. `diff` is shown to a person who is asked.
+        """Return the admission if the action is allowed, or raise the reason. `diff` returns what a person who is asked sees.
 
         `policy` is the organization's policy, if the caller has just read it. `describe` returns the subject with
         everything that a person is shown, if that takes more reads than deciding.
@@ -69,9 +69,9 @@ class Gate:
         Loading and running local skills are the most frequent actions. If a rule allows them without asking, nothing is
         written but the load or the trace itself.
         """
-        recent = policy or self.read_policy(actor)
         is_denied = False
         if action in _UNAUDITED_ACTIONS:
+            recent = policy or self.read_policy(actor)
             [resolved] = self.resolve(actor, [subject])
             ruling = judge(actor, action, resolved, recent)
             if ruling.answer == "allow":
@@ -79,15 +79,28 @@ class Gate:
             is_denied = ruling.answer == "deny"
         # Nobody is asked about what is denied, so nothing of it is read.
         subject = describe() if describe and not is_denied else subject
-        with self.records.write() as connection:
-            policy = read_policy(connection, actor.organization)
-            [subject] = resolve(connection, actor.owner, [subject], self.folders)
-            # Decided again inside the transaction: the policy may have changed meanwhile, and an approval is consumed
-            # here.
-            admission = admit(
-                connection, actor, action, subject, policy=policy, session_id=session, reason=reason, diff=diff
-            )
-            ledger.append(connection, actor.organization, audits=admission.audits, events=admission.events)
+        admission, shown = None, "" if diff is None else None
+        while admission is None:
+            with self.records.write() as connection:
+                policy = read_policy(connection, actor.organization)
+                [subject] = resolve(connection, actor.owner, [subject], self.folders)
+                # Decided again inside the transaction: the policy may have changed meanwhile, and an approval is
+                # consumed here.
+                if shown is not None or judge(actor, action, subject, policy).answer != "ask":
+                    admission = admit(
+                        connection,
+                        actor,
+                        action,
+                        subject,
+                        policy=policy,
+                        session_id=session,
+                        reason=reason,
+                        diff=shown or "",
+                    )
+                    ledger.append(connection, actor.organization, audits=admission.audits, events=admission.events)
+            # Few writes ask anybody, and comparing files may take long: other writers do not wait for it.
+            if admission is None and diff is not None:
+                shown = diff()
         self.wake(actor.organization)
         if admission.error is not None:
             raise admission.error

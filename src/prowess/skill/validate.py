@@ -70,7 +70,7 @@ def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     """Return the reading of a package that Prowess can keep, with its skill; raise `Invalid` with every problem otherwise."""
     report = validate(package, "prowess", limits)
     if report.ok and report.reading.skill is not None:
-        return report.reading
+        return replace(report.reading, accepted=limits)
     raise rejection(report)
 
 

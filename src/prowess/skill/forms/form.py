@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from prowess.errors import Problem
@@ -57,6 +57,8 @@ class Reading:
     skill: Skill | None
     problems: tuple[Problem, ...] = ()
     document: Document | None = None
+    accepted: Limits | None = field(default=None, compare=False)
+    """The limits under which `accept` returned it; None if it was only read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
