@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from prowess.skill.kinds import KINDS, Artifact, DspyModule, Kind, is_plugin_kind
 from prowess.skill.model import Skill
-from prowess.storage.rows import field_defaults
+from prowess.storage.rows import CompiledSelect, CompiledWrite, field_defaults
 from prowess.storage.tables import skill_artifacts
 from prowess.storage.tenant import Tenant, tenant_condition
 
@@ -36,10 +36,17 @@ _OWNER = sa.select(skill_artifacts.c.skill_id).where(
 _MADE = sa.select(skill_artifacts.c.id, skill_artifacts.c.created_at).where(
     tenant_condition(skill_artifacts), skill_artifacts.c.skill_id.in_(sa.bindparam("of", expanding=True))
 )
-_DELETE = sa.delete(skill_artifacts).where(
-    tenant_condition(skill_artifacts), skill_artifacts.c.skill_id.in_(sa.bindparam("of", expanding=True))
+_MADE_OF = CompiledSelect(
+    sa.select(skill_artifacts.c.id, skill_artifacts.c.created_at).where(
+        tenant_condition(skill_artifacts), skill_artifacts.c.skill_id == sa.bindparam("of")
+    )
 )
-_INSERT = sa.insert(skill_artifacts)
+_DELETE = CompiledWrite(
+    sa.delete(skill_artifacts).where(
+        tenant_condition(skill_artifacts), skill_artifacts.c.skill_id == sa.bindparam("of")
+    )
+)
+_INSERT = CompiledWrite(sa.insert(skill_artifacts))
 
 
 def owner_of(connection: sa.Connection, tenant: Tenant, artifact_id: str) -> str | None:
@@ -51,15 +58,19 @@ def replace_artifacts(connection: sa.Connection, tenant: Tenant, skills: Iterabl
     """Write the artifacts of these skills. Those of the skill ids in `old` are replaced and keep their creation time."""
     born: dict[str, str] = {}
     if old:
-        born = {row.id: row.created_at for row in connection.execute(_MADE, {**tenant.key, "of": old})}
-        connection.execute(_DELETE, {**tenant.key, "of": old})
+        key = tenant.key
+        if len(old) == 1:  # most writes are about one skill
+            born = dict(_MADE_OF.rows(connection, {**key, "of": old[0]}))
+        else:
+            born = {row.id: row.created_at for row in connection.execute(_MADE, {**key, "of": old})}
+        _DELETE.run(connection, [{**key, "of": one} for one in old])
     rows = [
         _row(artifact, tenant, place, born.get(artifact.id, skill.updated_at), skill.updated_at)
         for skill in skills
         for place, artifact in enumerate(skill.artifacts)
     ]
     if rows:
-        connection.execute(_INSERT, rows)
+        _INSERT.run(connection, rows)
 
 
 def _row(artifact: Artifact, tenant: Tenant, place: int, created_at: str, updated_at: str) -> dict[str, Any]:

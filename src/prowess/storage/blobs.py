@@ -11,18 +11,21 @@ import sqlalchemy as sa
 
 from prowess.errors import Invalid, Problem, Unavailable
 from prowess.skill.package import File, FileEntry, Package, compute_digest
+from prowess.storage.rows import CompiledSelect, CompiledWrite
 from prowess.storage.tables import dialect_insert, skill_blobs
 
-_insert = dialect_insert(skill_blobs, lambda insert: insert.on_conflict_do_nothing())
-_replace = dialect_insert(
-    skill_blobs,
-    lambda insert: insert.on_conflict_do_update(
-        index_elements=["sha256"], set_={"size": insert.excluded.size, "content": insert.excluded.content}
-    ),
+_INSERT = CompiledWrite(dialect_insert(skill_blobs, lambda insert: insert.on_conflict_do_nothing()))
+_REPLACE = CompiledWrite(
+    dialect_insert(
+        skill_blobs,
+        lambda insert: insert.on_conflict_do_update(
+            index_elements=["sha256"], set_={"size": insert.excluded.size, "content": insert.excluded.content}
+        ),
+    )
 )
-_SELECT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content).where(
-    skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True))
-)
+_CONTENT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content)
+_SELECT = _CONTENT.where(skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True)))
+_SELECT_ONE = CompiledSelect(_CONTENT.where(skill_blobs.c.sha256 == sa.bindparam("wanted")))
 # SQLite builds with the old default accept at most 999 parameters per statement.
 CHUNK_SIZE = 500
 
@@ -33,7 +36,7 @@ def put_blobs(connection: sa.Connection, packages: Iterable[Package], *, replace
     # Always in the same order, so that two writers of the same files cannot deadlock.
     rows = [{"sha256": sha256, "size": len(files[sha256]), "content": files[sha256]} for sha256 in sorted(files)]
     if rows:
-        connection.execute(_replace(connection) if replace else _insert(connection), rows)
+        (_REPLACE if replace else _INSERT).run(connection, rows)
 
 
 def get_package(
@@ -43,19 +46,27 @@ def get_package(
 
     Raise `Unavailable` if bytes are missing, and `Invalid` if the files are not exactly those that the digest identifies.
     """
-    blobs: dict[str, bytes] = {}
-    for wanted in split_chunks(sorted({entry.sha256 for entry in manifest})):
-        blobs.update((row.sha256, _bytes(row.content)) for row in connection.execute(_SELECT, {"wanted": wanted}))
+    blobs = _read_blobs(connection, sorted({entry.sha256 for entry in manifest}))
     missing = [entry.path for entry in manifest if entry.sha256 not in blobs]
     if missing:
         raise _missing_bytes(missing[0]) if compute_digest(manifest) == digest else changed_bytes(slug)
     files = [File(path=entry.path, content=blobs[entry.sha256], mode=entry.mode) for entry in manifest]
     # Somebody else may have written the name, which becomes the name of a folder when the skill is exported.
-    package = Package(name=name if _is_plain(name) else slug, files=tuple(sorted(files, key=lambda file: file.path)))
+    package = Package(name=name if is_plain(name) else slug, files=tuple(sorted(files, key=lambda file: file.path)))
     # Computed from the bytes themselves: it covers the paths and modes of the manifest and the content of each blob.
     if package.digest != digest:
         raise changed_bytes(slug)
     return package
+
+
+def _read_blobs(connection: sa.Connection, hashes: Sequence[str]) -> dict[str, bytes]:
+    """Return the bytes of those of these files that are stored, by hash."""
+    if len(hashes) == 1:  # most skills are one file
+        return {sha256: _bytes(content) for sha256, content in _SELECT_ONE.rows(connection, {"wanted": hashes[0]})}
+    found: dict[str, bytes] = {}
+    for wanted in split_chunks(hashes):
+        found.update((row.sha256, _bytes(row.content)) for row in connection.execute(_SELECT, {"wanted": wanted}))
+    return found
 
 
 def get_blob(connection: sa.Connection, manifest: Sequence[FileEntry], path: str, *, digest: str, slug: str) -> bytes:
@@ -63,10 +74,9 @@ def get_blob(connection: sa.Connection, manifest: Sequence[FileEntry], path: str
     if compute_digest(manifest) != digest:
         raise changed_bytes(slug)
     sha256 = next(entry.sha256 for entry in manifest if entry.path == path)
-    row = connection.execute(_SELECT, {"wanted": [sha256]}).first()
-    if row is None:
+    content = _read_blobs(connection, [sha256]).get(sha256)
+    if content is None:
         raise _missing_bytes(path)
-    content = _bytes(row.content)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise changed_bytes(slug)
     return content
@@ -89,7 +99,7 @@ def _bytes(value: bytes | str) -> bytes:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
 
 
-def _is_plain(name: object) -> TypeGuard[str]:
+def is_plain(name: object) -> TypeGuard[str]:
     """Return True if the name is one part of a path."""
     return (
         isinstance(name, str)

@@ -89,7 +89,8 @@ URL_HINT = "Use sqlite:///path/to/agents.db or postgresql://user@host/database."
 def _translate_driver_error(cause: BaseException | None, location: str) -> ProwessError:
     name = str(getattr(cause, "sqlite_errorname", "") or "")
     state = str(getattr(cause, "sqlstate", "") or "")
-    if state.startswith("23"):  # a raw cursor's unique violation; SQLAlchemy's own cursors wrap it
+    # A raw cursor's unique violation; SQLAlchemy's own cursors wrap it.
+    if state.startswith("23") or name.startswith(("SQLITE_CONSTRAINT", "SQLITE_MISMATCH")):
         return _conflict(location)
     # sqlite3 gives extended names, such as SQLITE_BUSY_SNAPSHOT, which begin with the name of the primary code.
     for code, (what, hint) in _SQLITE_ERRORS.items():

@@ -25,6 +25,7 @@ from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.policy_tables import audit, events
+from prowess.storage.rows import CompiledSelect, CompiledWrite
 
 __all__ = [
     "AuditEntry",
@@ -60,11 +61,13 @@ _EVENTS_OF = events.c.organization_id == sa.bindparam("of")
 _AFTER = sa.bindparam("after", type_=sa.BigInteger)
 _MOST = sa.bindparam("most", type_=sa.Integer)
 
-_LAST_AUDIT = sa.select(audit.c.number, audit.c.hash).where(_AUDIT_OF).order_by(audit.c.number.desc()).limit(1)
-_LAST_EVENT = sa.select(sa.func.max(events.c.number)).where(_EVENTS_OF)
+_LAST_AUDIT = CompiledSelect(
+    sa.select(audit.c.number, audit.c.hash).where(_AUDIT_OF).order_by(audit.c.number.desc()).limit(1)
+)
+_LAST_EVENT = CompiledSelect(sa.select(sa.func.max(events.c.number)).where(_EVENTS_OF))
 _FIRST_EVENT = sa.select(sa.func.min(events.c.number)).where(_EVENTS_OF)
-_INSERT_AUDIT = sa.insert(audit)
-_INSERT_EVENTS = sa.insert(events)
+_INSERT_AUDIT = CompiledWrite(sa.insert(audit))
+_INSERT_EVENTS = CompiledWrite(sa.insert(events))
 _READ_AUDIT = sa.select(audit).where(_AUDIT_OF, audit.c.number > _AFTER).order_by(audit.c.number).limit(_MOST)
 _READ_EVENTS = sa.select(events).where(_EVENTS_OF, events.c.number > _AFTER).order_by(events.c.number).limit(_MOST)
 _OF_NAMES = events.c.name.in_(sa.bindparam("names", expanding=True))
@@ -165,7 +168,8 @@ def read_events(
 
 def last_event(connection: sa.Connection, organization_id: str) -> int:
     """Return the number of the newest event, or 0."""
-    return connection.execute(_LAST_EVENT, {"of": organization_id}).scalar() or 0
+    [number] = _LAST_EVENT.first(connection, {"of": organization_id}) or (0,)
+    return number or 0
 
 
 def first_event(connection: sa.Connection, organization_id: str) -> int:
@@ -232,10 +236,9 @@ def _lock_organization(connection: sa.Connection, organization_id: str) -> None:
 
 
 def _append_audits(connection: sa.Connection, organization_id: str, entries: Sequence[AuditEntry], moment: str) -> None:
-    last = connection.execute(_LAST_AUDIT, {"of": organization_id}).first()
-    first, previous = (last.number + 1, last.hash) if last else (1, "")
+    last, previous = _LAST_AUDIT.first(connection, {"of": organization_id}) or (0, "")
     rows: list[dict[str, Any]] = []
-    for number, entry in enumerate(entries, first):
+    for number, entry in enumerate(entries, last + 1):
         said: dict[str, Any] = {
             "previous": previous,
             "organization_id": organization_id,
@@ -250,7 +253,7 @@ def _append_audits(connection: sa.Connection, organization_id: str, entries: Seq
         }
         previous = hash_row(said)
         rows.append({**said, "hash": previous})
-    connection.execute(_INSERT_AUDIT, rows)
+    _INSERT_AUDIT.run(connection, rows)
 
 
 def _append_events(
@@ -270,7 +273,7 @@ def _append_events(
         for number, entry in enumerate(entries, first)
     ]
     rows = [_event_row(organization_id, event, entry) for event, entry in zip(made, entries, strict=True)]
-    connection.execute(_INSERT_EVENTS, rows)
+    _INSERT_EVENTS.run(connection, rows)
     return made
 
 

@@ -1,10 +1,10 @@
-"""Read rows fast: selects compiled once per dialect, JSON decoded directly, models built without validating again."""
+"""Read and write rows fast: statements compiled once per dialect, JSON decoded directly, models built without validating again."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 import pydantic_core
 import sqlalchemy as sa
@@ -98,3 +98,61 @@ class CompiledSelect:
         own = {name: value for name, value in compiled.params.items() if value is not None}
         self._texts[dialect.name] = (compiled.string, places, own)
         return compiled.string, places, own
+
+
+class CompiledWrite:
+    """An insert, update or delete that is compiled once per dialect, for values that have the same names each time.
+
+    `Connection.execute` takes 100 µs for an insert that the driver runs in 30. Driver errors pass through;
+    `Database.write` translates them.
+    """
+
+    def __init__(self, statement: sa.Insert | sa.Update | sa.Delete | Callable[[sa.Connection], sa.Insert]) -> None:
+        """Take a statement, or a function of `dialect_insert` that returns one."""
+        self._statement = statement
+        self._texts: dict[tuple[str, ...], _WriteText] = {}
+
+    def run(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Execute the statement once for each of these rows, of which there must be one at least."""
+        key = (connection.dialect.name, *rows[0])
+        compiled = self._texts.get(key) or self._compile(connection, key)
+        values = [compiled.bind(row) for row in rows]
+        cursor = connection.connection.cursor()
+        try:
+            if len(values) == 1:
+                connection.dialect.do_execute(cursor, compiled.text, values[0])  # with the deadline of the dialect
+            else:
+                connection.dialect.do_executemany(cursor, compiled.text, values)
+        finally:
+            cursor.close()
+
+    def _compile(self, connection: sa.Connection, key: tuple[str, ...]) -> _WriteText:
+        dialect = connection.dialect
+        statement = self._statement(connection) if callable(self._statement) else self._statement
+        compiled = statement.compile(dialect=dialect, column_keys=list(key[1:]))
+        types = {name: bind.type.dialect_impl(dialect) for name, bind in compiled.binds.items()}
+        made = _WriteText(
+            text=compiled.string,
+            processors=[
+                (name, types[name].bind_processor(dialect))
+                for name in (compiled.positiontup if compiled.positional else compiled.binds) or ()
+            ],
+            is_positional=compiled.positional,
+        )
+        self._texts[key] = made
+        return made
+
+
+class _WriteText(NamedTuple):
+    """The text of a statement for one dialect, and how each value is given to the driver, in their order."""
+
+    text: str
+    processors: list[tuple[str, Callable[[Any], Any] | None]]
+    is_positional: bool
+
+    def bind(self, row: Mapping[str, Any]) -> Any:
+        """Return the values of a row as the driver takes them."""
+        values = [process(row[name]) if process else row[name] for name, process in self.processors]
+        if self.is_positional:
+            return values
+        return dict(zip((name for name, _ in self.processors), values, strict=True))

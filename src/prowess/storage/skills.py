@@ -18,7 +18,7 @@ from prowess.skill.reader_version import is_current, reader_version
 from prowess.storage.blobs import changed_bytes, dump_manifest, load_manifest, split_chunks
 from prowess.storage.index_texts import Texts
 from prowess.storage.org_settings import DISABLED_SKILLS, get_settings
-from prowess.storage.rows import CompiledSelect, build_model, decode_json, field_defaults, raw_json
+from prowess.storage.rows import CompiledSelect, CompiledWrite, build_model, decode_json, field_defaults, raw_json
 from prowess.storage.seals import Seals, SealState, seals_of
 from prowess.storage.skill_keys import KEY_LENGTH, ORIGIN, SELECT_KEY, SkillKey, as_text, read_key
 from prowess.storage.tables import or_empty, skills
@@ -74,16 +74,14 @@ _MARK_COLUMNS = sa.select(skills.c.slug, skills.c.reader, skills.c.seal).where(t
 _MARKS = CompiledSelect(_MARK_COLUMNS)
 _FEW = 200
 _MARKS_OF = _MARK_COLUMNS.where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
-_STORED = (
-    SELECT_KEY.add_columns(skills.c.reader, skills.c.seal)
-    .where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
-    .order_by(skills.c.slug)
-)
+_STATE = SELECT_KEY.add_columns(skills.c.reader, skills.c.seal)
+_STATE_LOCKED = CompiledSelect(_STATE.where(skills.c.slug == sa.bindparam("of")).with_for_update())
+_STORED = _STATE.where(skills.c.slug.in_(sa.bindparam("of", expanding=True))).order_by(skills.c.slug)
 # Rows are locked in the order of their slugs, so that two writers of many skills cannot deadlock.
 _STORED_LOCKED = _STORED.with_for_update()
 _TAKEN = sa.select(skills.c.id).where(skills.c.id.in_(sa.bindparam("of", expanding=True)))
-_INSERT = sa.insert(skills)
-_UPDATE = sa.update(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
+_INSERT = CompiledWrite(sa.insert(skills))
+_UPDATE = CompiledWrite(sa.update(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which")))
 _DELETE = sa.delete(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
 
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
@@ -279,6 +277,9 @@ def get_stored(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) 
 
 def lock_by_slug(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
     """Return the stored state of these slugs, locked against other writers until the transaction ends."""
+    if len(slugs) == 1:  # most writes are about one skill
+        rows = _STATE_LOCKED.rows(connection, {**tenant.key, "of": slugs[0]})
+        return {row[0]: _stored_skill(row) for row in rows}
     return _stored(connection, tenant, slugs, _STORED_LOCKED)
 
 
@@ -288,10 +289,13 @@ def _stored(
     found: dict[str, StoredSkill] = {}
     for chunk in split_chunks(sorted(slugs)):
         for row in connection.execute(query, {**tenant.key, "of": chunk}):
-            found[row.slug] = StoredSkill(
-                key=read_key(row[:KEY_LENGTH]), reader=as_text(row.reader), seal=as_text(row.seal)
-            )
+            found[row.slug] = _stored_skill(row)
     return found
+
+
+def _stored_skill(row: Sequence[Any]) -> StoredSkill:
+    reader, seal = row[KEY_LENGTH:]
+    return StoredSkill(key=read_key(row[:KEY_LENGTH]), reader=as_text(reader), seal=as_text(seal))
 
 
 def lock_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
@@ -320,7 +324,7 @@ def insert_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tup
     if rows:
         # A slug may be switched off before its skill exists, or while it is gone.
         off = get_settings(connection, tenant.organization_id or "").get(DISABLED_SKILLS) or ()
-        connection.execute(_INSERT, [{**row, "enabled": row["slug"] not in off} for row in rows])
+        _INSERT.run(connection, [{**row, "enabled": row["slug"] not in off} for row in rows])
 
 
 def mark_disabled(connection: sa.Connection, organization_id: str, slugs: Collection[str]) -> None:
@@ -336,7 +340,7 @@ def update_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tup
     seals = seals_of(connection)
     rows = [{**_row(skill, package, tenant, seals), **tenant.key, "which": skill.id} for skill, package in pairs]
     if rows:
-        connection.execute(_UPDATE, rows)
+        _UPDATE.run(connection, rows)
 
 
 def delete_skill(connection: sa.Connection, tenant: Tenant, id: str) -> None:

@@ -20,7 +20,7 @@ from prowess.storage.blobs import split_chunks
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
 from prowess.storage.policy_tables import skill_acceptances, trusted_folders
-from prowess.storage.rows import CompiledSelect
+from prowess.storage.rows import CompiledSelect, CompiledWrite
 
 AcceptedHow = Literal["written", "imported", "trusted", "approved"]
 """How a skill was accepted: a person wrote it or imported it, trusted it as it was found, or approved a use of it."""
@@ -36,6 +36,7 @@ _FOR_OWNER = sa.and_(
 )
 _FACTS = sa.select(_ours.slug, _ours.digest, _ours.hides, _ours.sends_out)
 # Read before every use of a skill, so these are compiled once.
+_INSERT = CompiledWrite(sa.insert(skill_acceptances))
 _OF_SLUG = CompiledSelect(_FACTS.where(_FOR_OWNER, _ours.slug == sa.bindparam("of")))
 _OF_SLUGS = CompiledSelect(_FACTS.where(_FOR_OWNER, _ours.slug == sa.any_(sa.bindparam("of", type_=sa.ARRAY(sa.Text)))))
 _OF_OWNER = CompiledSelect(_FACTS.where(_FOR_OWNER))
@@ -121,7 +122,7 @@ def insert_acceptances(connection: sa.Connection, accepted: Sequence[Acceptance]
         return []
     moment = now()
     rows = [replace(one, id=str(uuid.uuid4()), created_at=moment) for one in accepted]
-    connection.execute(sa.insert(skill_acceptances), [_to_row(one) for one in rows])
+    _INSERT.run(connection, [_to_row(one) for one in rows])
     return rows
 
 

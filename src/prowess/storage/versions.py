@@ -24,12 +24,12 @@ from prowess.skill.model import Version
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.blobs import changed_bytes, dump_manifest, get_package, load_manifest, split_chunks
 from prowess.storage.clock import now
-from prowess.storage.rows import CompiledSelect, decode_json, raw_json
+from prowess.storage.rows import CompiledSelect, CompiledWrite, decode_json, raw_json
 from prowess.storage.tables import skill_versions
 from prowess.storage.tenant import Tenant, tenant_condition
 
 _FEED_OF_TENANT = sa.and_(tenant_condition(skill_versions), skill_versions.c.place == sa.bindparam("tenant_place"))
-_LAST_NUMBER = sa.select(sa.func.max(skill_versions.c.feed)).where(_FEED_OF_TENANT)
+_LAST_NUMBER = CompiledSelect(sa.select(sa.func.max(skill_versions.c.feed)).where(_FEED_OF_TENANT))
 _NEWEST = CompiledSelect(
     sa.select(skill_versions.c.feed, skill_versions.c.id)
     .where(_FEED_OF_TENANT)
@@ -82,7 +82,8 @@ def next_numbers(connection: sa.Connection, tenant: Tenant) -> Iterator[int]:
     """Return the numbers for the versions that a transaction is about to add."""
     if connection.dialect.name == "postgresql":
         return repeat(connection.execute(_TRANSACTION).scalar_one())
-    return count((connection.execute(_LAST_NUMBER, _feed_key(tenant)).scalar() or 0) + 1)
+    [last] = _LAST_NUMBER.first(connection, _feed_key(tenant)) or (0,)
+    return count((last or 0) + 1)
 
 
 def read_feed(connection: sa.Connection, tenant: Tenant, since: str) -> tuple[str, frozenset[str] | None]:
@@ -145,10 +146,9 @@ _BARE = sa.select(
     skill_versions.c.form,
 ).where(_LOG_OF_TENANT, skill_versions.c.slug == sa.bindparam("of"))
 _LOG = _BARE.add_columns(skill_versions.c.manifest).order_by(skill_versions.c.number)
-_ENDS = (
-    _BARE.order_by(skill_versions.c.number).limit(1),
-    _BARE.order_by(skill_versions.c.number.desc()).limit(1),
-)
+_BARE_NAMES = tuple(_BARE.selected_columns.keys())
+_FIRST = CompiledSelect(_BARE.order_by(skill_versions.c.number).limit(1))
+_NEWEST_OF = CompiledSelect(_BARE.order_by(skill_versions.c.number.desc()).limit(1))
 _FILES = sa.select(skill_versions.c.package, skill_versions.c.digest, raw_json(skill_versions.c.manifest)).where(
     _LOG_OF_TENANT,
     skill_versions.c.slug == sa.bindparam("of"),
@@ -159,7 +159,10 @@ _LAST = (
     .where(_LOG_OF_TENANT, skill_versions.c.slug.in_(sa.bindparam("of", expanding=True)))
     .group_by(skill_versions.c.slug)
 )
-_INSERT = sa.insert(skill_versions)
+_LAST_OF = CompiledSelect(
+    sa.select(sa.func.max(skill_versions.c.number)).where(_LOG_OF_TENANT, skill_versions.c.slug == sa.bindparam("of"))
+)
+_INSERT = CompiledWrite(sa.insert(skill_versions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,12 +194,15 @@ def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence
         _row(tenant, version, entry.package, number)
         for version, entry, number in zip(made, entries, numbers, strict=False)  # the numbers never end
     ]
-    connection.execute(_INSERT, rows)
+    _INSERT.run(connection, rows)
     return made
 
 
 def last_numbers(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, int]:
     """Return the highest version number of each of these slugs."""
+    if len(slugs) == 1:  # most writes are about one skill
+        [number] = _LAST_OF.first(connection, {**_log_key(tenant), "of": slugs[0]}) or (None,)
+        return {} if number is None else {slugs[0]: number}
     found: dict[str, int] = {}
     for chunk in split_chunks(slugs):
         found.update((slug, number) for slug, number in connection.execute(_LAST, {**_log_key(tenant), "of": chunk}))
@@ -212,9 +218,16 @@ def get_versions(connection: sa.Connection, tenant: Tenant, slug: str) -> list[V
 def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Version, Version] | None:
     """Return the first and last version of a skill without manifests; None if it has none."""
     key = {**_log_key(tenant), "of": slug}
-    rows = [connection.execute(query, key).mappings().first() for query in _ENDS]
-    found = [Version.model_validate(dict(row)) for row in rows if row is not None]
-    return (found[0], found[1]) if len(found) == 2 else None
+    last = _NEWEST_OF.first(connection, key)
+    if last is None:
+        return None
+    newest = _bare_version(last)
+    first = _FIRST.first(connection, key) if newest.number > 1 else last
+    return (newest if first is None or first is last else _bare_version(first), newest)
+
+
+def _bare_version(row: Sequence[Any]) -> Version:
+    return Version.model_validate(dict(zip(_BARE_NAMES, row, strict=True)))
 
 
 def get_version_package(connection: sa.Connection, tenant: Tenant, slug: str, number: int) -> Package | None:
