@@ -26,7 +26,7 @@ from prowess.skill.slug import is_slug
 from prowess.skill.validate import rejection, validate
 from prowess.storage import artifacts, blobs, skills
 from prowess.storage.seals import seals_of
-from prowess.storage.skill_keys import SkillKey
+from prowess.storage.skill_keys import SkillKey, key_of
 from prowess.storage.skills import StoredSkill
 from prowess.storage.tenant import Tenant
 
@@ -109,6 +109,14 @@ class StoredSkills:
             return None
         found = _cache.get(self._cache_key(key))
         return found or self._read_files(connection, key)[0]
+
+    def remember(self, skill: Skill, package: Package) -> None:
+        """Cache a skill that was just stored, as it would be read from its files: whoever wrote it usually reads it next."""
+        if not blobs.is_plain(package.name):
+            return  # its files are read under another name
+        key = key_of(skill, package.name)
+        kept = skill.model_copy(update={"provenance": key.provenance}) if key.provenance else skill
+        _cache.put(self._cache_key(key), StoredReading(kept, document_text(kept.form, package)))
 
     def read_again(self, connection: sa.Connection, slugs: Sequence[str]) -> list[Reread]:
         """Read skills whose rows cannot be used from their files; those that are gone meanwhile are left out."""

@@ -234,6 +234,8 @@ class DatabaseStore(EditableStore):
         )
         if outcome.error:
             raise outcome.error
+        if outcome.changed:
+            self._stored.remember(outcome.saved, reading.package)
         return outcome.saved
 
     def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[SaveResult]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args
 import sqlalchemy as sa
 
 from prowess.patterns import lazy_pattern
-from prowess.skill.model import Provenance, SourceName
+from prowess.skill.model import Provenance, Skill, SourceName
 from prowess.storage.tables import skills
 from prowess.storage.tenant import tenant_condition
 
@@ -48,6 +48,12 @@ def read_key(row: Sequence[Any]) -> SkillKey:
     created_at, updated_at = (date if _DATE.fullmatch(date) else "" for date in dates)
     provenance = _read_provenance(row[len(_TEXTS) : KEY_LENGTH])
     return SkillKey(slug, skill_id, digest, package, created_at, updated_at, provenance)
+
+
+def key_of(skill: Skill, package: str) -> SkillKey:
+    """Return the key that the row of a skill has, stored with a package of this name."""
+    texts = (skill.slug, skill.id, skill.digest, package, skill.created_at, skill.updated_at)
+    return read_key((*texts, *(getattr(skill.provenance, name) for name in ORIGIN)))
 
 
 def _read_provenance(values: Sequence[Any]) -> Provenance | None:
