@@ -155,7 +155,7 @@ def _judge_window(report: Report, text: str, line: int, *, documents_attacks: bo
         starts.add("§")
     flat = text.replace("\n", " ")
     for frame in _ALL_FRAMES:
-        if all(not need.isdisjoint(starts) for need in frame.needs):
+        if not any(map(starts.isdisjoint, frame.needs)):
             report.budget.spend(_FRAME_COST)
             _apply(report, frame, text, flat, line, documents_attacks=documents_attacks, hidden=hidden)
 
