@@ -16,13 +16,14 @@ from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
 from prowess.match.query import Query, build_query
 from prowess.match.recommendation import FIELD_NAMES, Decision, Evidence, FieldName, Recommendation
-from prowess.match.score import Signals, compute_rank, compute_score, compute_signals, decide
+from prowess.match.score import Signals, compute_ranks, compute_score, compute_signals, decide
 from prowess.match.segment import Segment, hash_tag
 
 CLOSE_COSINE = 0.4
 """From this cosine on, the explanation mentions similarity."""
 
 _MAX_SHOWN = 6
+_PATTERN_FIELD = FIELD_NAMES.index("patterns")
 _FIELD_LABELS: dict[FieldName, str] = {
     "name": "name",
     "description": "description",
@@ -34,35 +35,40 @@ _FIELD_LABELS: dict[FieldName, str] = {
 }
 
 
-def map_query_words(query: Query, terms: Mapping[int, int]) -> dict[int, str]:
-    """Return the word of the message for each term position of a segment."""
-    return {terms[term]: word for term, word in query.meant.items() if word and term in terms}
+class SaidWords:
+    """The words of a message by the positions of their terms in a segment, each with its place in the message."""
+
+    def __init__(self, query: Query, segment: Segment, terms: Mapping[int, int]) -> None:
+        self._order = query.words
+        self._segment = segment
+        self._words = {terms[term]: self._placed(word) for term, word in query.meant.items() if word and term in terms}
+        # A table, because a body has hundreds of words, and few of them are in the message.
+        self._is_said = np.zeros(len(segment.terms), np.bool_)
+        self._is_said[list(self._words)] = True
+
+    def _placed(self, word: str) -> tuple[int, str]:
+        return self._order.get(word, len(self._order)), word
+
+    def find_in(self, document: int, fitted: Sequence[str]) -> tuple[Evidence, ...]:
+        """Return the words found in each field of a skill; `fitted` are words matched by a pattern."""
+        segment = self._segment
+        first, last = segment.phrase_start[document : document + 2].tolist()
+        starts: list[int] = segment.word_start[first : last + 1].tolist()
+        terms = segment.word_term.take(segment.phrase_words[starts[0] : starts[-1]])
+        places = self._is_said.take(terms).nonzero()[0]
+        fields: list[int] = segment.phrase_field[first:last].tolist()
+        found: dict[int, set[tuple[int, str]]] = {_PATTERN_FIELD: set(map(self._placed, fitted))} if fitted else {}
+        for place, term in zip(places.tolist(), terms.take(places).tolist(), strict=True):
+            field = fields[bisect_right(starts, starts[0] + place) - 1]
+            found.setdefault(field, set()).add(self._words[term])
+        return tuple([_field_evidence(FIELD_NAMES[field], found[field]) for field in sorted(found)])
 
 
-def collect_evidence(
-    segment: Segment, document: int, said: Mapping[int, str], order: Mapping[str, int], fitted: Sequence[str]
-) -> tuple[Evidence, ...]:
-    """Return the words of the message found in each field of the skill; `fitted` are words matched by a pattern."""
-    first, last = segment.phrase_start[document : document + 2].tolist()
-    starts: list[int] = segment.word_start[first : last + 1].tolist()
-    terms: list[int] = segment.word_term.take(segment.phrase_words[starts[0] : starts[-1]]).tolist()
-    found: dict[FieldName, set[str]] = {"patterns": set(fitted)} if fitted else {}
-    for place, term in [(place, term) for place, term in enumerate(terms, starts[0]) if term in said]:
-        field = FIELD_NAMES[segment.phrase_field[first + bisect_right(starts, place) - 1]]
-        found.setdefault(field, set()).add(said[term])
-    return tuple([_field_evidence(name, found[name], order) for name in FIELD_NAMES if name in found])
-
-
-def _field_evidence(field: FieldName, words: set[str], order: Mapping[str, int]) -> Evidence:
+def _field_evidence(field: FieldName, words: set[tuple[int, str]]) -> Evidence:
     # A body is not disclosed before its skill is chosen.
     if field == "body":
         return Evidence(field=field, count=len(words))
-    last = len(order)
-    return Evidence(
-        field=field,
-        count=len(words),
-        terms=tuple(sorted(words, key=lambda word: (order.get(word, last), word)) if len(words) > 1 else words),
-    )
+    return Evidence(field=field, count=len(words), terms=tuple([word for _, word in sorted(words)]))
 
 
 def explain(evidence: Sequence[Evidence], *, mentioned: bool, near: Signals) -> str:
@@ -119,7 +125,10 @@ def rank(
     worths = sorted((worth for look in looks for worth in look.worths), reverse=True)
     cut = worths[limit - 1] if len(worths) > limit else 0.0
     best = [hit for look in looks for hit in look.hits(cut)]
-    best.sort(key=lambda hit: (-hit.worth, hit.slug))
+    best.sort(key=lambda hit: -hit.worth)
+    if len({hit.worth for hit in best}) < len(best):
+        # Only then, because the slug has to be decoded.
+        best.sort(key=lambda hit: (-hit.worth, hit.look.slug(hit)))
     found: list[Recommendation] = []
     for hit in best[:limit]:
         # Rank and score are computed differently; a skill must not show a higher score than the one above it.
@@ -178,38 +187,37 @@ class _Hit(NamedTuple):
     document: int
     signals: Signals
     worth: float
-    slug: str
 
 
 class _SegmentRanking:
     """Scores the candidates of a segment."""
 
     def __init__(self, query: Query, candidates: Candidates, named: _DirectHits, crowd: int) -> None:
-        explicit = named.every
         self._query = query
         self._named = named
         self._crowd = crowd
         self._segment, self._terms = candidates.segment, candidates.terms
         self._documents: list[int] = candidates.documents.tolist()
         self._signals = compute_signals(query, candidates)
-        self.worths = [
-            compute_rank(base, signals, explicit=document in explicit)
-            for document, base, signals in zip(
-                self._documents, candidates.rank(query).tolist(), self._signals, strict=True
-            )
-        ]
+        explicit = named.every
+        is_explicit = [document in explicit for document in self._documents]
+        self.worths = compute_ranks(candidates.rank(query).tolist(), self._signals, is_explicit)
 
     def hits(self, cut: float) -> list[_Hit]:
         """Yield the candidates with a positive rank of at least `cut`."""
         return [
-            _Hit(self, document, signals, worth, self._segment.slug(document))
+            _Hit(self, document, signals, worth)
             for document, signals, worth in zip(self._documents, self._signals, self.worths, strict=True)
             if worth >= cut and worth > 0
         ]
 
+    def slug(self, hit: _Hit) -> str:
+        """Return the slug of a candidate."""
+        return self._segment.slug(hit.document)
+
     @cached_property
-    def _said(self) -> dict[int, str]:
-        return map_query_words(self._query, self._terms)
+    def _said(self) -> SaidWords:
+        return SaidWords(self._query, self._segment, self._terms)
 
     def recommendation(self, hit: _Hit, *, at_most: float) -> Recommendation:
         """Return the recommendation for a candidate."""
@@ -221,7 +229,7 @@ class _SegmentRanking:
         explicit = mentioned or document in named.fitted
         score = compute_score(hit.signals, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
         score = min(score, at_most)
-        evidence = collect_evidence(self._segment, document, self._said, query.words, fitted)
+        evidence = self._said.find_in(document, fitted)
         return _recommend(
             shown,
             score=score,

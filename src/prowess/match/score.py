@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.arrays import Array
+from prowess.match.arrays import expand_slices
 from prowess.match.candidates import Candidates
 from prowess.match.query import RARE_PART, Query
 from prowess.match.recommendation import FIELD_NAMES, Decision
@@ -46,25 +47,27 @@ class Signals(NamedTuple):
 
     def rounded(self) -> dict[str, float]:
         """Return the rounded signals by name, for display."""
-        return {name: round(float(value), 4) for name, value in zip(self._fields, self, strict=True)}
+        values = [round(value, 4) for value in self[:-1]]
+        return dict(zip(self._fields, (*values, float(self.compared)), strict=True))
 
 
 def compute_signals(query: Query, candidates: Candidates) -> list[Signals]:
     """Compare the message with each candidate, word by word and phrase by phrase."""
-    if not len(candidates.documents):
+    size = len(candidates.documents)
+    if not size:
         return []
     look = _Comparison(query, candidates)
     columns = (
-        candidates.lexical,
-        candidates.cosine,
-        candidates.part,
-        look.coverage(),
-        look.declared(),
-        look.rare(),
-        np.full(len(candidates.documents), query.prior),
-        candidates.compared,
+        candidates.lexical.tolist(),
+        candidates.cosine.tolist(),
+        candidates.part.tolist(),
+        look.coverage().tolist(),
+        look.declared().tolist(),
+        look.rare().tolist(),
+        [query.prior] * size,
+        candidates.compared.tolist(),
     )
-    return list(map(Signals, *(column.tolist() for column in columns)))
+    return list(map(Signals, *columns))
 
 
 class _Comparison:
@@ -72,22 +75,19 @@ class _Comparison:
 
     def __init__(self, query: Query, candidates: Candidates) -> None:
         segment, documents = candidates.segment, candidates.documents
-        first, last = segment.phrase_start[documents], segment.said_end[documents]
-        begin, end = segment.word_start[first], segment.word_start[last]
-        phrases, said = _slices(first, last), _slices(begin, end)
-        terms = segment.word_term.take(_concat_slices(segment.phrase_words, said))
+        first, last = segment.phrase_start.take(documents), segment.said_end.take(documents)
+        phrases, self._phrases = expand_slices(first, last)
+        words, self._starts = expand_slices(segment.word_start.take(first), segment.word_start.take(last))
+        terms = segment.word_term.take(segment.phrase_words.take(words))
         wanted = np.array([candidates.terms.get(term, _NOWHERE) for term in query.word_terms], np.uint32)
         self._query = query
         self._found = terms == wanted[:, np.newaxis]
         """Which words of the candidates (columns) are which words of the message (rows)."""
-        lengths, counts = end - begin, last - first
-        self._starts = lengths.cumsum() - lengths
         # `reduceat` gives a wrong value for an empty list, but every candidate has a name.
-        self._has = np.logical_or.reduceat(self._found, self._starts, axis=1)
+        self._has = np.logical_or.reduceat(self._found, self._starts, axis=1).astype(np.float64)
         """Which candidates (columns) have which words of the message (rows)."""
-        self._phrases = counts.cumsum() - counts
-        self._fields = _concat_slices(segment.phrase_field, phrases)
-        self._sizes = _concat_slices(segment.word_start[1:], phrases) - _concat_slices(segment.word_start, phrases)
+        self._fields = segment.phrase_field.take(phrases)
+        self._sizes = segment.word_start.take(phrases + 1) - segment.word_start.take(phrases)
 
     def coverage(self) -> Figures:
         """Return the weight of the message's words that each candidate has, over the square root of the total."""
@@ -95,27 +95,24 @@ class _Comparison:
 
     def rare(self) -> Figures:
         """Return the share of the message in rare words that each candidate has; 0 for less than `RARE_PART`."""
+        if not self._query.rare.any():
+            return np.zeros(self._has.shape[1])
         share = (self._query.weight * self._query.rare) @ self._has / max(self._query.total, _LEAST_TOTAL)
         return np.where(share >= RARE_PART, share, 0.0)
 
     def declared(self) -> Figures:
         """Return how much of what each candidate declares the message has."""
         begins = self._sizes.cumsum() - self._sizes
-        is_whole = np.add.reduceat(self._found.any(axis=0), begins, dtype=np.int64) == self._sizes
+        is_found = np.logical_or.reduce(self._found, axis=0)
+        is_whole = np.add.reduceat(is_found, begins, dtype=np.int64) == self._sizes
+        is_whole &= (self._fields == _TRIGGER_FIELD) | (self._fields == _KEYWORD_FIELD)
+        if not is_whole.any():
+            return np.zeros(len(self._phrases))
         weights = np.max(self._found * self._query.weight[:, np.newaxis], axis=0, initial=0.0)
         share = np.add.reduceat(weights, begins) / max(self._query.total, _LEAST_TOTAL)
         phrase = (self._fields == _TRIGGER_FIELD) * np.minimum(self._sizes / 2, 1.0)
         keyword = (self._fields == _KEYWORD_FIELD) * np.clip(share, _KEYWORD_SHARE, 1.0)
         return np.maximum.reduceat(np.where(is_whole, np.maximum(phrase, keyword), 0.0), self._phrases)
-
-
-def _slices(begins: Array, ends: Array) -> list[slice]:
-    return list(map(slice, begins.tolist(), ends.tolist()))
-
-
-def _concat_slices(values: Array, stretches: list[slice]) -> Array:
-    """Return several slices of an array, concatenated."""
-    return np.concatenate([values[stretch] for stretch in stretches])
 
 
 DECLARED_WEIGHT, RARE_WEIGHT = 0.2, 0.5
@@ -128,10 +125,12 @@ OFFER_SCORE, MAYBE_SCORE = 0.5, 0.17
 _DIGITS = 4
 
 
-def compute_rank(base: float, signals: Signals, *, explicit: bool) -> float:
-    """Return the value to rank by, rounded so that it is the same on every machine."""
-    rank = base + DECLARED_WEIGHT * signals.declared + RARE_WEIGHT * signals.rare
-    return round(rank + (_FIRST if explicit else 0.0), 6)
+def compute_ranks(bases: Sequence[float], signals: Sequence[Signals], explicit: Sequence[bool]) -> list[float]:
+    """Return the values to rank by, rounded so that they are the same on every machine."""
+    return [
+        round(base + DECLARED_WEIGHT * some.declared + RARE_WEIGHT * some.rare + (_FIRST if first else 0.0), 6)
+        for base, some, first in zip(bases, signals, explicit, strict=True)
+    ]
 
 
 class Weights(NamedTuple):
