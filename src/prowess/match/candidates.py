@@ -33,7 +33,8 @@ _CHUNK = 1 << 15
 # More maxima per wanted document give a bound closer to the exact one, and take longer to partition.
 _MAXIMA = 6
 # OpenBLAS starts threads for a product with a vector from 460,800 values on; below, this many at a time are the fastest.
-_SMALL_PRODUCT = 1 << 17
+_SMALL_PRODUCT = 1 << 16
+_IMPACT_UNIT = float(STRENGTH_UNIT * IMPACT_SCALE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +111,32 @@ class _FirstPass:
         self._vectors = part.vectors
         self._query = query
         self._terms = terms
-        self._lexical = _lexical_scores(segment, query, terms)
-        self._may = part.ranked & segment.tagged_with(tags) if tags else part.ranked
-        if by_words:
-            self._may = self._may & (self._lexical > 0)
+        self._sums = _sum_impacts(segment, query, terms)
         self.worth = self._first_pass_scores()
         """The score of each document; 0 excludes it."""
-        if not self._may.all():
+        self._may = part.ranked
+        if tags or by_words:
+            self._may = part.ranked & segment.tagged_with(tags)
+            if by_words:
+                self._may &= self._sums > 0
             self.worth[~self._may] = 0
+        elif len(part.unranked):
+            self.worth[part.unranked] = 0
 
     def compared(self, documents: NDArray[np.int64]) -> Candidates:
         """Compare the full vectors of some documents; negative cosines become 0."""
-        cosine = np.full(len(documents), UNKNOWN_COSINE)
-        part = cosine.copy()
-        has = self._vectors.first[documents] >= 0
-        if not self._query.has_vector:
-            has = np.zeros_like(has)
+        cosine, part = np.empty(len(documents)), np.empty(len(documents))
+        cosine.fill(UNKNOWN_COSINE)
+        part.fill(UNKNOWN_COSINE)
+        has = self._vectors.first.take(documents) >= 0 if self._query.has_vector else np.zeros(len(documents), np.bool_)
         if has.any():
             rows, starts = self._vectors.take(documents[has])
             near = np.maximum(_dot_products(rows, self._query.embedded) / float(SCALE * SCALE), 0.0)
             cosine[has] = near[starts[:-1]]
             near[starts[:-1]] = 0.0  # the whole card is not one of its parts
             part[has] = np.maximum.reduceat(near, starts[:-1])
-        return Candidates(self.segment, self._terms, documents, self._lexical[documents], cosine, part, has)
+        lexical = self._sums.take(documents) / _IMPACT_UNIT
+        return Candidates(self.segment, self._terms, documents, lexical, cosine, part, has)
 
     def joined(self, candidates: Candidates, pinned: Collection[int]) -> Candidates:
         """Return the candidates with the pinned documents that are allowed."""
@@ -142,7 +146,8 @@ class _FirstPass:
     def _first_pass_scores(self) -> NDArray[np.float32]:
         """Return an estimate of the value to rank by, above 0 for each document."""
         # Above 0, which excludes a document, also for the least similar one.
-        worth = np.multiply(self._lexical, self._query.lexical_weight, dtype=np.float32, casting="same_kind")
+        worth = self._sums.astype(np.float32)
+        worth *= np.float32(self._query.lexical_weight / _IMPACT_UNIT)
         if not self._query.has_vector or not self._vectors.tables:
             return worth
         unit = (1 + PART_WEIGHT) * _COSINE_PER_SIGN
@@ -156,10 +161,10 @@ class _FirstPass:
             other *= np.float32(-unit / bits)
             other += np.float32(unit)
             worth[stretch] += other
-        unknown = self._vectors.first < 0
-        if unknown.any():
+        absent = self._vectors.absent
+        if len(absent):
             guess = unit / 2 + (1 + PART_WEIGHT) * UNKNOWN_COSINE
-            worth[unknown] = self._query.lexical_weight * self._lexical[unknown] + guess
+            worth[absent] = self._query.lexical_weight / _IMPACT_UNIT * self._sums[absent] + guess
         return worth
 
 
@@ -189,21 +194,22 @@ def _dot_products(rows: NDArray[np.int8], vector: NDArray[np.int8]) -> NDArray[n
     return found
 
 
-def _lexical_scores(segment: Segment, query: Query, places: Mapping[int, int]) -> NDArray[np.float64]:
-    """Return the sum of strength × impact over the message's terms for each document."""
-    documents: list[Array] = []
-    amounts: list[Array] = []
-    for term, strength in zip(query.terms, query.strengths, strict=True):
-        place = places.get(term)
-        if place is not None:
-            first, last = segment.posting_start[place : place + 2].tolist()
-            documents.append(segment.postings[first:last])
-            amounts.append(segment.impacts[first:last] * np.float64(strength))
-    if not documents:
+def _sum_impacts(segment: Segment, query: Query, places: Mapping[int, int]) -> NDArray[np.float64]:
+    """Return the sum of strength × impact over the message's terms for each document, in `_IMPACT_UNIT`s of BM25F."""
+    known = [
+        (places[term], strength) for term, strength in zip(query.terms, query.strengths, strict=True) if term in places
+    ]
+    if not known:
         return np.zeros(segment.size)
+    terms, strengths = np.array(known).T
+    begins, ends = segment.posting_start.take(terms), segment.posting_start.take(terms + 1)
+    postings = list(map(slice, begins.tolist(), ends.tolist()))
     # Strengths and impacts are integers, so that the sums are exact in any order.
-    sums = np.bincount(np.concatenate(documents), np.concatenate(amounts), segment.size)
-    return sums / float(STRENGTH_UNIT * IMPACT_SCALE)
+    amounts = np.repeat(strengths.astype(np.float64), ends - begins)
+    amounts *= np.concatenate([segment.impacts[some] for some in postings])
+    documents = np.concatenate([segment.postings[some] for some in postings])
+    sums: Array = np.bincount(documents, weights=amounts, minlength=segment.size)
+    return sums
 
 
 def _top_places(worth: NDArray[np.float32], count: int) -> NDArray[np.int64]:

@@ -100,6 +100,11 @@ class LiveSegment:
         """The mask of documents that may be recommended."""
         return self.alive & self.segment.ranks
 
+    @cached_property
+    def unranked(self) -> NDArray[np.int64]:
+        """The documents that may not be recommended."""
+        return np.flatnonzero(~self.ranked)
+
     def find(self, slug: str) -> int | None:
         """Return the position of a live skill, or None."""
         place = self.segment.find(slug)

@@ -84,7 +84,7 @@ class _Comparison:
         self._found = terms == wanted[:, np.newaxis]
         """Which words of the candidates (columns) are which words of the message (rows)."""
         # `reduceat` gives a wrong value for an empty list, but every candidate has a name.
-        self._has = np.logical_or.reduceat(self._found, self._starts, axis=1).astype(np.float64)
+        self._has: Figures = np.logical_or.reduceat(self._found, self._starts, axis=1).astype(np.float64)
         """Which candidates (columns) have which words of the message (rows)."""
         self._fields = segment.phrase_field.take(phrases)
         self._sizes = segment.word_start.take(phrases + 1) - segment.word_start.take(phrases)
@@ -96,7 +96,7 @@ class _Comparison:
     def rare(self) -> Figures:
         """Return the share of the message in rare words that each candidate has; 0 for less than `RARE_PART`."""
         if not self._query.rare.any():
-            return np.zeros(self._has.shape[1])
+            return np.zeros(len(self._starts))
         share = (self._query.weight * self._query.rare) @ self._has / max(self._query.total, _LEAST_TOTAL)
         return np.where(share >= RARE_PART, share, 0.0)
 

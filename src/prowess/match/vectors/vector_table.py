@@ -92,6 +92,11 @@ class VectorRows:
         return rows, starts
 
     @cached_property
+    def absent(self) -> NDArray[np.int64]:
+        """The documents without vectors."""
+        return np.flatnonzero(self.first < 0)
+
+    @cached_property
     def codes(self) -> NDArray[np.uint64]:
         """The sign codes of whole cards: a row per 64 dimensions, a column per document; zeros without vectors."""
         found = np.zeros((-(-self.dimensions // 64), len(self.first)), np.uint64)
@@ -140,8 +145,9 @@ def find_rows(tables: tuple[VectorTable, ...], keys: Array) -> VectorRows:
 
 def sign_codes(rows: NDArray[np.int8]) -> NDArray[np.uint64]:
     """Return the signs of vectors as bits: a row per 64 dimensions, a column per vector."""
-    signs = np.zeros((len(rows), -(-rows.shape[1] // 64) * 64), np.bool_)
-    signs[:, : rows.shape[1]] = rows > 0
+    signs = rows > 0
+    if rows.shape[1] % 64:
+        signs = np.pad(signs, ((0, 0), (0, -rows.shape[1] % 64)))
     return np.ascontiguousarray(np.packbits(signs, axis=1, bitorder="little").view("<u8").T)
 
 
