@@ -6,9 +6,16 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 SMALL_CHARS = 100_000
 """Parsing or searching a text up to this size takes about a millisecond, less than a thread costs the other tasks."""
+
+QUICK_THREADS = 2
+"""How many threads do quick work at a time."""
+QUICK_SECONDS = 0.25
+"""Work that takes longer than this is not quick."""
+_lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,6 +24,39 @@ T = TypeVar("T")
 async def offload(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Run blocking work in a thread and return its result."""
     return await asyncio.to_thread(work, *args, **kwargs)
+
+
+async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run work that usually takes a few milliseconds of CPU in a thread, and return its result.
+
+    Python runs one thread at a time. With many at work, the event loop waits for its turn behind each of them, so that a
+    server under load answers fewer requests the more threads it has. Work that takes longer than usual no longer counts,
+    so that it holds up nobody.
+    """
+    loop = asyncio.get_running_loop()
+    lane = _lanes.get(loop)
+    if lane is None:
+        lane = _lanes[loop] = asyncio.Semaphore(QUICK_THREADS)
+    await lane.acquire()
+    leave = _Once(lane.release)
+    late = loop.call_later(QUICK_SECONDS, leave)
+    try:
+        return await offload(work, *args, **kwargs)
+    finally:
+        late.cancel()
+        leave()
+
+
+class _Once:
+    """Calls a function the first time that it is called."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    def __call__(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()
 
 
 async def offload_if_large(size: int, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

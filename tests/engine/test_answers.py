@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -52,6 +53,25 @@ async def test_a_row_and_a_page_are_the_same_objects_until_their_skill_changes(s
         assert await ann.skills.row("one") is one
         assert (await ann.skills.row("two")).description == "Second."
         assert [row.description for row in (await ann.skills.page(SkillQuery())).rows] == ["First.", "Second."]
+
+
+async def test_who_asks_while_the_same_answer_is_being_made_gets_that_one_and_nobody_an_old_one(settings):
+    async with Prowess.open(settings=settings) as operator:
+        ann = operator.as_actor(ANN)
+        await ann.skills.create_row(draft("one", "First."))
+
+        pages = await asyncio.gather(*(ann.skills.page(SkillQuery(limit=7)) for _ in range(5)))
+        rows = await asyncio.gather(*(ann.skills.row("one") for _ in range(5)))
+        assert len({id(page) for page in pages}) == len({id(row) for row in rows}) == 1
+
+        reading = asyncio.create_task(ann.skills.row("one"))
+        await ann.skills.change_row("one", SkillChange(draft=draft("one", "Second.")))
+        assert (await ann.skills.row("one")).description == "Second."
+        await reading
+
+        for asked in [asyncio.create_task(ann.skills.page(SkillQuery(limit=9))) for _ in range(3)]:
+            asked.cancel()
+        assert (await ann.skills.page(SkillQuery(limit=9))).rows[0].description == "Second."
 
 
 async def test_what_another_organization_writes_changes_nothing_and_is_not_seen(settings):

@@ -7,6 +7,7 @@ or an acceptance adds its row in the same transaction or right after it, before 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.storage.accepted import Accepted, accepted_query, add_accepted, folders_query, parse_disabled
 from prowess.storage.database_url import display_url
 from prowess.storage.sqlite_watch import SqliteWatch
+from prowess.threads import offload_quick
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -116,7 +118,7 @@ class RecentAnswers:
     know that nothing has changed. What an agent sees also depends on the time, because approvals expire.
     """
 
-    MAX_BYTES = 8 * 1024 * 1024
+    MAX_BYTES = 32 * 1024 * 1024
     _OVERHEAD = 4_000
 
     def __init__(self, path: str) -> None:
@@ -126,6 +128,7 @@ class RecentAnswers:
         self._tails: OrderedDict[str, _Tail] = OrderedDict()
         self._kept: OrderedDict[Hashable, tuple[Mark, Any, int]] = OrderedDict()
         self._size = 0
+        self._making: dict[Hashable, asyncio.Future[Any]] = {}
 
     def close(self) -> None:
         """Close the connection that watches the database."""
@@ -218,6 +221,18 @@ class RecentAnswers:
             return all(tail.is_same(row.slug, at) and count_dangers(row.digest) == row.dangers for row in page.rows)
 
         return self._get(context, query, mark, is_same)
+
+    async def make(self, context: Context, about: Hashable, mark: Mark | None, read: Callable[[], T]) -> T:
+        """Make an answer in a thread, or wait for the same answer if it is being made from the same state already."""
+        if mark is None:
+            return await offload_quick(read)
+        key = (asyncio.get_running_loop(), context.actor.owner, about, mark)
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = asyncio.ensure_future(offload_quick(read))
+            making.add_done_callback(lambda _: self._making.pop(key, None))
+        # One of several that wait may be cancelled without the others.
+        return await asyncio.shield(making)
 
     def put(
         self, context: Context, about: Hashable, mark: Mark | None, answer: SkillRow | SkillPage, size: int

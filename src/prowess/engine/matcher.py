@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -137,6 +138,7 @@ def make_matcher(
         cards=lambda: open_card_vectors(settings, pause=_VECTOR_FILE_SECONDS),
         changed_folders=lambda saved: read_changed_folders(saved, places, catalog),
         background=(lambda: start_worker(settings)) if settings.background else None,
+        one_transaction=nullcontext if isinstance(watch, Places) else watch.snapshot,
         patient=patient,
         close=close,
     )

@@ -112,7 +112,7 @@ class Skills:
         mark = answers.mark(self._context)
         page = answers.page(self._context, query, mark)
         if page is None:
-            page = await offload(list_rows, self._context, query)
+            page = await answers.make(self._context, query, mark, lambda: list_rows(self._context, query))
             answers.put(self._context, query, mark, page, len(page.items_json))
         return page
 
@@ -130,7 +130,7 @@ class Skills:
         mark = answers.mark(self._context)
         row = answers.row(self._context, slug, mark)
         if row is None:
-            row = await offload(read_one, self._context, slug)
+            row = await answers.make(self._context, slug, mark, lambda: read_one(self._context, slug))
             answers.put(self._context, slug, mark, row, len(row.json))
         return row
 

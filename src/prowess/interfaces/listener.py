@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
@@ -17,6 +18,7 @@ from prowess.interfaces.auth.guard import RequestGuard
 from prowess.interfaces.stop_signals import stop_on_signals
 
 _SHUTDOWN_SECONDS = 5
+_SWITCH_SECONDS = 0.001
 _KEEP_ALIVE_SECONDS = 75
 HEADER_SECONDS = 20.0
 """How long a client may take to send the headers of a request, once the connection or the request has begun."""
@@ -67,7 +69,13 @@ async def serve_http(
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
     server = _UvicornServer(config, app, ready)
-    await server.serve(sockets=[listener])
+    # While threads compute, the event loop waits this long for its turn, several times for each request.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        sys.setswitchinterval(before)
     return 130 if signal.SIGINT in server.received else 0
 
 

@@ -78,10 +78,9 @@ class LiveSegment:
 
     def with_vectors(self, tables: tuple[VectorTable, ...]) -> Self:
         """Return a copy with the vectors that are in some tables; itself if it lacks none."""
-        known = self.vectors.tables
         # A card has the same vector in every table, so a part that lacks none need not look again, unless one of its tables
         # was merged into another: holding on to it would keep its memory.
-        if known is tables or (known and not len(self.missing) and {*map(id, known)} <= {*map(id, tables)}):
+        if not len(self.missing) and {*map(id, self.vectors.tables)} <= {*map(id, tables)}:
             return self
         return replace(self, vectors=find_rows(tables, self.segment.vector_keys))
 
@@ -119,6 +118,8 @@ class Index:
     embedder: Embedder
     cards: CardVectors | None = None
     """The vectors that the parts were looked up in."""
+    tables: tuple[VectorTable, ...] | None = None
+    """Their tables at that time."""
     meanings: dict[str, list[Word]] = field(default_factory=dict[str, list[Word]], init=False, repr=False)
     """A cache: the known words that unknown words of messages may mean."""
 
@@ -159,10 +160,9 @@ class Index:
     def with_vectors(self, cards: CardVectors) -> Self:
         """Return an index with the vectors computed by now; itself if there are no new ones."""
         tables = cards.tables()
-        parts = tuple(part.with_vectors(tables) for part in self.parts)
-        if self.cards is cards and all(part is before for part, before in zip(parts, self.parts, strict=True)):
+        if self.tables is tables:
             return self
-        return replace(self, parts=parts, cards=cards)
+        return replace(self, parts=tuple(part.with_vectors(tables) for part in self.parts), cards=cards, tables=tables)
 
     def with_all_vectors(self, cards: CardVectors, *, count: int | None = None, seconds: float | None = None) -> Self:
         """Return an index with all vectors, after computing those that are missing.

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -93,7 +94,8 @@ class Matcher:
 
     `catalog` is called only when something may have changed: opening a catalog takes longer than matching. `cards` returns
     the store of vectors; the default keeps them in memory. `background` is called when many vectors are missing, to compute
-    them elsewhere, and returns False if that is impossible; without it they stay missing until `prepare` is called.
+    them elsewhere, and returns False if that is impossible; without it they stay missing until `prepare` is called. What
+    changed is read inside `one_transaction`.
     """
 
     def __init__(
@@ -106,30 +108,29 @@ class Matcher:
         cards: Callable[[], CardVectors] | None = None,
         background: Callable[[], bool] | None = None,
         changed_folders: Callable[[SavedIndex], FolderUpdate | None] | None = None,
+        one_transaction: Callable[[], AbstractContextManager[None]] = nullcontext,
         patient: bool = False,
         freshness: float = FRESHNESS_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], None] = lambda: None,
     ) -> None:
-        self._catalog = catalog
-        self._watch = watch
+        self._catalog, self._watch = catalog, watch
         self._snapshot = snapshot
         self._embedder = embedder
         self._open_cards = cards or (lambda: CardVectors(None, self._embedder()))
         self._cards: CardVectors | None = None
         self._background = background
         self._changed_folders = changed_folders
+        self._one_transaction = one_transaction
         self._in_place, self._seconds = (PATIENT, PATIENT_SECONDS) if patient else (IN_PLACE, IN_PLACE_SECONDS)
         self._freshness = freshness
-        self._clock = clock
-        self._close = close
+        self._clock, self._close = clock, close
         self._lock = threading.Lock()
         self._saved: SavedIndex | None = None
         self._due = self._save_again = float("-inf")
         self._retry = float("inf")
         self._news = self._seen = 0
-        self._look_seconds = 0.0
-        self._from_disk = False
+        self._look_seconds, self._from_disk = 0.0, False
 
     def __enter__(self) -> Self:
         return self
@@ -280,9 +281,7 @@ class Matcher:
 
     def _is_left_to_background(self, missing: int) -> bool:
         # Another process knows only skills in indexes that are saved.
-        if missing <= self._in_place or not self._watch.shared():
-            return False
-        return self._background is None or self._background()
+        return missing > self._in_place and self._watch.shared() and (self._background is None or self._background())
 
     def _holds(self, saved: SavedIndex) -> bool:
         """Return True if nothing has changed, and remember how long the check took."""
@@ -308,10 +307,12 @@ class Matcher:
         # Before the catalog is read: a change in between then differs from the record and is noticed next time.
         record = self._watch.record()
         catalog = self._catalog()
-        changes = catalog.changes(saved.positions if saved else {})
-        positions = dict(changes.positions)
         away: list[str] = []
-        index = self._updated(catalog, saved.index if saved else None, changes.slugs, away.append)
+        # A transaction for each read would take as long as the reads. A whole catalog takes too long for one.
+        with self._one_transaction() if saved else nullcontext():
+            changes = catalog.changes(saved.positions if saved else {})
+            index = self._updated(catalog, saved.index if saved else None, changes.slugs, away.append)
+        positions = dict(changes.positions)
         positions.update(dict.fromkeys(away, ""))
         # Without a record while a store is away, so that the next check asks the catalog again.
         found = SavedIndex(index=index, positions=positions, record=b"" if "" in positions.values() else record)
@@ -377,10 +378,9 @@ class Matcher:
 
 def _check_arguments(message: str, limit: int, tags: Collection[str]) -> None:
     """Raise `TypeError` for a caller's mistake, which would otherwise look like a damaged index."""
-    if not isinstance(message, str) or not isinstance(limit, int) or isinstance(tags, str):
+    is_valid = isinstance(message, str) and isinstance(limit, int) and not isinstance(tags, str)
+    if not is_valid or not all(isinstance(tag, str) for tag in tags):
         raise TypeError("message must be a string, limit an integer, and tags a collection of strings")
-    if not all(isinstance(tag, str) for tag in tags):
-        raise TypeError("tags must be strings")
 
 
 def _no_catalog() -> CatalogReader:

@@ -49,6 +49,8 @@ _STEP = 8
 _SUFFIX, _TEMPORARY_SUFFIX = ".vectors", ".tmp"
 _LEFTOVER_SECONDS = 3_600.0
 _ATTEMPTS = 3
+_CLOCK_TICK = 2_000_000_000
+"""How coarse the times of files may be, in nanoseconds: two seconds on some file systems."""
 _FEW = 32
 """As many vectors as this are written at once, however short the time since the last file."""
 
@@ -75,6 +77,7 @@ class CardVectors:
         self._pause = pause
         self._write_again = float("-inf")
         self._tables = tuple(self._given)
+        self._looked_at: tuple[int, ...] = ()
 
     def in_memory(self) -> CardVectors:
         """Return vectors that begin with these; more can be added to them without being kept on disk."""
@@ -158,6 +161,11 @@ class CardVectors:
         """Open the files that are new, and forget those that are gone."""
         if self.folder is None:
             return
+        state = _state_of(self.folder)
+        if state and state == self._looked_at:
+            return
+        # A folder that was just written to can get more files without getting a later time.
+        self._looked_at = state if state and time.time_ns() - state[-1] > _CLOCK_TICK else ()
         before = self._files
         for _ in range(_ATTEMPTS):
             names = _list_files(self.folder, _SUFFIX)
@@ -272,6 +280,15 @@ def _list_paths(folder: Path, suffix: str) -> list[Path]:
         return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(suffix)]  # noqa: PTH208
     except OSError:
         return []
+
+
+def _state_of(folder: Path) -> tuple[int, ...]:
+    """Return what changes with the files in a folder, its time last; () if it is missing."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def _is_linked(folder: Path) -> bool:

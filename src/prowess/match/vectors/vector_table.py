@@ -140,7 +140,17 @@ def find_rows(tables: tuple[VectorTable, ...], keys: Array) -> VectorRows:
         table[found] = number
         first[found], count[found] = one.starts[places], one.starts[places + 1] - one.starts[places]
         missing[found] = False
-    return VectorRows(tables=tables, table=table, first=first, count=count, missing=missing)
+    # Only the tables that are used: another one may go without a lookup of these documents in all tables again.
+    used: list[int] = np.unique(table[table >= 0]).tolist()
+    place = np.full(len(tables) + 1, -1, np.int16)  # the last one for -1, which stays
+    place[used] = np.arange(len(used))
+    return VectorRows(
+        tables=tuple(tables[number] for number in used),
+        table=place[table],
+        first=first,
+        count=count,
+        missing=missing,
+    )
 
 
 def sign_codes(rows: NDArray[np.int8]) -> NDArray[np.uint64]:

@@ -1,0 +1,66 @@
+"""Quick work shares few threads, and work that turns out to be slow holds up nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from prowess import threads
+from prowess.threads import QUICK_THREADS, offload, offload_quick
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_quick_work_is_done_by_few_threads_at_a_time():
+    lock, running, most = threading.Lock(), 0, 0
+    gate, entered = threading.Event(), threading.Semaphore(0)
+
+    def work(number: int) -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        entered.release()
+        gate.wait(5)
+        with lock:
+            running -= 1
+        return number
+
+    tasks = [asyncio.create_task(offload_quick(work, number)) for number in range(10)]
+    for _ in range(QUICK_THREADS):
+        assert await offload(entered.acquire, timeout=5)
+    gate.set()
+
+    assert await asyncio.gather(*tasks) == list(range(10))
+    assert most == QUICK_THREADS
+
+
+async def test_slow_work_does_not_hold_up_quick_work(monkeypatch):
+    monkeypatch.setattr(threads, "QUICK_SECONDS", 0.0)
+    gate = threading.Event()
+    slow = [asyncio.create_task(offload_quick(gate.wait, 30)) for _ in range(QUICK_THREADS)]
+
+    assert await offload_quick(lambda: "done") == "done"
+
+    gate.set()
+    assert await asyncio.gather(*slow) == [True] * QUICK_THREADS
+
+
+async def test_an_error_and_a_cancelled_caller_leave_room_for_the_next():
+    def fail() -> None:
+        raise ValueError("no")
+
+    for _ in range(2 * QUICK_THREADS):
+        with pytest.raises(ValueError, match="no"):
+            await offload_quick(fail)
+    gate = threading.Event()
+    waiting = [asyncio.create_task(offload_quick(gate.wait, 30)) for _ in range(3 * QUICK_THREADS)]
+    await asyncio.sleep(0)
+    for task in waiting:
+        task.cancel()
+    gate.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert await offload_quick(lambda: "done") == "done"
