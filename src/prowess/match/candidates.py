@@ -56,6 +56,8 @@ class Candidates:
 
     def only(self, chosen: Array) -> Candidates:
         """Return a selection by position."""
+        if len(chosen) == len(self.documents):
+            return self
         return Candidates(
             self.segment,
             self.terms,
@@ -85,8 +87,9 @@ def find_candidates(
     With `by_words`, only documents with a word of the message. The result does not depend on how skills are spread over
     segments; ties with the last candidate are included.
     """
+    code = sign_codes(query.embedded[np.newaxis]) if query.has_vector else None
     glances = [
-        _FirstPass(part, query, terms, tags, by_words=by_words)
+        _FirstPass(part, query, code, terms, tags, by_words=by_words)
         for part, terms in zip(index.parts, query.places, strict=True)
     ]
     segments, most = [glance.segment for glance in glances], max(count, SHORTLIST_SIZE)
@@ -105,14 +108,21 @@ class _FirstPass:
     """The first-pass scores of a segment: terms and signs of vectors."""
 
     def __init__(
-        self, part: LiveSegment, query: Query, terms: Mapping[int, int], tags: Sequence[int], *, by_words: bool
+        self,
+        part: LiveSegment,
+        query: Query,
+        code: NDArray[np.uint64] | None,
+        terms: Mapping[int, int],
+        tags: Sequence[int],
+        *,
+        by_words: bool,
     ) -> None:
         self.segment = segment = part.segment
         self._vectors = part.vectors
         self._query = query
         self._terms = terms
         self._sums = _sum_impacts(segment, query, terms)
-        self.worth = self._first_pass_scores()
+        self.worth = self._first_pass_scores(code)
         """The score of each document; 0 excludes it."""
         self._may = part.ranked
         if tags or by_words:
@@ -125,6 +135,10 @@ class _FirstPass:
 
     def compared(self, documents: NDArray[np.int64]) -> Candidates:
         """Compare the full vectors of some documents; negative cosines become 0."""
+        if not len(documents):
+            # So in most segments of a few changed skills.
+            none = np.zeros(0)
+            return Candidates(self.segment, self._terms, documents, none, none, none, none.astype(np.bool_))
         cosine, part = np.empty(len(documents)), np.empty(len(documents))
         cosine.fill(UNKNOWN_COSINE)
         part.fill(UNKNOWN_COSINE)
@@ -143,21 +157,20 @@ class _FirstPass:
         more = [place for place in pinned if self._may[place]]
         return self.compared(np.union1d(candidates.documents, more).astype(np.int64)) if more else candidates
 
-    def _first_pass_scores(self) -> NDArray[np.float32]:
-        """Return an estimate of the value to rank by, above 0 for each document."""
+    def _first_pass_scores(self, code: NDArray[np.uint64] | None) -> NDArray[np.float32]:
+        """Return an estimate of the value to rank by, above 0 for each document; `code` are the signs of the message."""
         # Above 0, which excludes a document, also for the least similar one.
         worth = self._sums.astype(np.float32)
         worth *= np.float32(self._query.lexical_weight / _IMPACT_UNIT)
-        if not self._query.has_vector or not self._vectors.tables:
+        if code is None or not self._vectors.tables:
             return worth
         unit = (1 + PART_WEIGHT) * _COSINE_PER_SIGN
-        wanted = sign_codes(self._query.embedded[np.newaxis])[:, 0]
         codes, bits = self._vectors.codes, self._vectors.dimensions
         for first in range(0, self.segment.size, _CHUNK):
             # In chunks, so that the scores and codes of one stay in the processor's cache.
             stretch = slice(first, first + _CHUNK)
-            differing = np.bitwise_xor(codes[:, stretch], wanted[:, np.newaxis])
-            other = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16).astype(np.float32)
+            differing = np.bitwise_xor(codes[:, stretch], code)
+            other = np.add.reduce(np.bitwise_count(differing), axis=0, dtype=np.uint16).astype(np.float32)
             other *= np.float32(-unit / bits)
             other += np.float32(unit)
             worth[stretch] += other
@@ -168,15 +181,19 @@ class _FirstPass:
         return worth
 
 
-def find_rare(query: Query, segment: Segment, places: Mapping[int, int]) -> set[int]:
-    """Return the documents that have a rare word of the message; none if such words are only a small part of it."""
-    if query.weight @ query.rare < RARE_PART * query.total:
-        return set()
-    found: set[int] = set()
-    for term, is_rare in zip(query.word_terms, query.rare.tolist(), strict=True):
-        if is_rare and term in places:
-            first, last = segment.posting_start[places[term] : places[term] + 2].tolist()
-            found.update(segment.postings[first:last].tolist())
+def find_rare(index: Index, query: Query) -> list[set[int]]:
+    """Return the documents of each segment that have a rare word of the message.
+
+    None if such words are only a small part of it.
+    """
+    found: list[set[int]] = [set() for _ in index.parts]
+    if not query.rare.any() or query.weight @ query.rare < RARE_PART * query.total:
+        return found
+    rare = [term for term, is_rare in zip(query.word_terms, query.rare.tolist(), strict=True) if is_rare]
+    for documents, part, places in zip(found, index.parts, query.places, strict=True):
+        for place in [places[term] for term in rare if term in places]:
+            first, last = part.segment.posting_start[place : place + 2].tolist()
+            documents.update(part.segment.postings[first:last].tolist())
     return found
 
 
@@ -201,11 +218,11 @@ def _sum_impacts(segment: Segment, query: Query, places: Mapping[int, int]) -> N
     ]
     if not known:
         return np.zeros(segment.size)
-    terms, strengths = np.array(known).T
+    terms, strengths = np.array([place for place, _ in known]), [strength for _, strength in known]
     begins, ends = segment.posting_start.take(terms), segment.posting_start.take(terms + 1)
     postings = list(map(slice, begins.tolist(), ends.tolist()))
     # Strengths and impacts are integers, so that the sums are exact in any order.
-    amounts = np.repeat(strengths.astype(np.float64), ends - begins)
+    amounts = np.repeat(np.array(strengths, np.float64), ends - begins)
     amounts *= np.concatenate([segment.impacts[some] for some in postings])
     documents = np.concatenate([segment.postings[some] for some in postings])
     sums: Array = np.bincount(documents, weights=amounts, minlength=segment.size)
@@ -257,7 +274,7 @@ def _select_best(
         best = best[np.lexsort((slugs[best], -every[best]))[:count]]
     if len(lengths) == 1:
         return [best]
-    ends = accumulate(lengths)
-    return [
-        best[(best >= end - length) & (best < end)] - (end - length) for end, length in zip(ends, lengths, strict=True)
-    ]
+    best.sort()
+    starts = list(accumulate(lengths, initial=0))
+    cuts = best.searchsorted(starts).tolist()
+    return [best[first:last] - start for first, last, start in zip(cuts, cuts[1:], starts, strict=False)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prowess.lazy_dataclass import dataclass
+from prowess.match.arrays import expand_slices
 from prowess.match.candidates import Candidates, find_candidates, find_rare
 from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
@@ -35,33 +34,34 @@ _FIELD_LABELS: dict[FieldName, str] = {
 }
 
 
-class SaidWords:
-    """The words of a message by the positions of their terms in a segment, each with its place in the message."""
+FieldWords = dict[int, set[tuple[int, str]]]
+"""Words of a message by field, each after its place in the message."""
 
-    def __init__(self, query: Query, segment: Segment, terms: Mapping[int, int]) -> None:
-        self._order = query.words
-        self._segment = segment
-        self._words = {terms[term]: self._placed(word) for term, word in query.meant.items() if word and term in terms}
-        # A table, because a body has hundreds of words, and few of them are in the message.
-        self._is_said = np.zeros(len(segment.terms), np.bool_)
-        self._is_said[list(self._words)] = True
 
-    def _placed(self, word: str) -> tuple[int, str]:
-        return self._order.get(word, len(self._order)), word
+def find_words(
+    segment: Segment, documents: Sequence[int], query: Query, terms: Mapping[int, int]
+) -> dict[int, FieldWords]:
+    """Return the words of the message that some skills have; `terms` are the positions of its terms in the segment."""
+    found: dict[int, FieldWords] = {document: {} for document in documents}
+    words = {terms[term]: (query.words[word], word) for term, word in query.meant.items() if word and term in terms}
+    # A table, because bodies have hundreds of words, and few of them are in the message.
+    is_said = np.zeros(len(segment.terms), np.bool_)
+    is_said[list(words)] = True
+    chosen = np.array(documents)
+    first, last = segment.phrase_start.take(chosen), segment.phrase_start.take(chosen + 1)
+    places, starts = expand_slices(segment.word_start.take(first), segment.word_start.take(last))
+    all_terms = segment.word_term.take(segment.phrase_words.take(places))
+    said = is_said.take(all_terms).nonzero()[0]
+    owners = chosen.take(starts.searchsorted(said, "right") - 1)
+    fields = segment.phrase_field.take(segment.word_start.searchsorted(places.take(said), "right") - 1)
+    for document, field, term in zip(owners.tolist(), fields.tolist(), all_terms.take(said).tolist(), strict=True):
+        found[document].setdefault(field, set()).add(words[term])
+    return found
 
-    def find_in(self, document: int, fitted: Sequence[str]) -> tuple[Evidence, ...]:
-        """Return the words found in each field of a skill; `fitted` are words matched by a pattern."""
-        segment = self._segment
-        first, last = segment.phrase_start[document : document + 2].tolist()
-        starts: list[int] = segment.word_start[first : last + 1].tolist()
-        terms = segment.word_term.take(segment.phrase_words[starts[0] : starts[-1]])
-        places = self._is_said.take(terms).nonzero()[0]
-        fields: list[int] = segment.phrase_field[first:last].tolist()
-        found: dict[int, set[tuple[int, str]]] = {_PATTERN_FIELD: set(map(self._placed, fitted))} if fitted else {}
-        for place, term in zip(places.tolist(), terms.take(places).tolist(), strict=True):
-            field = fields[bisect_right(starts, starts[0] + place) - 1]
-            found.setdefault(field, set()).add(self._words[term])
-        return tuple([_field_evidence(FIELD_NAMES[field], found[field]) for field in sorted(found)])
+
+def collect_evidence(words: FieldWords) -> tuple[Evidence, ...]:
+    """Return the words found in each field, in the order of the message."""
+    return tuple([_field_evidence(FIELD_NAMES[field], words[field]) for field in sorted(words)])
 
 
 def _field_evidence(field: FieldName, words: set[tuple[int, str]]) -> Evidence:
@@ -116,12 +116,13 @@ def rank(
         count=limit + _SPARE_CANDIDATES,
         by_words=by_words,
         tags=sorted({hash_tag(tag) for tag in tags}),
-        pinned=[
-            some.every | find_rare(query, part.segment, places)
-            for some, part, places in zip(named, index.parts, query.places, strict=True)
-        ],
+        pinned=[some.every | rare for some, rare in zip(named, find_rare(index, query), strict=True)],
     )
-    looks = [_SegmentRanking(query, some, called, index.size) for some, called in zip(candidates, named, strict=True)]
+    looks = [
+        _SegmentRanking(query, some, called, index.size)
+        for some, called in zip(candidates, named, strict=True)
+        if len(some.documents)
+    ]
     worths = sorted((worth for look in looks for worth in look.worths), reverse=True)
     cut = worths[limit - 1] if len(worths) > limit else 0.0
     best = [hit for look in looks for hit in look.hits(cut)]
@@ -129,10 +130,13 @@ def rank(
     if len({hit.worth for hit in best}) < len(best):
         # Only then, because the slug has to be decoded.
         best.sort(key=lambda hit: (-hit.worth, hit.look.slug(hit)))
+    best = best[:limit]
+    words = {look: look.find_words([hit.document for hit in best if hit.look is look]) for look in looks}
     found: list[Recommendation] = []
-    for hit in best[:limit]:
+    for hit in best:
         # Rank and score are computed differently; a skill must not show a higher score than the one above it.
-        found.append(hit.look.recommendation(hit, at_most=found[-1].score if found else 1.0))
+        at_most = found[-1].score if found else 1.0
+        found.append(hit.look.recommendation(hit, words[hit.look][hit.document], at_most=at_most))
     return found
 
 
@@ -215,21 +219,28 @@ class _SegmentRanking:
         """Return the slug of a candidate."""
         return self._segment.slug(hit.document)
 
-    @cached_property
-    def _said(self) -> SaidWords:
-        return SaidWords(self._query, self._segment, self._terms)
+    def find_words(self, documents: Sequence[int]) -> dict[int, FieldWords]:
+        """Return the words of the message that some candidates have, or that a pattern of theirs matched."""
+        if not documents:
+            return {}
+        found = find_words(self._segment, documents, self._query, self._terms)
+        order = self._query.words
+        for document in self._named.fitted.keys() & found.keys():
+            fitted = [(order.get(word, len(order)), word) for word in self._named.fitted[document]]
+            found[document].setdefault(_PATTERN_FIELD, set()).update(fitted)
+        return found
 
-    def recommendation(self, hit: _Hit, *, at_most: float) -> Recommendation:
-        """Return the recommendation for a candidate."""
+    def recommendation(self, hit: _Hit, words: FieldWords, *, at_most: float) -> Recommendation:
+        """Return the recommendation for a candidate with some words of the message."""
         query, named, document = self._query, self._named, hit.document
         # The metadata of a skill is JSON, and is decoded only for the results.
         shown = self._segment.shown(document)
-        mentioned, fitted = document in named.mentioned, named.fitted.get(document, ())
+        mentioned = document in named.mentioned
         verbatim = any(contains_phrase(query.message, trigger) for trigger in shown["triggers"])
         explicit = mentioned or document in named.fitted
         score = compute_score(hit.signals, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
         score = min(score, at_most)
-        evidence = self._said.find_in(document, fitted)
+        evidence = collect_evidence(words)
         return _recommend(
             shown,
             score=score,

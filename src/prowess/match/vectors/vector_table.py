@@ -80,9 +80,11 @@ class VectorRows:
     def take(self, documents: Array) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
         """Return the rows of some documents, concatenated, and where those of each begin, with the end of the last."""
         starts = offsets_of(self.count[documents])
-        if len(self.tables) == 1 and len(documents):
+        tables = self.table[documents]
+        if len(documents) and (tables == tables[0]).all():
             begins = self.first[documents]
-            return self.tables[0].rows.take(expand_slices(begins, begins + self.count[documents])[0], axis=0), starts
+            places, _ = expand_slices(begins, begins + self.count[documents])
+            return self.tables[int(tables[0])].rows.take(places, axis=0), starts
         rows = np.empty((int(starts[-1]), self.dimensions), np.int8)
         for table, chosen in self._by_table(documents):
             begins = self.first[documents[chosen]]
