@@ -69,7 +69,9 @@ class Activation:
         Raise `NotFound`, `Refused`, `ApprovalRequired`, `ApprovalDenied` or `BudgetExceeded`. Then nothing is reserved, and
         nobody is asked about a skill that would not fit.
         """
-        return self._enable(actor, session, read_skill_text(self.catalog, slug), reason, "enable")
+        with self.records.snapshot():  # one transaction for all reads
+            text = read_skill_text(self.catalog, slug)
+        return self._enable(actor, session, text, reason, "enable")
 
     def enable_fetched(
         self, actor: Actor, session: str, package: Package, *, origin: str, reason: str = "", limits: Limits
@@ -83,10 +85,7 @@ class Activation:
         return self._enable(actor, session, text, reason, "fetch_live", package)
 
     def enable_hosted(self, actor: Actor, session: str, text: SkillText, *, reason: str = "") -> Session:
-        """Put a skill that a connector serves into the prompt. Its slug is in the connector's namespace.
-
-        Raise `Conflict` if the catalog has that slug.
-        """
+        """Put a skill that a connector serves, in its namespace, into the prompt. Raise `Conflict` if the catalog has its slug."""
         self.refuse_shadow(text.outline.slug)
         return self._enable(actor, session, text, reason, "fetch_live")
 

@@ -161,8 +161,10 @@ def find_open_session(connection: sa.Connection, actor: Actor, session: str) -> 
 
 def lock_open_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
     """Lock an open session until the transaction ends, and return its row as it is then."""
-    # The session is read again under the lock: another process may have closed it while this one waited.
-    sessions.lock_session(connection, find_session(connection, actor, session).id)
+    # The session is read again under the lock: another process may have closed it while this one waited. On SQLite the
+    # whole transaction has waited already.
+    if connection.dialect.name == "postgresql":
+        sessions.lock_session(connection, find_session(connection, actor, session).id)
     return find_open_session(connection, actor, session)
 
 

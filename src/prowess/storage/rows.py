@@ -112,8 +112,8 @@ class CompiledWrite:
         self._statement = statement
         self._texts: dict[tuple[str, ...], _WriteText] = {}
 
-    def run(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute the statement once for each of these rows, of which there must be one at least."""
+    def run(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Execute the statement once for each of these rows, at least one, and return how many rows that changed."""
         key = (connection.dialect.name, *rows[0])
         compiled = self._texts.get(key) or self._compile(connection, key)
         values = [compiled.bind(row) for row in rows]
@@ -123,6 +123,7 @@ class CompiledWrite:
                 connection.dialect.do_execute(cursor, compiled.text, values[0])  # with the deadline of the dialect
             else:
                 connection.dialect.do_executemany(cursor, compiled.text, values)
+            return cursor.rowcount
         finally:
             cursor.close()
 
@@ -130,14 +131,13 @@ class CompiledWrite:
         dialect = connection.dialect
         statement = self._statement(connection) if callable(self._statement) else self._statement
         compiled = statement.compile(dialect=dialect, column_keys=list(key[1:]))
-        types = {name: bind.type.dialect_impl(dialect) for name, bind in compiled.binds.items()}
+        types = {name: bind.type.dialect_impl(dialect) for bind, name in compiled.bind_names.items()}
+        names = (compiled.positiontup if compiled.positional else types) or ()
         made = _WriteText(
             text=compiled.string,
-            processors=[
-                (name, types[name].bind_processor(dialect))
-                for name in (compiled.positiontup if compiled.positional else compiled.binds) or ()
-            ],
+            processors=[(name, types[name].bind_processor(dialect)) for name in names],
             is_positional=compiled.positional,
+            own={name: value for name, value in compiled.params.items() if value is not None},
         )
         self._texts[key] = made
         return made
@@ -149,9 +149,12 @@ class _WriteText(NamedTuple):
     text: str
     processors: list[tuple[str, Callable[[Any], Any] | None]]
     is_positional: bool
+    own: dict[str, Any]
+    """Values that are part of the statement."""
 
     def bind(self, row: Mapping[str, Any]) -> Any:
         """Return the values of a row as the driver takes them."""
+        row = {**self.own, **row} if self.own else row
         values = [process(row[name]) if process else row[name] for name, process in self.processors]
         if self.is_positional:
             return values

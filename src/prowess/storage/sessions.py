@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.rows import CompiledSelect, decode_json, raw_json
+from prowess.storage.rows import CompiledSelect, CompiledWrite, decode_json, raw_json
 from prowess.storage.seals import seals_of
 from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata
 
@@ -69,7 +69,7 @@ _THIS_SESSION = sessions.c.id == sa.bindparam("which")
 _OPEN = sessions.c.closed_at.is_(None)
 _CHARACTERS = sa.bindparam("by", type_=sa.Integer)
 
-_insert = dialect_insert(sessions, lambda insert: insert.on_conflict_do_nothing())
+_INSERT = CompiledWrite(dialect_insert(sessions, lambda insert: insert.on_conflict_do_nothing()))
 _OWN = sessions.c.actor == sa.bindparam("viewer")
 _SHARED = sa.bindparam("shared", type_=sa.Text)
 _VISIBLE = sa.and_(owner_condition(sessions), sa.or_(_OWN, _SHARED == "all", sessions.c.actor_kind == _SHARED))
@@ -96,9 +96,9 @@ _CHANGE = sa.update(sessions).where(_VISIBLE, _THIS_SESSION, _OPEN)
 _CLOSE = _CHANGE.values(closed_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"), budget_used=0)
 _MARK_USED = sa.update(sessions).where(_THIS_SESSION, _OPEN).values(updated_at=sa.bindparam("moment"))
 # FOR NO KEY UPDATE on PostgreSQL: it excludes other writers, but not the foreign-key checks of other transactions.
-_LOCK = sa.select(sessions.c.id).where(_THIS_SESSION, _OPEN).with_for_update(key_share=True)
+_LOCK = CompiledSelect(sa.select(sessions.c.id).where(_THIS_SESSION, _OPEN).with_for_update(key_share=True))
 # Freeing characters always succeeds, even if the budget was lowered below its current use.
-_TAKE = (
+_TAKE = CompiledWrite(
     sa.update(sessions)
     .where(
         _THIS_SESSION, _OPEN, sa.or_(sessions.c.budget_used + _CHARACTERS <= sessions.c.budget_max, _CHARACTERS <= 0)
@@ -118,9 +118,9 @@ _ENABLED_SKILLS = sa.select(*_LIGHT).where(_IN_SESSION).order_by(session_skills.
 _ENABLED = CompiledSelect(_ENABLED_SKILLS)
 _CONTENTS = CompiledSelect(_ENABLED_SKILLS.add_columns(session_skills.c.content, session_skills.c.seal))
 _ENABLED_COLUMNS = tuple(column.name for column in _LIGHT)
-_STORED = sa.select(session_skills.c.digest, session_skills.c.content_length).where(_THIS_SKILL)
+_STORED = CompiledSelect(sa.select(session_skills.c.digest, session_skills.c.content_length).where(_THIS_SKILL))
 _LAST = sa.select(sa.func.coalesce(sa.func.max(session_skills.c.position), 0) + 1).where(_IN_SESSION)
-_ADD = sa.insert(session_skills).values(position=_LAST.scalar_subquery())
+_ADD = CompiledWrite(sa.insert(session_skills).values(position=_LAST.scalar_subquery()))
 _REPLACE = sa.update(session_skills).where(_THIS_SKILL)
 _REMOVE = sa.delete(session_skills).where(_THIS_SKILL)
 _REMOVE_ALL = sa.delete(session_skills).where(_IN_SESSION)
@@ -219,7 +219,8 @@ def open_session(
         owned = {**viewer.owner.columns, "actor": viewer.actor, "actor_kind": viewer.kind}
         name = conversation_id or new_id
         new = {**owned, **values, "id": new_id, "conversation_id": name, "budget_used": 0, "created_at": moment}
-        connection.execute(_insert(connection), new)
+        if _INSERT.run(connection, [new]):
+            return _get(connection, viewer, name)
         found = _get(connection, viewer, name)
     # Another caller may have created it, and even closed it again, meanwhile.
     kept = {} if role else {"role": sessions.c.role}  # leaving the role out must not lift its limits
@@ -318,13 +319,13 @@ def reserve(
     """
     if not lock_session(connection, session_id):
         return "gone"
-    stored = connection.execute(_STORED, {"which": session_id, "of": row.slug}).first()
+    stored = _STORED.first(connection, {"which": session_id, "of": row.slug})
     if stored is not None:
-        return "there" if stored.digest == row.digest else _exchange(connection, session_id, row, content, stored)
+        return "there" if stored[0] == row.digest else _exchange(connection, session_id, row, content, stored[1])
     if not _change_budget(connection, session_id, len(content)):
         return "over"
     values = {**_values(connection, session_id, row, content), "slug": row.slug, "enabled_at": now()}
-    connection.execute(_ADD, {**values, "session_id": session_id, "which": session_id})
+    _ADD.run(connection, [{**values, "session_id": session_id, "which": session_id}])
     return "done"
 
 
@@ -335,10 +336,9 @@ def exchange(
 
     Return `over` if it does not fit (a shorter block always does), and `gone` if the slug is not enabled.
     """
-    stored = None
-    if lock_session(connection, session_id):
-        stored = connection.execute(_STORED, {"which": session_id, "of": row.slug}).first()
-    return "gone" if stored is None else _exchange(connection, session_id, row, content, stored)
+    is_open = lock_session(connection, session_id)
+    stored = _STORED.first(connection, {"which": session_id, "of": row.slug}) if is_open else None
+    return "gone" if stored is None else _exchange(connection, session_id, row, content, stored[1])
 
 
 def release(connection: sa.Connection, session_id: str, slug: str) -> int | None:
@@ -346,12 +346,12 @@ def release(connection: sa.Connection, session_id: str, slug: str) -> int | None
     if not lock_session(connection, session_id):
         return None
     key = {"which": session_id, "of": slug}
-    stored = connection.execute(_STORED, key).first()
+    stored = _STORED.first(connection, key)
     if stored is None:
         return None
     connection.execute(_REMOVE, key)
-    _change_budget(connection, session_id, -stored.content_length)
-    return stored.content_length
+    _change_budget(connection, session_id, -stored[1])
+    return stored[1]
 
 
 def lock_session(connection: sa.Connection, session_id: str) -> bool:
@@ -359,7 +359,7 @@ def lock_session(connection: sa.Connection, session_id: str) -> bool:
 
     On SQLite this only checks that: it has one writer at a time anyway.
     """
-    return connection.execute(_LOCK, {"which": session_id}).first() is not None
+    return _LOCK.first(connection, {"which": session_id}) is not None
 
 
 def _change_budget(connection: sa.Connection, session_id: str, characters: int) -> bool:
@@ -367,13 +367,13 @@ def _change_budget(connection: sa.Connection, session_id: str, characters: int) 
 
     One guarded UPDATE, so that concurrent callers cannot exceed the budget together.
     """
-    return connection.execute(_TAKE, {"which": session_id, "by": characters, "moment": now()}).rowcount == 1
+    return _TAKE.run(connection, [{"which": session_id, "by": characters, "moment": now()}]) == 1
 
 
 def _exchange(
-    connection: sa.Connection, session_id: str, row: EnabledRow, content: str, stored: Any
+    connection: sa.Connection, session_id: str, row: EnabledRow, content: str, before: int
 ) -> Literal["done", "over"]:
-    if not _change_budget(connection, session_id, len(content) - stored.content_length):
+    if not _change_budget(connection, session_id, len(content) - before):
         return "over"
     values = _values(connection, session_id, row, content)
     connection.execute(_REPLACE.values(**values), {"which": session_id, "of": row.slug})
