@@ -70,8 +70,8 @@ class Scans:
         if digest in self._rows:
             return self._rows[digest]
         count = self._list().get(digest)
-        folder = self._existing()
-        if folder is None or count is None:
+        folder = self._existing() if count is not None else None
+        if folder is None:
             return None
         with suppress(OSError, ValueError, TypeError):
             rows = tuple(dict(row) for row in json.loads((folder / f"{digest}-{count}.json").read_bytes()))
@@ -85,13 +85,15 @@ class Scans:
         base = self._folder()
         if base is None:
             return
-        folder = base / f"v{_FORMAT}"
-        target = folder / f"{digest}-{count_dangers(kept)}.json"
-        temporary = target.with_suffix(f".{os.getpid()}.tmp")
+        folder, name = base / f"v{_FORMAT}", f"{digest}-{count_dangers(kept)}"
+        temporary = folder / f"{name}.{os.getpid()}.tmp"
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            temporary.write_text(json.dumps(kept))
-            temporary.replace(target)
+            try:
+                temporary.write_text(json.dumps(kept))
+            except FileNotFoundError:
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                temporary.write_text(json.dumps(kept))
+            temporary.replace(folder / f"{name}.json")
         except OSError:
             with suppress(OSError):
                 temporary.unlink()

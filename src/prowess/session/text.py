@@ -107,8 +107,15 @@ class Standing:
     """Findings of the security scan. They follow from the digest, so they do not affect equality."""
 
 
-def read_standing(catalog: Catalog, store: Store, outline: SkillOutline, *, scan: bool = True) -> Standing:
-    """Return what a store states about the skill of an outline that was read from it.
+def read_standing(
+    catalog: Catalog,
+    store: Store,
+    outline: SkillOutline,
+    *,
+    scan: bool = True,
+    findings: tuple[FindingRow, ...] | None = None,
+) -> Standing:
+    """Return what a store states about the skill of an outline that was read from it, with its findings or the given ones.
 
     Without `scan`, findings are only those that are remembered: for many skills at once, before one of them is used.
     """
@@ -122,7 +129,7 @@ def read_standing(catalog: Catalog, store: Store, outline: SkillOutline, *, scan
             HiddenSkill(scope=hidden.scope, digest=hidden.digest, folder=_folder_of(other, hidden), frozen=other.frozen)
             for other, hidden in catalog.hidden_by(store, outline)
         ),
-        findings=_find_dangers(catalog, store, outline, scan=scan),
+        findings=_find_dangers(catalog, store, outline, scan=scan) if findings is None else findings,
     )
 
 
