@@ -315,6 +315,7 @@ class Prowess(Engine):
                 records=stores.records,
                 records_url=stores.settings.account_database,
                 has_records=stores.has_records,
+                unopened_records=stores.unopened_records,
                 snapshot=stores.snapshot,
                 release=stores.release,
                 feed=feeds.feed,

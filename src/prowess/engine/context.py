@@ -106,6 +106,8 @@ class Resources:
     records_url: str = field(repr=False)
     """The URL of that database, with its password."""
     has_records: Callable[[], bool]
+    unopened_records: Callable[[], str]
+    """Return the path of that database if it is a SQLite file that is not open yet; '' otherwise."""
     snapshot: Callable[[], AbstractContextManager[None]]
     """Let the reads that a thread makes inside the block share one transaction for each database."""
     release: Callable[[], None]

@@ -17,7 +17,6 @@ from prowess.lazy_dataclass import dataclass
 from prowess.policy.trust import TrustRecords, conclude
 from prowess.skill.model import SkillCard
 from prowess.storage.accepted import read_disabled, read_sqlite_file
-from prowess.storage.database_url import sqlite_path
 
 if TYPE_CHECKING:
     from prowess.catalog.store import Fault, Store
@@ -64,7 +63,7 @@ class Visibility:
         known = resources.answers.switched_off(organization)
         if known is not None:
             return known
-        path = sqlite_path(resources.records_url)
+        path = resources.unopened_records()
         read = read_disabled(path, organization) if path else None
         if read is not None:
             return read
@@ -152,7 +151,7 @@ class Visibility:
         if not resources.has_records():
             return TrustRecords(folders=folders)
         read = resources.answers.accepted(owner, slugs)
-        if read is None and (path := sqlite_path(resources.records_url)):
+        if read is None and (path := resources.unopened_records()):
             read = read_sqlite_file(path, owner, slugs)
         if read is not None:
             return TrustRecords(accepted=read[0], folders=(*folders, *read[1]))
