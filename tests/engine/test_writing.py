@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound, ProwessError, Refused
 from prowess.policy.actor import Actor, agent_of
+from prowess.skill.draft import SkillDraft
 from prowess.skill.kinds import Instructions
 from prowess.skill.model import Skill
 from prowess.storage.database import open_database
@@ -34,6 +35,10 @@ def skill(slug: str = "tidy", text: str = "Tidy up.") -> Skill:
         description="What tidying is for.",
         artifacts=(Instructions(name="instructions", content=text),),
     )
+
+
+def document(text: str, slug: str = "tidy") -> SkillDraft:
+    return SkillDraft(content=f"---\nname: {slug}\ndescription: What {slug} is for.\n---\n\n{text}\n")
 
 
 def changed(kept: Skill, text: str) -> Skill:
@@ -137,6 +142,38 @@ async def test_nothing_changes_where_the_audit_cannot_be_written(each_place: Any
         assert await engine.sessions.get(session) == session
         assert [event.name for event in await engine.events.list()] == ["catalog_changed"]
         assert len(await engine.audit.rows()) == 2
+        assert (await engine.audit.verify()).ok
+
+
+async def test_a_skill_in_the_database_of_the_audit_changes_together_with_its_last_row(each_place: Any):
+    async with each_place.open(ANN) as engine:
+        made = await engine.skills.create_document(document("Tidy up."), scope="account")
+        url = each_place.environment["PROWESS_DATABASE_URL"]
+        database = open_database(url or f"sqlite:///{each_place.environment['PROWESS_HOME']}/agents.db")
+        with database.write() as connection:
+            connection.execute(sa.text("ALTER TABLE events RENAME TO elsewhere"))
+        with pytest.raises(ProwessError):
+            await engine.skills.update_document("tidy", document("Unseen."))
+        with pytest.raises(ProwessError):
+            await engine.skills.create_document(document("Another.", "other"), scope="account")
+        with database.write() as connection:
+            connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO events"))
+        database.close()
+        assert [(card.slug, card.digest) for card in await engine.skills.cards()] == [("tidy", made.digest)]
+        assert len(await engine.skills.history("tidy")) == 1
+        later = await engine.skills.update_document("tidy", document("Tidy up twice."))
+        assert await outcomes(engine) == [
+            ("ann", "install", "allowed"),
+            ("ann", "install", "done"),
+            ("ann", "update", "allowed"),
+            ("ann", "update", "failed: unavailable"),
+            ("ann", "install", "allowed"),
+            ("ann", "install", "failed: unavailable"),
+            ("ann", "update", "allowed"),
+            ("ann", "update", "done"),
+        ]
+        assert [(card.digest, card.trust) for card in await engine.skills.cards()] == [(later.digest, "local")]
+        assert [event.name for event in await engine.events.list()] == ["catalog_changed"] * 2
         assert (await engine.audit.verify()).ok
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from prowess.catalog.database_reads import Reread, StoredReading, StoredSkills, replace_derived
 from prowess.catalog.database_versions import DatabaseVersions
-from prowess.catalog.database_writes import SaveOutcome, SaveRequest, record
+from prowess.catalog.database_writes import Finish, SaveOutcome, SaveRequest, record
 from prowess.catalog.editable_store import EditableStore, EditChange, unknown_file
 from prowess.catalog.store import Changes, Fault, SaveResult, SearchDocument
 from prowess.catalog.store_rules import accepted_skill, digest_conflict, unknown_id
@@ -34,9 +34,6 @@ BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024
 
 _ATTEMPTS = 3
-
-Finish = Callable[[sa.Connection, list[SaveOutcome]], None]
-"""Records what belongs to the outcomes of a save, in its transaction."""
 
 
 def _no_more(_: sa.Connection, __: list[SaveOutcome]) -> None:
@@ -234,8 +231,6 @@ class DatabaseStore(EditableStore):
         )
         if outcome.error:
             raise outcome.error
-        if outcome.changed:
-            self._stored.remember(outcome.saved, reading.package)
         return outcome.saved
 
     def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[SaveResult]:
@@ -251,6 +246,10 @@ class DatabaseStore(EditableStore):
         """Return the digest of every skill, by slug. No skill is read."""
         with self._database.read() as connection:
             return skills.get_digests(connection, self._tenant)
+
+    def is_in(self, database: Connections) -> bool:
+        """Return True if the skills are in this database."""
+        return self._database is database
 
     def save_requests(self, requests: Sequence[SaveRequest], finish: Finish) -> list[SaveOutcome]:
         """Save skills that were accepted before, each independently of the others; no slug twice.
@@ -327,6 +326,8 @@ class DatabaseStore(EditableStore):
         with self._database.write() as connection:
             outcomes = record(connection, self._tenant, requests, self.location)
             finish(connection, outcomes)
+        if len(outcomes) == 1 and outcomes[0].changed:  # not for an import: nobody reads all of it at once
+            self._stored.remember(outcomes[0].saved, requests[0].reading.package)
         return outcomes
 
     def _read_again(self, slugs: Collection[str]) -> Iterator[Reread]:

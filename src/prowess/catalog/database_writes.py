@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import sqlalchemy as sa
 
@@ -18,6 +19,7 @@ from prowess.skill.model import Provenance, Skill
 from prowess.skill.package import Package
 from prowess.storage import artifacts, blobs, skills, versions
 from prowess.storage.clock import now
+from prowess.storage.database import Connections
 from prowess.storage.skills import StoredSkill
 from prowess.storage.tenant import Tenant
 
@@ -51,6 +53,26 @@ class SaveOutcome:
         if self.skill is None:
             raise self.error or Invalid("These files do not contain a skill.")
         return self.skill
+
+
+Finish = Callable[[sa.Connection, list[SaveOutcome]], None]
+"""Records what belongs to the outcomes of a save, in its transaction."""
+
+
+@runtime_checkable
+class TransactionalStore(Protocol):
+    """A store of which a save can share its transaction with other records in the same database."""
+
+    def is_in(self, database: Connections) -> bool:
+        """Return True if the skills are in this database."""
+        ...
+
+    def save_requests(self, requests: Sequence[SaveRequest], finish: Finish) -> list[SaveOutcome]:
+        """Save skills that were accepted before, each independently of the others; no slug twice.
+
+        `finish` gets the outcomes in the same transaction, to record what belongs to them.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Write skills through the gate, and accept what persons write.
 
-Every write passes the gate and leaves an audit row before and after it. Stores are of many kinds, so the change cannot
-share a transaction with the audit log: the first row says what is about to happen, the second how it ended. There is
-never a change without a row. What a person writes or imports is accepted together with the second row: a process that
-ends in between leaves a skill that nobody has accepted, never the other way round.
+Every write passes the gate and leaves an audit row before and after it: the first says what is about to happen, the
+second how it ended. Stores are of many kinds, so the change can share a transaction with the second row only if it is in
+the same database. There is never a change without a row. What a person writes or imports is accepted together with the
+second row: a process that ends in between leaves a skill that nobody has accepted, never the other way round.
 """
 
 from __future__ import annotations
@@ -12,29 +12,32 @@ import logging
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import sqlalchemy as sa
+
 from prowess.catalog.catalog import Catalog
+from prowess.catalog.database_writes import SaveOutcome, SaveRequest, TransactionalStore
 from prowess.catalog.importer import ImportPlan, ImportResult, Progress, ProgressCallback, import_path
 from prowess.catalog.store import Store
 from prowess.catalog.store_rules import accepted_skill
+from prowess.engine.acceptances import accept_imported, accept_written
 from prowess.engine.context import Context
 from prowess.engine.visibility import is_off
 from prowess.errors import Conflict, DuplicateSkill, Invalid, ProwessError, Refused, Unavailable
-from prowess.policy.acceptance import make_acceptance
-from prowess.policy.actor import Action, Actor
-from prowess.policy.gate import Admission
+from prowess.policy.actor import Action
 from prowess.policy.subject import Subject
 from prowess.session.text import format_diff, make_subject, read_standing, read_subject
 from prowess.skill.draft import SkillDraft, change_package, make_package
 from prowess.skill.edit import rewrite_package
 from prowess.skill.forms.conversion import read_package
+from prowess.skill.forms.form import Reading
 from prowess.skill.model import SCOPES, Provenance, Scope, Skill, Version
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
-from prowess.storage.trust import Acceptance
 
 T = TypeVar("T")
 
@@ -78,7 +81,7 @@ class SkillWriter:
         subject = _read_subject(self._context.catalog, store, new, package)
         try:
             with nullcontext() if enabled else self._switched_off(skill.slug):
-                return self._keep("install", subject, lambda: store.save(reading, actor=actor.label, note=note))
+                return self._save("install", subject, store, reading, note)
         except DuplicateSkill as error:
             raise self._taken(skill.slug, scope) from error
 
@@ -109,25 +112,21 @@ class SkillWriter:
         That raises `Conflict` if the skill changed in between.
         """
         package = _read_expected(store, kept, expected)
-        actor, limits = self._context.actor, self._context.resources.limits
+        limits = self._context.resources.limits
         changed = change_package(kept, package, draft, limits)
         if changed.digest == kept.digest:
             return None
         reading = accept(changed, limits)
         subject = _read_subject(self._context.catalog, store, kept, changed, replaces=kept.digest)
-        return lambda note: self._keep(
-            "update",
-            subject,
-            lambda: store.save(reading, expected=kept.digest, actor=actor.label, note=note),
-            diff=lambda: format_diff(package, changed),
-        )
+        diff = partial(format_diff, package, changed)
+        return lambda note: self._save("update", subject, store, reading, note, expected=kept.digest, diff=diff)
 
     def save_package(self, package: Package, scope: Scope | None, note: str, *, expected: str = "") -> Skill:
         """Keep the files of a draft: a new skill, or with `expected` a change of the one that has this digest.
 
         A person accepts exactly these files by saving them. An agent has to ask a person, who sees all of them.
         """
-        actor, resources = self._context.actor, self._context.resources
+        resources = self._context.resources
         reading = accept(package, resources.limits)
         skill, _ = accepted_skill(reading)
         if expected:
@@ -140,12 +139,9 @@ class SkillWriter:
                 raise self._taken(skill.slug, scope)
             kept = skill.kept_as(id="", scope=scope, location=store.location)
         subject = _read_subject(self._context.catalog, store, kept, package, replaces=expected)
-        return self._keep(
-            "update" if expected else "install",
-            replace(subject, drafted=True),
-            lambda: store.save(reading, expected=expected or None, actor=actor.label, note=note),
-            diff=lambda: format_diff(before, package),
-        )
+        action, diff = "update" if expected else "install", partial(format_diff, before, package)
+        subject = replace(subject, drafted=True)
+        return self._save(action, subject, store, reading, note, expected=expected or None, diff=diff)
 
     def _default_scope(self) -> Scope:
         """Return the workspace, or without one the organization. What an agent writes there is for its user alone."""
@@ -253,7 +249,7 @@ class SkillWriter:
 
         def end(outcome: str) -> None:
             kept = [result for result in imported if result.error is None]
-            accepted = _accept_imported(actor, kept, scope, origin)
+            accepted = accept_imported(actor, kept, scope, origin)
             resources.gate.end(actor, "install", outcome, accepted=accepted, path=place, kept=len(kept))
 
         results = import_path(path, store, plan, actor=actor.label, limits=resources.limits, watch=step)
@@ -274,6 +270,38 @@ class SkillWriter:
         # The skills are stored, and matching tries again.
         except Unavailable as error:
             _log.warning("Failed to compute vectors for matching: %s", error.message)
+
+    def _save(
+        self,
+        action: Action,
+        subject: Subject,
+        store: Store,
+        reading: Reading,
+        note: str,
+        *,
+        expected: str | None = None,
+        diff: Callable[[], str] | None = None,
+    ) -> Skill:
+        """Save accepted files. In the database of the audit log, they share a transaction with the second row."""
+        gate, actor, records = self._context.resources.gate, self._context.actor, self._context.resources.records()
+        if not (isinstance(store, TransactionalStore) and store.is_in(records)):
+            save = partial(store.save, reading, expected=expected, actor=actor.label, note=note)
+            return self._keep(action, subject, save, diff=diff)
+        admission = gate.check(actor, action, subject, diff=diff)
+        request = SaveRequest(reading=reading, expected=expected, actor=actor.label, note=note)
+
+        def finish(connection: sa.Connection, outcomes: Sequence[SaveOutcome]) -> None:
+            for digest in [outcome.skill.digest for outcome in outcomes if outcome.skill]:
+                accepted = accept_written(actor, admission, digest)
+                gate.note(actor, action, subject, "done", accepted, within=connection)
+
+        def note_outcome(outcome: str) -> None:
+            if outcome == "done":
+                gate.wake(actor.organization)  # of what `finish` has noted
+            else:
+                gate.note(actor, action, subject, outcome)
+
+        return self._audited(lambda: store.save_requests([request], finish)[0].saved, note_outcome)
 
     def _keep(
         self,
@@ -297,7 +325,7 @@ class SkillWriter:
             return written[0]
 
         def note(outcome: str) -> None:
-            accepted = _accept_written(actor, admission, written[0].digest) if written and accept else ()
+            accepted = accept_written(actor, admission, written[0].digest) if written and accept else ()
             gate.note(actor, action, subject, outcome, accepted)
 
         return self._audited(keep, note)
@@ -332,45 +360,9 @@ def _read_subject(
     if package is None:
         return read_subject(catalog, store, outline)
     # The findings about the bytes that are replaced do not matter, so these are not scanned.
-    subject = make_subject(outline, read_standing(catalog, store, outline, scan=False))
-    findings = catalog.scans.of_package(package)
-    return replace(subject, digest=package.digest, manifest=package.manifest, replaces=replaces, findings=findings)
-
-
-def _accept_written(actor: Actor, admission: Admission, digest: str) -> tuple[Acceptance, ...]:
-    """Return the acceptance of what was written: by the person who wrote it, or who approved an agent's change.
-
-    The approver of a change saw the difference to the bytes before, so these must have been accepted; the approver of a
-    draft saw all of it. A skill that only its user sees is accepted for that user alone.
-    """
-    subject, approval = admission.subject, admission.approval
-    if subject is None or (not actor.is_person and subject.digest != digest):
-        return ()
-    everyone = subject.scope != "user"
-    if actor.is_person:
-        return (make_acceptance(actor, replace(subject, digest=digest), "written", everyone=everyone),)
-    if approval is None or (subject.trust != "local" and not subject.drafted):
-        return ()
-    approver = approval.resolver or ""
-    return (make_acceptance(actor, subject, "approved", everyone=everyone, approver=approver),)
-
-
-def _accept_imported(actor: Actor, kept: Sequence[ImportResult], scope: Scope, origin: str) -> list[Acceptance]:
-    """Return a person's acceptance of each imported skill. None of them may hide a trusted one before a person has agreed."""
-    return [
-        Acceptance(
-            organization_id=actor.organization,
-            user_id=actor.user if scope == "user" else "",
-            slug=result.slug,
-            digest=result.digest,
-            how="imported",
-            actor=actor.label,
-            origin=f"{scope}: {origin or result.path}",
-            channel=actor.channel,
-        )
-        for result in kept
-        if result.slug and result.digest
-    ]
+    standing = read_standing(catalog, store, outline, findings=catalog.scans.of_package(package))
+    subject = make_subject(outline, standing)
+    return replace(subject, digest=package.digest, manifest=package.manifest, replaces=replaces)
 
 
 def _read_expected(store: Store, kept: Skill, expected: str) -> Package:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import sqlalchemy as sa
+
 from prowess.errors import Refused
 from prowess.lazy_dataclass import dataclass
 from prowess.policy.acceptance import resolve
@@ -158,17 +160,29 @@ class Gate:
         )
 
     def note(
-        self, actor: Actor, action: Action, subject: Subject, outcome: str, accepted: Sequence[Acceptance] = ()
+        self,
+        actor: Actor,
+        action: Action,
+        subject: Subject,
+        outcome: str,
+        accepted: Sequence[Acceptance] = (),
+        *,
+        within: sa.Connection | None = None,
     ) -> None:
         """Log the outcome of an action that was allowed, and store what it means to accept, together.
 
-        If the action changed a skill, publish that.
+        If the action changed a skill, publish that. `within` is the transaction of the action, if it is one of the records;
+        the caller wakes subscribers after it.
         """
         detail = {"accepted": accepted[0].how} if accepted else {}
         entry = _entry(actor, action, outcome, slug=subject.slug, digest=subject.digest, detail=detail)
         user = actor.user if subject.scope == "user" else ""
         count = int(action in _CATALOG_ACTIONS and outcome == "done")
-        self._append(actor, [entry], accepted, catalog_events(action, count, slug=subject.slug, user=user))
+        events = catalog_events(action, count, slug=subject.slug, user=user)
+        if within is None:
+            self._append(actor, [entry], accepted, events)
+        else:
+            _append(within, actor, [entry], accepted, events)
 
     def begin(self, actor: Actor, action: Action, **detail: Any) -> None:
         """Let a person start an action on many skills, and log that it begins or was refused.
@@ -207,8 +221,7 @@ class Gate:
         events: Sequence[EventEntry] = (),
     ) -> None:
         with self.records.write() as connection:
-            insert_acceptances(connection, accepted)
-            ledger.append(connection, actor.organization, audits=entries, events=events)
+            _append(connection, actor, entries, accepted, events)
         if events:
             self.wake(actor.organization)
 
@@ -218,6 +231,17 @@ class Gate:
             return OrgPolicy()
         with self.records.read() as connection:
             return read_policy(connection, actor.organization)
+
+
+def _append(
+    connection: sa.Connection,
+    actor: Actor,
+    entries: Sequence[AuditEntry],
+    accepted: Sequence[Acceptance],
+    events: Sequence[EventEntry],
+) -> None:
+    insert_acceptances(connection, accepted)
+    ledger.append(connection, actor.organization, audits=entries, events=events)
 
 
 def _entry(actor: Actor, action: str, outcome: str, **fields: Any) -> AuditEntry:
