@@ -111,7 +111,7 @@ class StoredSkills:
         return found or self._read_files(connection, key)[0]
 
     def remember(self, skill: Skill, package: Package) -> None:
-        """Cache a skill that was just stored, as it would be read from its files: whoever wrote it usually reads it next."""
+        """Cache a skill that was just stored, as it would be read from its files."""
         if not blobs.is_plain(package.name):
             return  # its files are read under another name
         key = key_of(skill, package.name)

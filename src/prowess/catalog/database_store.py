@@ -251,11 +251,12 @@ class DatabaseStore(EditableStore):
         """Return True if the skills are in this database."""
         return self._database is database
 
-    def save_requests(self, requests: Sequence[SaveRequest], finish: Finish) -> list[SaveOutcome]:
-        """Save skills that were accepted before, each independently of the others; no slug twice.
+    def remember(self, saved: Skill, package: Package) -> None:
+        """Keep a skill in memory that was just saved with these files, for a caller that reads it next."""
+        self._stored.remember(saved, package)
 
-        `finish` gets the outcomes in the same transaction, to record what belongs to them.
-        """
+    def save_requests(self, requests: Sequence[SaveRequest], finish: Finish) -> list[SaveOutcome]:
+        """Save skills that were accepted before, and let `finish` record what belongs to the outcomes, see `TransactionalStore`."""
         return self._save_requests(list(requests), finish)
 
     def delete_skills(
@@ -326,8 +327,6 @@ class DatabaseStore(EditableStore):
         with self._database.write() as connection:
             outcomes = record(connection, self._tenant, requests, self.location)
             finish(connection, outcomes)
-        if len(outcomes) == 1 and outcomes[0].changed:  # not for an import: nobody reads all of it at once
-            self._stored.remember(outcomes[0].saved, requests[0].reading.package)
         return outcomes
 
     def _read_again(self, slugs: Collection[str]) -> Iterator[Reread]:

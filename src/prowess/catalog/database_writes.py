@@ -67,6 +67,10 @@ class TransactionalStore(Protocol):
         """Return True if the skills are in this database."""
         ...
 
+    def remember(self, saved: Skill, package: Package) -> None:
+        """Keep a skill in memory that was just saved with these files, for a caller that reads it next."""
+        ...
+
     def save_requests(self, requests: Sequence[SaveRequest], finish: Finish) -> list[SaveOutcome]:
         """Save skills that were accepted before, each independently of the others; no slug twice.
 

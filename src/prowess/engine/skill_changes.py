@@ -27,7 +27,7 @@ def create_row(context: Context, draft: SkillDraft, scope: Scope, *, enabled: bo
     """Keep a new skill of one document and return its row. Only an admin can create one that is switched off."""
     if not enabled:
         context.actor.require("admin")
-    kept = SkillWriter(context).create_document(draft, scope, "", enabled=enabled)
+    kept = SkillWriter(context, shows=True).create_document(draft, scope, "", enabled=enabled)
     return read_one(context, f"{kept.scope}:{kept.slug}")
 
 
@@ -50,7 +50,7 @@ def change_row(context: Context, address: str, change: SkillChange) -> SkillRow:
             context.actor.require("admin")
         if change.draft != SkillDraft():
             expected = kept.digest if change.expected else ""
-            write = SkillWriter(context).plan_update(store, kept, change.draft, expected)
+            write = SkillWriter(context, shows=True).plan_update(store, kept, change.draft, expected)
     if write is not None:
         write("")
     if change.enabled not in (None, is_on):

@@ -52,8 +52,10 @@ _log = logging.getLogger(__name__)
 class SkillWriter:
     """Writes skills for one actor. Blocking."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, shows: bool = False) -> None:
+        """With `shows`, a document that was saved is read next, so it stays in memory."""
         self._context = context
+        self._shows = shows
 
     def create(self, skill: Skill, scope: Scope | None, note: str) -> Skill:
         """Keep a new skill, by default in the nearest scope that there is."""
@@ -301,7 +303,10 @@ class SkillWriter:
             else:
                 gate.note(actor, action, subject, outcome)
 
-        return self._audited(lambda: store.save_requests([request], finish)[0].saved, note_outcome)
+        saved = self._audited(lambda: store.save_requests([request], finish)[0].saved, note_outcome)
+        if self._shows:
+            store.remember(saved, reading.package)
+        return saved
 
     def _keep(
         self,
