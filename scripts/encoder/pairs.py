@@ -46,15 +46,22 @@ class Message(NamedTuple):
     text: str
 
 
+class Translation(NamedTuple):
+    """A message in another language, and the number of the one in English."""
+
+    text: str
+    original: int
+
+
 class Written(NamedTuple):
-    """What people would type for a card, written for the training: five messages, one of them also in another language."""
+    """What people would type for a card, written for the training: five or six messages, one or two also in other languages."""
 
     messages: list[str]
-    translation: str
-    translated: int
-    """The number of the message that was translated."""
+    translations: list[Translation]
     near: str
     """A message about the same subject that the card does not answer."""
+    far: str
+    """A long message with words of the card that asks for something else."""
 
 
 class Card(NamedTuple):
@@ -140,7 +147,7 @@ class Pairs:
         rows += [self._pair(number, is_long=is_long) for number in numbers[own:]]
         rows += self._translations(twins, set(numbers))
         rows += self._from_other_sets(others)
-        strangers = [self._near(number) for number in written[: int(size * _STRANGER_SHARE)]]
+        strangers = [self._stranger(number, is_long=is_long) for number in written[: int(size * _STRANGER_SHARE)]]
         messages, english, cards, places = zip(*rows, strict=True)
         return Batch(list(messages), list(english), list(cards), np.array(places), [text for text in strangers if text])
 
@@ -162,16 +169,21 @@ class Pairs:
         """Return one of the written messages of a card, now and then in its translation."""
         written = self.written[number]
         text = self.card_text(self.cards[number], Message("w", ""))
-        if written.translation and self._random.random() < _TRANSLATED_SHARE:
-            message = written.translation.lower() if self._random.random() < 0.5 else written.translation
-            return Pair(message, written.messages[written.translated], text, number)
         # A batch of short messages would cut a story before it comes to the point.
-        fitting = [one for one in written.messages if is_long or len(one) < _STORY_CHARS] or written.messages
+        stories = [one for one in written.messages if len(one) >= _STORY_CHARS]
+        short = [one for one in written.messages if len(one) < _STORY_CHARS]
+        fitting = (stories if is_long and self._random.random() < 0.5 else short) or written.messages
+        others = [one for one in written.translations if written.messages[one.original] in fitting]
+        if others and self._random.random() < _TRANSLATED_SHARE:
+            chosen = self._random.choice(others)
+            message = chosen.text.lower() if self._random.random() < 0.5 else chosen.text
+            return Pair(message, written.messages[chosen.original], text, number)
         message = self.as_typed(self._random.choice(fitting))
         return Pair(message, message, text, number)
 
-    def _near(self, number: int) -> str:
-        return self.as_typed(self.written[number].near)
+    def _stranger(self, number: int, *, is_long: bool) -> str:
+        written = self.written[number]
+        return self.as_typed(written.far if is_long and written.far else written.near)
 
     def _pair(self, number: int, *, is_long: bool) -> Pair:
         card = self.cards[number]
@@ -279,9 +291,9 @@ def read_written(path: Path | None) -> dict[tuple[str, str], Written]:
     lines = path.read_text("utf-8").splitlines() if path else []
     found: dict[tuple[str, str], Written] = {}
     for row in map(json.loads, lines):
-        _, translation, place = row.get("translation") or ("", "", 0)
+        translations = [Translation(text, original) for _, text, original in row["translations"]]
         messages = [text for _, text in row["messages"]]
-        found[row["name"], row["start"]] = Written(messages, translation, place, row.get("near", ""))
+        found[row["name"], row["start"]] = Written(messages, translations, row.get("near", ""), row.get("far", ""))
     return found
 
 

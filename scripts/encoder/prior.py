@@ -127,7 +127,7 @@ def choose_cards(
             continue
         said = [text for kind, text in messages if kind in MESSAGE_KINDS and len(text) >= SHORTEST_MESSAGE]
         if found := written.get((name, description_start(description))):
-            texts = [*found.messages, found.translation] if found.translation else found.messages
+            texts = [*found.messages, *(one.text for one in found.translations)]
             own.append(Asked(name, description, tags, texts, len(texts)))
         elif said:
             (other if OTHER_SCRIPT.search(description) else latin).append(Asked(name, description, tags, said))
