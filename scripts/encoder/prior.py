@@ -53,7 +53,9 @@ OTHER_SMALL_TALK = (
     "vale, sigue", "no, eso no", "Qué calor hace hoy", "Buenas noches", "¿Eres una persona?", "Ya he vuelto", "Ciao, come stai?",
     "Grazie mille", "Buonanotte", "Olá, tudo bem?", "Muito obrigado", "Até amanhã", "Dank je wel", "Goedemorgen", "Привет, как дела?",
     "Спасибо большое", "до завтра", "您好啊", "多谢多谢", "早上好", "晚安", "你叫什么名字", "好的好的", "不是这个", "今天天气真好",
-    "你几岁了", "我回来了", "おはようございます", "ありがとうございます", "おやすみなさい", "元気ですか", "안녕하세요", "고마워요", "잘 자요",
+    "你几岁了", "我回来了", "太感谢了", "谢谢你啊", "不客气", "在吗", "辛苦了", "再见", "哈哈哈", "没事了", "どうも", "すみません", "またね",
+    "감사합니다", "안녕히 가세요", "Vielen Dank!", "Tschüss", "Moin", "Alles gut?", "Salut !", "Merci, c'est parfait", "Au revoir",
+    "¡Perfecto, gracias!", "Adiós", "De nada", "Prego", "Arrivederci", "Obrigada!", "Tot ziens", "Пока", "おはようございます", "ありがとうございます", "おやすみなさい", "元気ですか", "안녕하세요", "고마워요", "잘 자요",
 )  # fmt: skip
 """Small talk in languages that the sets do not have."""
 CATALOG_SIZES = (60, 170, 500, 1_500)
