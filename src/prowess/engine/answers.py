@@ -20,7 +20,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.storage.accepted import Accepted, accepted_query, add_accepted, folders_query, parse_disabled
 from prowess.storage.database_url import display_url
 from prowess.storage.sqlite_watch import SqliteWatch
-from prowess.threads import offload_quick
+from prowess.threads import offload, offload_quick
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -222,14 +222,18 @@ class RecentAnswers:
 
         return self._get(context, query, mark, is_same)
 
+    async def offload(self, read: Callable[[], T]) -> T:
+        """Run a quick read in a thread. A read from a SQLite file takes CPU only, one from a server waits for its answers."""
+        return await (offload(read) if self._watch is None else offload_quick(read))
+
     async def make(self, context: Context, about: Hashable, mark: Mark | None, read: Callable[[], T]) -> T:
         """Make an answer in a thread, or wait for the same answer if it is being made from the same state already."""
         if mark is None:
-            return await offload_quick(read)
+            return await self.offload(read)
         key = (asyncio.get_running_loop(), context.actor.owner, about, mark)
         making = self._making.get(key)
         if making is None:
-            making = self._making[key] = asyncio.ensure_future(offload_quick(read))
+            making = self._making[key] = asyncio.ensure_future(self.offload(read))
             making.add_done_callback(lambda _: self._making.pop(key, None))
         # One of several that wait may be cancelled without the others.
         return await asyncio.shield(making)

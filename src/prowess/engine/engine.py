@@ -12,7 +12,7 @@ from prowess.engine.context import Context, Resources
 from prowess.errors import RunFailed
 from prowess.policy.actor import Actor
 from prowess.storage.database_url import display_url
-from prowess.threads import offload, offload_quick
+from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.engine.approvals import Approvals, AuditLog, Environment, Policy
@@ -256,7 +256,7 @@ class Engine:
         not enable at once.
         """
         resources, visibility = self._context.resources, self._context.visibility
-        return await offload_quick(
+        return await resources.answers.offload(
             lambda: visibility.usable(
                 lambda most: resources.matcher.match(message, limit=most, tags=tags, context=context), limit
             )
