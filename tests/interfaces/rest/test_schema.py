@@ -116,3 +116,27 @@ def test_every_response_to_generated_requests_is_one_that_the_document_describes
 @pytest.mark.long
 def test_boundary_values_and_sequences_of_requests_find_nothing_else(url):
     expect_none(tried(url, examples=10, everything=True))
+
+
+def test_a_wrong_path_is_answered_with_where_the_routes_are(client):
+    answer = client.get("/api/v1/skils")
+    assert (answer.status_code, answer.json()["code"]) == (404, "no-such-route")
+    assert answer.json()["detail"] == "No such route."
+    assert "/api/v1/openapi.json" in answer.json()["hint"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PATCH", "/api/v1/skills", "GET, POST"),
+        ("PUT", "/api/v1/match", "POST"),
+        ("POST", "/api/v1/skills/notes/files/references/a.md", "GET"),
+        ("DELETE", "/healthz", "GET"),
+    ],
+)
+def test_a_wrong_method_is_answered_with_the_right_ones(client, method, path, allowed):
+    answer = client.request(method, path)
+    assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
+    assert answer.headers["allow"] == allowed
+    assert answer.json()["detail"] == f"{method} is not allowed here."
+    assert answer.json()["hint"] == f"Use {allowed}."

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.routing import Match
 from starlette.types import Scope
 
@@ -119,11 +120,22 @@ def make_api(engine: Engine, *, public_url: str = "", provider: Provider | None 
     app.state.provider = provider
     app.state.turns = LiveTurns()
     add_handlers(app)
-    for router in ROUTERS:
-        app.include_router(_Section(router, API), prefix=API)
-    for router in (health.router, pages.router, web_app.router):
-        app.include_router(_Section(router))
+    sections = [(router, API) for router in ROUTERS]
+    sections += [(router, "") for router in (health.router, pages.router, web_app.router)]
+    app.state.methods = _methods_by_path(sections)
+    for router, prefix in sections:
+        app.include_router(_Section(router, prefix), prefix=prefix)
     return app
+
+
+def _methods_by_path(sections: Sequence[tuple[APIRouter, str]]) -> dict[str, set[str]]:
+    """Return the methods of every path template of the API, as its OpenAPI document has them."""
+    methods: dict[str, set[str]] = {}
+    for router, prefix in sections:
+        for route in router.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema:
+                methods.setdefault(prefix + route.path, set()).update(route.methods)
+    return methods
 
 
 class _Section(APIRouter):

@@ -56,6 +56,7 @@ _CODES = {
     421: "unknown-host",
     429: "too-many-requests",
 }
+_ROUTES_HINT = "`GET /api/v1/openapi.json` lists all routes."
 _log = logging.getLogger(__name__)
 
 
@@ -140,10 +141,17 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:  # pyright: ignore[reportUnusedFunction]
-        headers = error.headers
+        method, path = request.method, request.url.path
+        # The phrase of the status is what the router says if nothing fits; routes have details of their own.
+        if error.status_code == 404 and error.detail == HTTPStatus.NOT_FOUND.phrase:
+            return plain_problem(404, "No such route.", headers=error.headers, hint=_ROUTES_HINT)
         if error.status_code == 405:
-            headers = {**(headers or {}), "Allow": ", ".join(_allowed_methods(app, request.url.path))}
-        return plain_problem(error.status_code, str(error.detail), headers=headers)
+            allowed = ", ".join(_allowed_methods(app, path))
+            headers = {**(error.headers or {}), "Allow": allowed}
+            return plain_problem(
+                405, f"{method} is not allowed here.", headers=headers, hint=f"Use {allowed}." if allowed else ""
+            )
+        return plain_problem(error.status_code, str(error.detail), headers=error.headers)
 
     @app.exception_handler(Exception)
     async def _(_: Request, error: Exception) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -184,9 +192,10 @@ def _describe_problems(app: FastAPI) -> None:
 
 def _allowed_methods(app: FastAPI, path: str) -> list[str]:
     """Return the methods of a path. The router knows only those of the first of its routes that has this path."""
-    paths = app.openapi()["paths"]
-    templates = [path] if path in paths else [one for one in paths if compile_path(one)[0].match(path)]
-    return sorted({method.upper() for template in templates for method in paths[template]})
+    # Not from the OpenAPI document: the first request for it takes seconds, during which the server answers nobody.
+    methods: dict[str, set[str]] = app.state.methods
+    templates = [path] if path in methods else [one for one in methods if compile_path(one)[0].match(path)]
+    return sorted({method for template in templates for method in methods[template]})
 
 
 def _invalid_request(error: RequestValidationError) -> Response:
