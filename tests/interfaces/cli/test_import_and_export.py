@@ -190,6 +190,15 @@ def test_a_deleted_skill_is_gone_and_can_be_brought_back(prowess, sample):
     assert prowess("show", "word-count", "--json").json["form"] == "devai"
 
 
+def test_a_deleted_skill_that_hid_another_can_be_brought_back(prowess, sample):
+    prowess("import", "../more/word-count", "--scope", "account")
+    prowess("import", "../more/word-count")
+    gone = prowess("delete", "word-count")
+    assert "prowess rollback workspace:word-count 2" in gone.out
+    assert prowess("rollback", "workspace:word-count", "2").code == 0
+    assert prowess("show", "word-count", "--json").json["scope"] == "workspace"
+
+
 def test_a_deleted_skill_folder_can_be_brought_back_too(prowess, sample):
     folder = sample / ".agents/skills/release-notes"
     before = files_below(folder)

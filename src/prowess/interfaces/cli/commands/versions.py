@@ -120,21 +120,35 @@ def delete_command(
     if (every or tags) and not yes:
         _confirm(chosen, workspace)
 
-    async def work(prowess: Prowess) -> tuple[list[Version], list[Failure]]:
-        return await for_each(chosen, lambda slug: prowess.skills.delete(slug, note=note))
+    async def work(prowess: Prowess) -> tuple[list[Version], list[Failure], str]:
+        scope = await _find_scope(prowess, chosen[0]) if len(chosen) == 1 else ""
+        deleted, failed = await for_each(chosen, lambda slug: prowess.skills.delete(slug, note=note))
+        # Another scope may have the slug too. Then the slug alone now means that skill, and not the deleted one.
+        hidden = scope and await _find_scope(prowess, deleted[0].slug)
+        return deleted, failed, f"{scope}:" if hidden else ""
 
     with spinner("Deleting …"):
-        deleted, failed = with_engine(workspace, work)
+        deleted, failed, prefix = with_engine(workspace, work)
     if as_json:
         rows = [{"slug": one.slug, "version": one.number, "digest": one.digest} for one in deleted]
         print_json(rows[0] if len(slugs) == 1 and len(rows) == 1 else rows)
     elif len(deleted) == 1:
-        slug = clean(deleted[0].slug)
-        click.echo(f"Deleted {slug}. To restore it, run `prowess rollback {slug} {deleted[0].number}`.")
+        back = f"prowess rollback {prefix}{clean(deleted[0].slug)} {deleted[0].number}"
+        click.echo(f"Deleted {clean(deleted[0].slug)}. To restore it, run `{back}`.")
     elif deleted:
         click.echo(f"Deleted {len(deleted)} skills: {', '.join(clean(one.slug) for one in deleted[:_NAMED])}")
         click.echo("To restore one, run `prowess history SLUG`, then `prowess rollback SLUG VERSION`.")
     report_failures(failed)
+
+
+async def _find_scope(prowess: Prowess, slug: str) -> str:
+    """Return the scope of the skill that a slug means, or an empty string if there is none that can be read."""
+    from prowess.errors import ProwessError
+
+    try:
+        return (await prowess.skills.get(slug)).scope
+    except ProwessError:
+        return ""
 
 
 def _confirm(slugs: list[str], workspace: str | None) -> None:
