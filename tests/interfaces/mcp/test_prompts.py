@@ -75,6 +75,13 @@ async def test_declared_arguments_are_filled_in(in_memory, write_skill, mode):
         assert "Fix 17 on main, costs ." in await text_of(client, "fix", {"issue": "17", "branch": "main"})
 
 
+@both
+async def test_a_hint_that_yaml_reads_as_a_list_is_shown_as_written(in_memory, write_skill, mode):
+    write_skill("fix", frontmatter("fix", "argument-hint: [issue, branch]"))
+    async with in_memory(mode) as client:
+        assert (await listed(client))["fix"].arguments[0].description == "[issue, branch]"
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [

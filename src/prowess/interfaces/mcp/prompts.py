@@ -167,8 +167,13 @@ def _form_of(card: SkillCard, fields: Mapping[str, Any], skill: Skill | None = N
         template = next((one for one in skill.artifacts if isinstance(one, PromptTemplate)), None)
         return _template_form(template, schema) if template else None
     named = _claude_arguments(fields.get("arguments")) or tuple(_object(schema.get("properties")))
-    hint = str(fields.get("argument-hint") or "")
+    hint = _argument_hint(fields.get("argument-hint"))
     return PromptForm(names=named[:_MAX_ARGUMENTS] or (FREE_ARGUMENT,), schema=schema, hint=hint)
+
+
+def _argument_hint(value: object) -> str:
+    """Return the hint as its author wrote it. Most write `[issue]` without quotes, which YAML reads as a list."""
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value or "")
 
 
 def _template_form(template: PromptTemplate, schema: Mapping[str, Any]) -> PromptForm | None:
