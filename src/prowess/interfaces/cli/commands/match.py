@@ -222,7 +222,8 @@ def _print_results(
     if results:
         print_recommendations(results, explain=explain)
         return
-    print_no_results(matcher, 'No matching skill. `prowess search "WORDS"` shows the closest ones.')
+    next_step = "`prowess list` shows all skills." if explain else "Add --explain to see the closest ones."
+    print_no_results(matcher, f"No matching skill. {next_step}")
     if refused:
         click.echo("\nClosest candidates, below the threshold:")
         print_recommendations(refused, explain=True)
