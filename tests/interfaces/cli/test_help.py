@@ -85,6 +85,20 @@ def test_an_unknown_command_is_answered_with_the_one_that_was_meant(prowess, wor
     assert words in ran.err
 
 
+def test_an_unknown_subcommand_is_answered_with_those_that_exist(prowess, workspace):
+    ran = prowess("eval", "my-skill")
+    assert ran.code == 2
+    assert "Use one of: run, resume, " in ran.err
+    assert "Did you mean 'triggers'?" in prowess("eval", "trigers").err
+
+
+@pytest.mark.parametrize("path", [("list",), ("source", "list")])
+def test_an_option_of_the_program_says_where_it_belongs(prowess, workspace, path):
+    ran = prowess(*path, "--server", "http://127.0.0.1:7717")
+    assert ran.code == 2
+    assert f"`prowess --server … {' '.join(path)} …`" in ran.err
+
+
 def test_no_suggestion_is_better_than_a_silly_one(prowess, workspace):
     assert "prowess help" in prowess("zzzzzz").err
 

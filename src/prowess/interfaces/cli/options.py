@@ -37,6 +37,19 @@ class Command(click.Command):
         """Write the examples."""
         write_examples(formatter, self.examples)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. An option of the program itself fails with the place where it belongs."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in _PROGRAM_OPTIONS:
+                raise
+            example = f"prowess {error.option_name} … {' '.join(ctx.command_path.split()[1:])} …"
+            raise click.UsageError(f"{error.option_name} belongs before the command: `{example}`.", ctx) from None
+
+
+_PROGRAM_OPTIONS = ("--server", "--token-file")
+
 
 class CommandGroup(click.Group):
     """A group whose help has examples, and a summary of every subcommand that is not cut off."""
@@ -46,6 +59,18 @@ class CommandGroup(click.Group):
     def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.examples = tuple(examples)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand. An unknown one fails with those that exist."""
+        word = args[0]
+        if word not in self.commands and not word.startswith("-") and not ctx.resilient_parsing:
+            from prowess.suggestions import did_you_mean
+
+            meant = did_you_mean(word, list(self.commands), count=1)
+            ctx.fail(f"No such command {word[:40]!r}. {meant or 'Use one of: ' + ', '.join(self.commands) + '.'}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the first sentence of every subcommand's help."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from math import isfinite
 from pathlib import Path
 
 import click
 
+from prowess.errors import NotFound
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import common_options
 from prowess.interfaces.cli.options import command
@@ -127,13 +129,20 @@ def run_command(
     saving = OutputFolder(folder=None if dry_run else save, force=force)
     screen = RunScreen(named=len(artifacts) != 1, quiet=as_json or dry_run)
     attempt = RunAttempt(request, inputs, screen=screen, saving=saving, workspace=workspace)
-    unfinished = ask_for_approval(
-        attempt.once,
-        workspace=workspace,
-        question="Run exactly these bytes?",
-        as_json=as_json,
-        refusal="Not run: you denied the request.",
-    )
+    try:
+        unfinished = ask_for_approval(
+            attempt.once,
+            workspace=workspace,
+            question="Run exactly these bytes?",
+            as_json=as_json,
+            refusal="Not run: you denied the request.",
+        )
+    except NotFound as error:
+        # `run SLUG text=hello` is what people try first; without --input it names an artifact.
+        given = next((one for one in artifacts if "=" in one and repr(one) in error.message), "")
+        if given:
+            error.hint = f"To pass it as an input, add `--input {shlex.quote(given)}`. {error.hint}"
+        raise
     if attempt.ran is None:
         return
     skill, result = attempt.ran
