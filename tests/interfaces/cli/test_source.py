@@ -140,7 +140,7 @@ def test_a_source_is_disabled_enabled_and_removed(prowess: Prowess, source: Any,
 @pytest.mark.parametrize(
     ("place", "hint"),
     [
-        ("./folder", "prowess import ./folder"),
+        (".", "prowess import ."),
         ("acme/runbooks@one", "--path"),
         ("word", "owner/repo"),
         ("http://example.com/skill.md", "https://example.com/skill.md"),
@@ -148,6 +148,10 @@ def test_a_source_is_disabled_enabled_and_removed(prowess: Prowess, source: Any,
 )
 def test_a_place_that_is_no_source_says_what_to_type(source: Any, place: str, hint: str) -> None:
     assert hint in source("add", place, code=3).err
+
+
+def test_a_path_that_does_not_exist_is_not_called_a_folder(source: Any) -> None:
+    assert "'./folder' does not exist." in source("add", "./folder", code=4).err
 
 
 def test_an_unknown_source_is_not_found(source: Any) -> None:

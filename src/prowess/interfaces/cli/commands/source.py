@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,15 +111,20 @@ def add_source(
 
 
 def _read_place(place: str, *, ref: str, path: str, registry: bool) -> tuple[str, dict[str, Any]]:
-    from prowess.errors import Invalid
+    from prowess.errors import Invalid, NotFound
     from prowess.sources.reference import parse_source
 
     if registry:
         return "marketplace", {"base_url": place}
     reference = parse_source(place)
     if reference.kind == "local":
+        if not Path(reference.url).exists():
+            raise NotFound(
+                f"{place!r} does not exist.",
+                hint="Pass a repository (owner/repo or a URL), or the URL of a file, an archive or a site.",
+            )
         raise Invalid(
-            f"{place!r} is a folder of this machine, not a source.", hint=f"Import it: `prowess import {place}`."
+            f"{place!r} is a path of this machine, not a source.", hint=f"Import it: `prowess import {place}`."
         )
     if reference.skill:
         raise Invalid(
