@@ -284,7 +284,7 @@ def check_url(url: str) -> httpx2.URL:
 
 def _invalid_url(url: str, why: str) -> Invalid:
     return Invalid(
-        f"{url[:200]!r} is not the address of a server: {why}.", hint="Give a URL like http://127.0.0.1:8765."
+        f"{url[:200]!r} is not the address of a server: {why}.", hint="Give a URL like http://127.0.0.1:7717."
     )
 
 

@@ -79,7 +79,8 @@ def rejection(report: ValidationReport) -> Invalid:
     first, others = report.errors[0], len(report.errors) - 1
     more = f" (and {others} more)" if others else ""
     where = f" (line {first.line})" if first.line else ""
-    message = f"{report.reading.package.name!r} does not pass the {report.profile} profile: {first.message}"
+    name = report.reading.package.name
+    message = f"{repr(name) if name else 'The skill'} does not pass the {report.profile} profile: {first.message}"
     return Invalid(f"{message}{where}{more}", hint=first.hint, problems=report.problems)
 
 
