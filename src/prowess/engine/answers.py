@@ -118,7 +118,7 @@ class RecentAnswers:
     know that nothing has changed. What an agent sees also depends on the time, because approvals expire.
     """
 
-    MAX_BYTES = 32 * 1024 * 1024
+    MAX_BYTES = 16 * 1024 * 1024
     _OVERHEAD = 4_000
 
     def __init__(self, path: str) -> None:

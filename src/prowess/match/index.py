@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
 
 MAX_SEGMENTS = 8
-"""If there are more segments, all but the largest are merged."""
+"""If there are more segments, small ones are merged."""
 MAX_DEAD_SHARE = 0.25
 """The largest segment is merged, too, when this share of it has changed."""
 _FEW_SLUGS = 20
@@ -235,7 +235,7 @@ class Index:
         return part.without([place for place in places if part.segment.shown(place)["slug"] in slugs])
 
     def _compacted(self, parts: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
-        """Merge the small segments into one, and all of them if much has changed."""
+        """Merge small segments into one, and all of them if much has changed."""
         if len(parts) < 2:
             return tuple(parts)
         ordered = sorted(parts, key=lambda part: -part.segment.size)
@@ -244,9 +244,14 @@ class Index:
         # The constant keeps a small catalog from being merged again at every change.
         if changed > MAX_DEAD_SHARE * largest.segment.size + MAX_SEGMENTS:
             return (LiveSegment.whole(merge_segments(parts)),)
-        if len(parts) > MAX_SEGMENTS:
-            return (largest, LiveSegment.whole(merge_segments(rest)))
-        return tuple(parts)
+        if len(parts) <= MAX_SEGMENTS:
+            return tuple(parts)
+        # The smallest half, and each next one that is not larger than those before it together: a skill is then copied a
+        # number of times that grows only with the logarithm of the number of changes.
+        kept = len(ordered) // 2
+        while kept > 1 and ordered[kept - 1].segment.size <= sum(part.segment.size for part in ordered[kept:]):
+            kept -= 1
+        return (*ordered[:kept], LiveSegment.whole(merge_segments(ordered[kept:])))
 
 
 def _build_segments(documents: Iterable[SearchDocument]) -> Iterator[Segment]:
