@@ -173,7 +173,8 @@ def _form_of(card: SkillCard, fields: Mapping[str, Any], skill: Skill | None = N
 
 def _argument_hint(value: object) -> str:
     """Return the hint as its author wrote it. Most write `[issue]` without quotes, which YAML reads as a list."""
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value or "")
+    parts = _list(value)
+    return f"[{', '.join(map(str, parts))}]" if parts else str(value or "")
 
 
 def _template_form(template: PromptTemplate, schema: Mapping[str, Any]) -> PromptForm | None:

@@ -134,7 +134,7 @@ def _methods_by_path(sections: Sequence[tuple[APIRouter, str]]) -> dict[str, set
     for router, prefix in sections:
         for route in router.routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
-                methods.setdefault(prefix + route.path, set()).update(route.methods)
+                methods.setdefault(prefix + route.path, set()).update(route.methods or ())
     return methods
 
 
