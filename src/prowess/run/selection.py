@@ -44,15 +44,20 @@ def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
         has = ", ".join(sorted({one.kind for one in firsts.values()})) or "nothing"
         raise Invalid(
             f"The skill {skill.slug!r} has nothing to run; it contains {has}.",
-            hint=_hint_instead(skill.slug, [one.name for one in firsts.values() if one.kind == "script"]),
+            hint=_hint_instead(skill, [one.name for one in firsts.values() if one.kind == "script"]),
         )
     return _sorted([*(one for one in firsts.values() if kind_info(one.kind).in_run == "context"), *found])
 
 
-def _hint_instead(slug: str, scripts: Sequence[str]) -> str:
-    if not scripts:
-        return f"Run `prowess enable {slug}` to use it in a prompt, or name an artifact to print its text."
-    return f"Name the script to run: {', '.join(scripts[:20])}."
+def _hint_instead(skill: Skill, scripts: Sequence[str]) -> str:
+    if scripts:
+        return f"Name the script to run: {', '.join(scripts[:20])}."
+    # In a plain skill such a file is only a file; the sidecar makes it a function.
+    executable = kind_info("function").root_files
+    unused = next((file.path for file in skill.manifest if file.path in executable), "")
+    if unused:
+        return f"To run {unused} as a function, declare its parameters in agents/prowess.yaml."
+    return f"Run `prowess enable {skill.slug}` to use it in a prompt, or name an artifact to print its text."
 
 
 def _default_variants(skill: Skill) -> dict[str, Artifact]:

@@ -166,6 +166,15 @@ def test_what_is_wrong_is_said_with_what_to_do(prowess, greeter, script, words, 
     assert "Traceback" not in ran.err
 
 
+def test_code_that_is_not_declared_says_where_to_declare_it(prowess, write_skill):
+    write_skill("counter", **{"execute.py": "def execute(args, ctx):\n    return 1\n"})
+    ran = prowess("run", "counter")
+    assert ran.code == 3
+    assert "To run execute.py as a function" in ran.err
+    write_skill("counter", **{"agents__prowess.yaml": "parameters: {type: object}\n"})
+    assert "function" in prowess("show", "counter").out
+
+
 def test_escapes_that_a_model_writes_do_not_reach_the_terminal(prowess, greeter, script):
     ran = prowess("run", "greeter", "-i", "name=Ada", "-m", script("\x1b]0;owned\x07Ada\x1b[31m\u202e!"))
     assert "\x1b" not in ran.out
