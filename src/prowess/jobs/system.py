@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from prowess.storage.database_url import sqlite_path
+from prowess.storage.sqlite import create_private_file
 
 if TYPE_CHECKING:
     from dbos import DBOSConfig
@@ -102,7 +103,8 @@ def by_queue(workflows: Sequence[Any]) -> dict[str, list[str]]:
 
 def _open_sqlite(file: Path) -> sa.Engine:
     """Return an engine for the file of DBOS, which does not turn on WAL itself: that makes each step ten times faster."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # The inputs and results of jobs are in it, so it is as private as the account's database.
+    create_private_file(file)
     engine = sa.create_engine(f"sqlite:///{file}", connect_args={"check_same_thread": False})
 
     def configure(connection: Any, _: object) -> None:

@@ -157,7 +157,7 @@ def sqlite_engines(url: sa.URL, **options: Any) -> tuple[sa.Engine, sa.Engine]:
     """Return an engine for reading and one for writing, over one pool of connections."""
     if not url.database or url.database == ":memory:":
         raise Invalid("A SQLite database needs a file path.", hint=URL_HINT)
-    _create_private_file(Path(url.database))
+    create_private_file(Path(url.database))
     reading, writing = (url.set(drivername=f"sqlite+prowess_{which}") for which in ("reading", "writing"))
     # The pool gives a connection to whichever thread asks, and to one at a time; sqlite3's own check would refuse that.
     arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False, "factory": _Connection}
@@ -175,7 +175,7 @@ def sqlite_engines(url: sa.URL, **options: Any) -> tuple[sa.Engine, sa.Engine]:
     return sa.create_engine(reading, pool=writer.pool, **options), writer
 
 
-def _create_private_file(path: Path) -> None:
+def create_private_file(path: Path) -> None:
     """Create the file and its folder for the owner only; SQLite gives its side files the same mode."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
