@@ -99,7 +99,7 @@ async def test_an_unknown_skill_is_answered_with_how_to_find_one(filled: Any, bo
     async with filled.open(ann) as engine:
         answer = await box(engine).call(tool, {"skill": "weather"})
         assert not answer.ok or answer.data["error"]
-        assert answer.data["hint"].endswith("Call search_skills to find the name of the skill.")
+        assert answer.data["hint"] == "Call search_skills to find the name of the skill."
 
 
 async def test_a_full_prompt_is_answered_with_the_tools_to_call(place: Any, box: MakeBox, ann: Actor):

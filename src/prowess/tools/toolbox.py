@@ -334,7 +334,10 @@ async def _correct_name(
     # An address with a scope is exact.
     if len(meant) == 1 and meant != {given} and ":" not in given:
         return await call(meant.pop())
-    hint = f"{answer.data.get('hint') or ''} Call search_skills to find the name of the skill.".lstrip()
+    hint = str(answer.data.get("hint") or "")
+    # A command of the shell is of no use to an agent that has only tools; a name that is meant is.
+    meant_name = "" if "`prowess " in hint else hint
+    hint = f"{meant_name} Call search_skills to find the name of the skill.".lstrip()
     return replace(answer, data={**answer.data, "hint": hint})
 
 
