@@ -28,7 +28,7 @@ QUERIES = [
 def video(place):
     """Write a skill that its queries do not find."""
 
-    def write(queries=QUERIES, description: str = "Works with ffmpeg."):
+    def write(queries=QUERIES, description: str = "Knows the flags of the encoder."):
         text = f"---\nname: video\ndescription: {description}\n---\n\n# Video\n\nUse ffmpeg.\n"
         place.write("video", {"SKILL.md": text, "evals/triggers.json": json.dumps(queries)})
         place.skill("sea", fields="tags: [poems]\n")

@@ -19,7 +19,7 @@ QUERIES = [
     ),
     *({"query": f"write {number} poems about the sea", "should_trigger": False} for number in range(6)),
 ]
-VIDEO = "---\nname: video\ndescription: Works with ffmpeg.\n---\n\n# Video\n\nUse ffmpeg.\n"
+VIDEO = "---\nname: video\ndescription: Knows the flags of the encoder.\n---\n\n# Video\n\nUse ffmpeg.\n"
 
 
 @pytest.fixture(autouse=True)
