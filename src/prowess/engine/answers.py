@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Commit = tuple[int, int]
 T = TypeVar("T")
+Answer = TypeVar("Answer", "SkillRow", "SkillPage")
 
 _MAX_ORGANIZATIONS = 1_000
 _MAX_ROWS = 500
@@ -118,7 +119,7 @@ class RecentAnswers:
     know that nothing has changed. What an agent sees also depends on the time, because approvals expire.
     """
 
-    MAX_BYTES = 16 * 1024 * 1024
+    MAX_BYTES = 8 * 1024 * 1024
     _OVERHEAD = 4_000
 
     def __init__(self, path: str) -> None:
@@ -226,19 +227,40 @@ class RecentAnswers:
         """Run a quick read in a thread. A read from a SQLite file takes CPU only, one from a server waits for its answers."""
         return await (offload(read) if self._watch is None else offload_quick(read))
 
-    async def make(self, context: Context, about: Hashable, mark: Mark | None, read: Callable[[], T]) -> T:
-        """Make an answer in a thread, or wait for the same answer if it is being made from the same state already."""
+    async def make(
+        self,
+        context: Context,
+        about: Hashable,
+        mark: Mark | None,
+        read: Callable[[], Answer],
+        size: Callable[[Answer], int],
+    ) -> Answer:
+        """Make an answer in a thread, and keep it unless `mark` is None.
+
+        Everybody who asks for it before the thread begins gets the same one: a server under load would otherwise read the
+        same page again and again, for requests that wait behind each other.
+        """
         if mark is None:
             return await self.offload(read)
-        key = (asyncio.get_running_loop(), context.actor.owner, about, mark)
+        key = (asyncio.get_running_loop(), context.actor.owner, about)
         making = self._making.get(key)
         if making is None:
-            making = self._making[key] = asyncio.ensure_future(self.offload(read))
-            making.add_done_callback(lambda _: self._making.pop(key, None))
+
+            def work() -> Answer:
+                # Who asks from here on may have seen a change that this answer lacks.
+                self._making.pop(key, None)
+                now = self.mark(context)
+                answer = read()
+                self._put(context, about, now, answer, size(answer))
+                return answer
+
+            making = self._making[key] = asyncio.ensure_future(self.offload(work))
+            # Also if the thread never begins.
+            making.add_done_callback(lambda done: self._making.get(key) is done and self._making.pop(key, None))
         # One of several that wait may be cancelled without the others.
         return await asyncio.shield(making)
 
-    def put(
+    def _put(
         self, context: Context, about: Hashable, mark: Mark | None, answer: SkillRow | SkillPage, size: int
     ) -> None:
         """Keep an answer that was made after a mark, and drop those that were not used for long if there is no room."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,8 +112,8 @@ class Skills:
         mark = answers.mark(self._context)
         page = answers.page(self._context, query, mark)
         if page is None:
-            page = await answers.make(self._context, query, mark, lambda: list_rows(self._context, query))
-            answers.put(self._context, query, mark, page, len(page.items_json))
+            read = partial(list_rows, self._context, query)
+            page = await answers.make(self._context, query, mark, read, lambda page: len(page.items_json))
         return page
 
     async def overview(self, query: OverviewQuery) -> Overview:
@@ -130,8 +130,8 @@ class Skills:
         mark = answers.mark(self._context)
         row = answers.row(self._context, slug, mark)
         if row is None:
-            row = await answers.make(self._context, slug, mark, lambda: read_one(self._context, slug))
-            answers.put(self._context, slug, mark, row, len(row.json))
+            read = partial(read_one, self._context, slug)
+            row = await answers.make(self._context, slug, mark, read, lambda row: len(row.json))
         return row
 
     async def locate(self, id: str) -> str:
