@@ -140,3 +140,12 @@ def test_a_wrong_method_is_answered_with_the_right_ones(client, method, path, al
     assert answer.headers["allow"] == allowed
     assert answer.json()["detail"] == f"{method} is not allowed here."
     assert answer.json()["hint"] == f"Use {allowed}."
+
+
+def test_the_methods_that_a_wrong_one_is_answered_with_are_those_of_the_document(client):
+    paths = client.get(OPENAPI_PATH).json()["paths"]
+    plain = {path: sorted(method.upper() for method in methods) for path, methods in paths.items() if "{" not in path}
+    asked = {path: methods for path, methods in plain.items() if "PATCH" not in methods}
+    assert len(asked) > 30
+    told = {path: client.request("PATCH", path).headers.get("allow") for path in asked}
+    assert told == {path: ", ".join(methods) for path, methods in asked.items()}

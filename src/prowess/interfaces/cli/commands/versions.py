@@ -142,7 +142,7 @@ def delete_command(
 
 
 async def _find_scope(prowess: Prowess, slug: str) -> str:
-    """Return the scope of the skill that a slug means, or an empty string if there is none that can be read."""
+    """Return the scope of the skill with this slug, or an empty string if no such skill can be read."""
     from prowess.errors import ProwessError
 
     try:
