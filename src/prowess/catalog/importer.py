@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from prowess.catalog.store import SaveResult, Store, unreadable
 from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem, ProwessError, Refused
 from prowess.lazy_dataclass import dataclass
-from prowess.skill.form_info import FormName, form_info
+from prowess.skill.form_info import FormName
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
@@ -97,7 +97,7 @@ class ImportResult:
     digest: str | None = None
     changed: bool = False
     problems: tuple[Problem, ...] = ()
-    """Warnings about a saved descriptor, such as a prompt that is not among its own files."""
+    """What `validate` warns about in a saved skill, such as a prompt that is not among a descriptor's own files."""
     findings: tuple[Finding, ...] = ()
     """What the files of a saved skill appear to do, most severe first."""
     error: ProwessError | None = None
@@ -289,7 +289,7 @@ def _outcome(path: Path, saved: SaveResult, plan: ImportPlan, limits: Limits) ->
         version=skill.version,
         digest=skill.digest,
         changed=saved.changed,
-        problems=_warnings(saved.package, limits) if form_info(skill.form).is_descriptor else (),
+        problems=_warnings(saved.package, limits),
         findings=_scan(saved.package),
         chars=skill.content_length,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tarfile
 import time
 import zipfile
@@ -68,6 +69,28 @@ def test_after_an_import_of_many_skills_their_vectors_are_there(prowess, workspa
     assert prowess("import", many).code == 0
     checks = {check["name"]: check["detail"] for check in prowess("doctor", "--json").json["checks"]}
     assert checks["match vectors"] == "40 of 40 skills"
+
+
+def test_an_import_counts_the_warnings_and_names_the_command_that_lists_them(prowess, tmp_path, workspace):
+    folder = tmp_path / "my skills"
+    for name in ("good", "odd"):
+        (folder / name).mkdir(parents=True)
+    (folder / "good" / "SKILL.md").write_text("---\nname: good\ndescription: Files letters.\n---\nFile them.\n")
+    (folder / "odd" / "SKILL.md").write_text("---\ndescription: Note: sorts letters.\n---\nSort them.\n")
+
+    ran = prowess("import", folder)
+    assert ran.code == 0
+    assert "✓ good  imported (agentskills)\n" in ran.out
+    assert "✓ odd  imported (agentskills), 2 warnings\n" in ran.out
+    listing = f"prowess validate '{folder}'"
+    assert f"2 warnings about 1 skill. To list them, run: {listing}\n" in ran.out
+    assert prowess(*shlex.split(listing)[1:]).out.count("warning:") == 2
+
+    found = {
+        item["slug"]: [problem["code"] for problem in item["problems"]]
+        for item in prowess("import", folder, "--json").json
+    }
+    assert found == {"good": [], "odd": ["name-missing", "unquoted-colon"]}
 
 
 def test_importing_twice_changes_nothing(prowess, sample):

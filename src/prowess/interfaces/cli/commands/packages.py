@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +162,7 @@ def import_command(
         print_json([imported_json(item) for item in outcome])
     else:
         _print_imported(outcome, scope, limit, show_conflicts=show_conflicts)
+        _print_warnings(outcome, paths)
     errors = [item.error for item in outcome if item.error is not None]
     if errors:
         raise click.exceptions.Exit(exit_code(errors[0]))
@@ -184,14 +186,14 @@ def _check_is_local(path: str) -> None:
 
 def _print_imported(outcome: list[ImportResult], scope: str, limit: int, *, show_conflicts: bool) -> None:
     from prowess.errors import DuplicateSkill
-    from prowess.interfaces.cli.error_output import print_findings, print_problems
+    from prowess.interfaces.cli.error_output import print_findings
 
     imported = [item for item in outcome if item.error is None and not item.skipped]
     for item in imported:
-        if len(imported) <= MAX_LISTED or item.problems or item.dangers:
+        if len(imported) <= MAX_LISTED or item.dangers:
             words = "imported" if item.changed else "unchanged"
-            click.echo(f"{click.style('✓', fg='green')} {item.slug}  {words} ({item.form})")
-        print_problems(item.problems)
+            warnings = f", {_count_warnings(len(item.problems))}" if item.problems else ""
+            click.echo(f"{click.style('✓', fg='green')} {item.slug}  {words} ({item.form}){warnings}")
         print_findings([finding.as_json() for finding in item.findings if finding.severity == "danger"])
     conflicts = [item for item in outcome if isinstance(item.error, DuplicateSkill)]
     for item in outcome:
@@ -208,6 +210,22 @@ def _print_imported(outcome: list[ImportResult], scope: str, limit: int, *, show
     click.echo(", ".join(counts) + ".")
     _print_conflicts(len(conflicts), shown=show_conflicts)
     note_too_long([(item.slug, item.chars) for item in imported if item.slug], limit)
+
+
+def _count_warnings(count: int) -> str:
+    return f"{count:,} warning{'s' * (count != 1)}"
+
+
+def _print_warnings(outcome: list[ImportResult], paths: tuple[str, ...]) -> None:
+    """Print how many warnings there are about the imported skills, and the command that lists them."""
+    from prowess.interfaces.cli.output import escape_path
+
+    warned = [len(item.problems) for item in outcome if item.problems]
+    if not warned:
+        return
+    skills = f"{len(warned):,} skill{'s' * (len(warned) != 1)}"
+    listing = shlex.join(["prowess", "validate", *map(escape_path, paths)])
+    click.echo(f"{_count_warnings(sum(warned))} about {skills}. To list them, run: {listing}")
 
 
 def _print_conflicts(count: int, *, shown: bool) -> None:
