@@ -1,8 +1,11 @@
-"""The file in which DBOS records what is done."""
+"""The database in which DBOS records what is done."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import sqlalchemy as sa
+from dbos import DBOS
 
 from prowess.jobs.system import FILE, SystemDatabase
 
@@ -11,3 +14,18 @@ def test_only_the_owner_can_read_the_records_of_jobs(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     SystemDatabase(f"sqlite:///{tmp_path / 'agents.db'}")
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_connection_that_a_thread_returns_after_the_end_is_closed(database_url: str) -> None:
+    system = SystemDatabase(database_url)
+    dbos = DBOS(config=system.config("worker-1", "1"))
+    DBOS.launch()
+    used = dbos._sys_db.engine.raw_connection()  # as a thread of DBOS uses it
+    closed = []
+    sa.event.listen(dbos._sys_db.engine, "close", lambda connection, _: closed.append(connection))
+    DBOS.destroy()
+    system.close()
+    connection = used.dbapi_connection
+    assert connection not in closed
+    used.close()
+    assert connection in closed

@@ -14,6 +14,7 @@ from sqlalchemy import event
 
 from prowess.storage.database_url import sqlite_path
 from prowess.storage.sqlite import create_private_file
+from prowess.storage.transaction import close_returned
 
 if TYPE_CHECKING:
     from dbos import DBOSConfig
@@ -25,6 +26,15 @@ LISTEN_SECONDS = 0.5
 MAX_THREADS = min(32, (os.cpu_count() or 1) + 4)
 """As many as the pool of an event loop has, which DBOS replaces by its own. Without a limit, a server under load gets a
 thread and a connection for every request, and all of them compete for the interpreter."""
+
+
+class ClosingPool(sa.QueuePool):
+    """Connections of DBOS, which closes them while its last threads still use some: those are closed when returned."""
+
+    def dispose(self) -> None:
+        """Close all idle connections, and from now on each other one as soon as it is returned."""
+        event.listen(self, "checkin", close_returned)
+        super().dispose()
 
 
 class SystemDatabase:
@@ -64,6 +74,7 @@ class SystemDatabase:
             config["system_database_engine"] = self._engine
         else:
             config["dbos_system_schema"] = SCHEMA
+            config["db_engine_kwargs"] = {"poolclass": ClosingPool}
         return config
 
     def hand_back(self, worker_id: str) -> list[str]:
@@ -105,7 +116,7 @@ def _open_sqlite(file: Path) -> sa.Engine:
     """Return an engine for the file of DBOS, which does not turn on WAL itself: that makes each step ten times faster."""
     # The inputs and results of jobs are in it, so it is as private as the account's database.
     create_private_file(file)
-    engine = sa.create_engine(f"sqlite:///{file}", connect_args={"check_same_thread": False})
+    engine = sa.create_engine(f"sqlite:///{file}", poolclass=ClosingPool, connect_args={"check_same_thread": False})
 
     def configure(connection: Any, _: object) -> None:
         connection.isolation_level = "IMMEDIATE"
