@@ -223,11 +223,11 @@ class AsyncClient:
         """
         return await self.skills.match(message, limit=limit, tags=tags, context=context)
 
-    async def why(self, message: str, *, session: Session | str = "", limit: int = 10) -> Explanation:
-        """Explain why each skill was or was not offered for a message, and what enabling it would do. Changes nothing."""
+    async def why(self, message: str, *, session: Session | str = "", limit: int = 10, skill: str = "") -> Explanation:
+        """Explain why each skill, or one, was or was not offered for a message, and if it could be enabled. Changes nothing."""
         from prowess.session.explanation import Explanation
 
-        body = {"message": message, "session": session_name(session), "limit": limit}
+        body = {"message": message, "session": session_name(session), "limit": limit, "skill": skill}
         return decode(Explanation, await self._transport.post("/why", body))
 
     async def index(self, message: str = "", *, session: Session | str = "", budget: int | None = None) -> IndexPlan:

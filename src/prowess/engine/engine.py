@@ -350,11 +350,11 @@ class Engine:
             raise result.error
         return result
 
-    async def why(self, message: str, *, session: Session | str = "", limit: int = 10) -> Explanation:
-        """Explain why each skill was or was not offered for a message, and what enabling it would do. Changes nothing."""
+    async def why(self, message: str, *, session: Session | str = "", limit: int = 10, skill: str = "") -> Explanation:
+        """Explain why each skill, or one, was or was not offered for a message, and if it could be enabled. Changes nothing."""
         from prowess.engine.search import explain
 
-        return await offload(explain, self._context, message, session=session, limit=limit)
+        return await offload(explain, self._context, message, session=session, limit=limit, skill=skill)
 
     async def index(self, message: str = "", *, session: Session | str = "", budget: int | None = None) -> IndexPlan:
         """Return the list of available skills for a system prompt, within a budget of characters.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prowess.session.index import IndexPlan
     from prowess.session.session import Session
     from prowess.skill.model import SkillCard
+    from prowess.skill.outline import SkillOutline
     from prowess.storage.database import Connections
 
 _RANKED_SKILLS = 200
@@ -82,23 +83,58 @@ def plan_for_prompt(context: Context, message: str, *, session: Session | str, b
     return context.resources.planner.plan(context.actor, cards, message=message, session=found, budget=budget)[0]
 
 
-def explain(context: Context, message: str, *, session: Session | str, limit: int) -> Explanation:
-    """Explain the ranking of a message, and what enabling each skill in the session would do."""
+def explain(context: Context, message: str, *, session: Session | str, limit: int, skill: str = "") -> Explanation:
+    """Explain the ranking of a message, or the place of one skill in it, and what enabling each in the session would do.
+
+    Raise `NotFound` if there is no such skill.
+    """
     from prowess.session.explanation import ExplanationContext, explain_message
     from prowess.session.sessions import with_session_role
 
     found = context.find_session(session)
     visibility, matcher = context.visibility, context.resources.matcher
-    if context.actor.is_person:
-        ranked = visibility.recommendations(matcher.rank(message, limit=limit))
-    else:  # for an agent, skills that are switched off do not exist
-        ranked = visibility.usable(lambda most: matcher.rank(message, limit=most), limit)
+    only = context.catalog.find_outline(skill)[1] if skill else None
+
+    def rank(most: int) -> Sequence[Recommendation]:
+        return matcher.rank(message, limit=most) if only is None else [_rank_one(matcher, message, only)]
+
+    # For an agent, skills that are switched off do not exist.
+    is_person = context.actor.is_person
+    ranked = visibility.recommendations(rank(limit)) if is_person else visibility.usable(rank, limit)
     cards, policy, actor = context.catalog.cards(), context.read_policy(), context.actor
     listed = context.visibility.for_prompt(cards)
     plan, budget = context.resources.planner.plan(actor, listed, message=message, session=found)
-    around = ExplanationContext(actor=actor, session=found, policy=policy, cards=cards, plan=plan, index_budget=budget)
+    around = ExplanationContext(
+        actor=actor,
+        session=found,
+        policy=policy,
+        cards=cards,
+        plan=plan,
+        index_budget=budget,
+        skill=only.slug if only else "",
+    )
     acting = with_session_role(found, actor) if found else actor
     return explain_message(message, around, [_judge(context, item, acting, policy) for item in ranked])
+
+
+def _rank_one(matcher: Matcher, message: str, skill: SkillOutline) -> Recommendation:
+    """Return one skill as it is ranked for a message; with the score 0 if it is not a candidate at all."""
+    from prowess.match.ranking import MAX_RESULTS
+    from prowess.match.recommendation import Recommendation
+
+    ranked = matcher.rank(message, limit=MAX_RESULTS)
+    unranked = Recommendation(
+        slug=skill.slug,
+        title=skill.title,
+        description=skill.description,
+        tags=skill.tags,
+        scope=skill.scope,
+        digest=skill.digest,
+        version=skill.version,
+        score=0.0,
+        decision="no",
+    )
+    return next((item for item in ranked if item.slug == skill.slug), unranked)
 
 
 def _judge(context: Context, item: Recommendation, actor: Actor, policy: OrgPolicy) -> Candidate:

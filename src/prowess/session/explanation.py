@@ -65,6 +65,8 @@ class Explanation:
     budget_used: int
     budget_max: int
     session: str
+    skill: str = ""
+    """The only skill that is explained; '' for all candidates."""
     steps: tuple[Step, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -91,6 +93,7 @@ class ExplanationContext:
     cards: Sequence[SkillCard]
     plan: IndexPlan
     index_budget: int
+    skill: str = ""
 
 
 def explain_message(message: str, around: ExplanationContext, candidates: Iterable[Candidate]) -> Explanation:
@@ -111,6 +114,7 @@ def explain_message(message: str, around: ExplanationContext, candidates: Iterab
         budget_used=session.budget.used if session else 0,
         budget_max=session.budget.limit if session else policy.skills_max_prompt_chars,
         session=session.id if session else "",
+        skill=around.skill,
         steps=steps,
     )
 

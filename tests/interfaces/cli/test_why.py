@@ -60,3 +60,30 @@ def test_a_message_can_be_piped_in(prowess, office, pipe):
 
 def test_a_workspace_without_skills_says_so(prowess, workspace):
     assert "No matching skill." in prowess("why", "hello").out
+
+
+def test_one_skill_is_explained_for_a_message(prowess, office):
+    told = prowess("why", "sql-tuner", "my query is slow", "--json").json
+    assert (told["message"], told["skill"]) == ("my query is slow", "sql-tuner")
+    assert [step["slug"] for step in told["steps"]] == ["sql-tuner"]
+    assert told["steps"][0]["score"] == prowess("why", "my query is slow", "--json").json["steps"][0]["score"]
+    assert prowess("why", "my query is slow", "--skill", "sql-tuner", "--json").json == told
+
+
+def test_a_skill_that_is_no_candidate_is_explained_with_every_step(prowess, office):
+    told = prowess("why", "sql-tuner", "?!")
+    assert told.code == 0
+    assert "sql-tuner: not offered" in told.out
+    assert "  match   0.00, no: no evidence" in told.out
+    assert "  policy" in told.out
+
+
+def test_words_that_begin_with_no_skill_are_a_message(prowess, office):
+    told = prowess("why", "sql", "query", "is", "slow", "--json").json
+    assert (told["message"], told["skill"]) == ("sql query is slow", "")
+    assert prowess("why", "slow", "--skill", "none").code == 4
+
+
+def test_an_explanation_of_one_skill_is_made_again(prowess, office, tmp_path):
+    (tmp_path / "account.json").write_text(prowess("why", "sql-tuner", "the weather", "--json").out)
+    assert prowess("why", "--replay", tmp_path / "account.json").out == "No differences.\n"

@@ -84,6 +84,7 @@ class ExplanationShape(Shape):
     budget_used: int
     budget_max: int
     session: str
+    skill: str
     steps: list[StepShape]
 
 
@@ -163,6 +164,7 @@ class WhyBody(Body):
     message: str = Field(max_length=MAX_MESSAGE_CHARS)
     session: str = Field(default="", max_length=200)
     limit: _Limit = 10
+    skill: str = Field(default="", max_length=200, description="Explain only this skill, by its slug.")
 
 
 @router.post("/match", response_model=MatchesShape, summary="Match a message")
@@ -182,8 +184,8 @@ async def search_skills(body: SearchBody, engine: Reader) -> Response:
 
 @router.post("/why", response_model=ExplanationShape, summary="Explain a match")
 async def explain_match(body: WhyBody, engine: Reader) -> Response:
-    """Explain why each skill was or was not offered for a message, and what enabling it would do. Changes nothing."""
-    return respond(await engine.why(body.message, session=body.session, limit=body.limit))
+    """Explain why each skill, or one, was or was not offered for a message, and if it could be enabled. Changes nothing."""
+    return respond(await engine.why(body.message, session=body.session, limit=body.limit, skill=body.skill))
 
 
 @router.get("/index", response_model=IndexShape, summary="Get the index of skills for a prompt")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from prowess.errors import NotFound
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command
 from prowess.view import to_json
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
     "why",
     'prowess why "write release notes for these commits"',
     'prowess why "fix the build" --explain',
+    'prowess why release-notes "what changed since Monday?"',
     "prowess why --last --session 3f2a91bc",
     "prowess why --replay account.json",
 )
-@click.argument("words", nargs=-1, metavar="[MESSAGE]")
+@click.argument("words", nargs=-1, metavar="[SLUG] [MESSAGE]")
 @click.option(
     "--session", "-s", default="", metavar="NAME", help="Take the skills and budget of this conversation into account."
 )
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Maximum number of candidates.",
 )
+@click.option(
+    "--skill", default="", metavar="SLUG", help="Explain only this skill; the same as SLUG before the message."
+)
 @click.option("--last", is_flag=True, help="Show the last decision about a message, here or in --session.")
 @click.option("--replay", metavar="FILE", help="Compare with the output of an earlier `why --json`.")
 @click.option("--explain", is_flag=True, help="Show every step for skills that are not offered, too.")
@@ -47,6 +53,7 @@ def why_command(
     words: tuple[str, ...],
     session: str,
     limit: int,
+    skill: str,
     last: bool,
     replay: str | None,
     explain: bool,
@@ -55,15 +62,15 @@ def why_command(
 ) -> None:
     """Explain for each skill why it was or was not offered for a message, and whether it could be enabled.
 
-    Shows the score with its signals, the place in the index, the decision of the policy and the budget of each candidate.
+    With the slug of a skill before the message, or --skill, explains only that skill. Shows the score with its signals, the place in the index, the decision of the policy and the budget of each candidate.
     Changes nothing. With --last, shows what an agent decided about the last message, and which skills it considered.
     """
     from prowess.interfaces.cli.options import read_message
     from prowess.interfaces.cli.output import print_json
 
     if last:
-        if words or replay:
-            raise click.UsageError("--last cannot be combined with a message or --replay.")
+        if words or replay or skill:
+            raise click.UsageError("--last cannot be combined with a message, --skill or --replay.")
         _show_last(session, workspace, as_json=as_json)
         return
     before = _read_account(replay) if replay else None
@@ -71,16 +78,24 @@ def why_command(
         raise click.UsageError("A message and --replay cannot be combined.")
     message = read_message(words) if before is None else before["message"]
     if before is not None:
-        session, limit = before["session"], max(len(before["steps"]), 1)
+        session, limit, skill = before["session"], max(len(before["steps"]), 1), str(before.get("skill") or skill)
     if not message.strip():
         raise click.UsageError("Missing message. Give one, or use --replay FILE.")
-    account = with_engine(workspace, lambda prowess: prowess.why(message, session=session, limit=limit))
+
+    async def explain_words(prowess: Prowess) -> Explanation:
+        if len(words) > 1 and not skill:
+            # A first argument that is no skill is a part of the message.
+            with suppress(NotFound):
+                return await prowess.why(" ".join(words[1:]), session=session, skill=words[0])
+        return await prowess.why(message, session=session, limit=limit, skill=skill)
+
+    account = with_engine(workspace, explain_words)
     if before is not None:
         _print_differences(before, account, as_json=as_json)
     elif as_json:
         print_json(account)
     else:
-        print_account(account, explain=explain)
+        print_account(account, explain=explain or bool(account.skill))
 
 
 def _show_last(session: str, workspace: str | None, *, as_json: bool) -> None:
@@ -187,7 +202,7 @@ def _format_step(step: Step, *, explain: bool) -> list[str]:
         return lines
     return [
         *lines,
-        f"signals {figures}",
+        *([f"signals {figures}"] if figures else []),
         f"index   {step.index}",
         f"policy  {step.answer}: {step.reason} [{step.rule}]",
         f"budget  {room}",
