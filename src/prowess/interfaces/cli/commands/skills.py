@@ -226,11 +226,11 @@ def _print_part(slug: str, name: str, kind: Kind | None, *, workspace: str | Non
     if as_json:
         content = {"content": text} if text is not None else {"base64": base64.b64encode(data).decode()}
         print_json({"slug": slug, kind or "artifact": name, "path": path, **content})
-    elif text is None or not sys.stdout.isatty():
+    elif not sys.stdout.isatty():
         # A pipe or file gets the exact bytes; only a terminal has to be protected from control characters.
         sys.stdout.buffer.write(data)
     else:
-        click.echo(clean(text))
+        click.echo(clean(data.decode(errors="replace")))
 
 
 def _print_skill(skill: Skill, findings: Sequence[FindingRow], score: str) -> None:
