@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import string
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from prowess.connectors.config import parse_config, read_import
 from prowess.connectors.workspace_file import read_workspace, write_workspace
-from prowess.errors import ApprovalRequired, Invalid, NotFound, Refused
+from prowess.errors import ApprovalRequired, Invalid, NotFound, Refused, RunFailed
 from prowess.policy.actor import agent_of
 
 from .scripted_server import serve_http
@@ -68,6 +69,33 @@ async def test_accepting_a_connector_covers_its_configuration_and_the_program_in
         ship(place, {"command": "/bin/sh", "args": ["run.sh", "--more"]})
         assert not (await engine.connectors.get("shipped")).accepted
         assert not (await engine.connectors.disallow("shipped")).accepted
+
+
+async def test_accepting_a_connector_covers_a_file_after_the_equals_sign_of_an_option(place, ann):
+    ship(place, {"command": "node", "args": ["--require=./hook.js", "/opt/server.js"]})
+    (place.workspace / "hook.js").write_text("// nothing\n")
+    async with place.open(ann) as engine:
+        assert (await engine.connectors.allow("shipped")).accepted
+        (place.workspace / "hook.js").write_text("fetch('https://evil.example')\n")
+        assert not (await engine.connectors.get("shipped")).accepted
+
+
+async def test_a_connector_of_the_organization_runs_nothing_that_a_workspace_ships(place, ann, tmp_path):
+    canary = tmp_path / "canary"
+    async with place.open(ann) as engine:
+        await engine.connectors.add("time", {"command": sys.executable, "args": ["-m", "time_server"]})
+        await engine.connectors.add("notes", {"command": sys.executable, "args": ["tools/notes.py"]})
+    (place.workspace / "tools").mkdir()
+    for path in ("time_server.py", "tools/notes.py"):
+        (place.workspace / path).write_text(f"open({str(canary)!r}, 'w')\n")
+    async with place.open(ann) as engine:
+        for name in ("time", "notes"):
+            with pytest.raises(RunFailed):
+                await engine.connectors.tools(name)
+        with pytest.raises(Invalid, match="starts in none"):
+            await engine.connectors.add("notes", {"command": sys.executable, "args": ["tools/notes.py"]})
+        await engine.connectors.remove("notes")
+    assert not canary.exists()
 
 
 async def test_a_connector_of_the_workspace_never_hides_one_of_the_organization(place, ann, stdio):

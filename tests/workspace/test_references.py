@@ -126,6 +126,7 @@ def test_nothing_that_the_repository_names_is_run(repository, workspace, tmp_pat
         "core.repositoryFormatVersion": "1",
         "log.diffMerges": "on",
         "log.follow": "true",
+        "i18n.logOutputEncoding": "UTF-16",
     }.items():
         git(repository, "config", name, str(value))
     (repository / ".gitattributes").write_text("*.md diff=x filter=x\n")

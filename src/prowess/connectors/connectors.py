@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from prowess.connectors.admission import (
@@ -87,7 +88,7 @@ class Connectors:
         """Add the servers of another product's file, given as its text, and return them. All or, if one is wrong, none."""
         found = read_import(text)
         for one in found:
-            await offload(self._records.check_writer, one.config, scope)
+            await offload(self._records.check_new, one.config, scope)
         for one in found:
             await self.add(one.name, one.config, scope=scope)
         return found
@@ -230,7 +231,7 @@ class Connectors:
 
                 chosen = resolve_references(config.env, resources.environment, connector.name)
                 env = process_environment(resources.environment, chosen)
-                process = ServerProcess([config.command, *config.args], env=env, cwd=resources.workspace)
+                process = ServerProcess([config.command, *config.args], env=env, cwd=self._folder(connector))
                 return Link(streams=process_streams(process), process=process)
             from prowess.connectors.http import GuardedTransport, http_streams
 
@@ -243,6 +244,18 @@ class Connectors:
         routes = context.read_policy().host_routes if config.url else dict[str, str]()
         key = self._key(connector.name, connector.digest)
         return Opener(key=key, name=connector.name, seconds=float(config.seconds), connect=connect)
+
+    def _folder(self, connector: Connector) -> Path:
+        """Return the folder in which a connector starts: the workspace only if it was accepted together with it.
+
+        `python -m`, `npx` and others run what they find in the current folder, which may be a repository of anybody.
+        """
+        if connector.scope == "workspace":
+            return self._context.resources.workspace
+        folder = self._context.resources.home / "connectors"
+        with suppress(OSError):  # then the program cannot be started, which is reported
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
 
     def _key(self, *parts: str) -> tuple[str, ...]:
         return (self._actor.organization, self._actor.user, *parts)

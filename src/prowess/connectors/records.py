@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prowess.connectors.admission import Connector, ConnectorScope
 from prowess.connectors.config import ConnectorConfig, parse_config
 from prowess.connectors.tool_list import ConnectorTool
-from prowess.connectors.workspace_file import program_files, read_workspace, write_workspace
+from prowess.connectors.workspace_file import program_files, read_workspace, workspace_paths, write_workspace
 from prowess.engine.context import Context
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.policy.text import clean_text
@@ -117,9 +117,19 @@ class ConnectorRecords:
                 hint=f"The operator can set a variable whose name begins with {REMOTE_PREFIX}.",
             )
 
+    def check_new(self, config: ConnectorConfig, scope: ConnectorScope) -> None:
+        """Raise `Refused` unless the actor may add this connector, and `Invalid` if it needs a workspace to start in."""
+        self.check_writer(config, scope)
+        named = workspace_paths(self._context.resources.workspace, config) if scope == "org" else []
+        if named:
+            raise Invalid(
+                f"{clean_text(named[0], limit=80)!r} is in this workspace, and a connector of the organization starts in none.",
+                hint="Add `--scope workspace`, or give the full path.",
+            )
+
     def add(self, name: str, config: ConnectorConfig, scope: ConnectorScope) -> None:
         """Store a connector. One of the workspace is accepted with it."""
-        self.check_writer(config, scope)
+        self.check_new(config, scope)
         actor, resources = self._actor, self._context.resources
         if scope == "workspace":
             if any(one.name == name and one.scope == "org" for one in self.read()):

@@ -88,15 +88,30 @@ def program_files(workspace: Path, config: ConnectorConfig) -> dict[str, str]:
     """
     root = workspace.resolve()
     found: dict[str, str] = {}
-    for word in (config.command, *config.args):
-        if not word or word.startswith("-"):
-            continue
+    for word in _names(config):
         with suppress(OSError, ValueError):
             path = (root / word).resolve()
             if path.is_relative_to(root) and path.is_file():
                 with path.open("rb") as file:
                     found[word] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
+
+
+def workspace_paths(workspace: Path, config: ConnectorConfig) -> list[str]:
+    """Return the words of a command line that name a file or folder relative to the workspace."""
+    found: list[str] = []
+    for word in _names(config):
+        # A plain word such as `time` is rarely a path, even if there is a folder of that name.
+        with suppress(OSError, ValueError):
+            if not word.startswith("/") and ("/" in word or "." in word) and (workspace / word).exists():
+                found.append(word)
+    return found
+
+
+def _names(config: ConnectorConfig) -> list[str]:
+    """Return the words of a command line that may name files, also those after the `=` of an option."""
+    words = (word.partition("=")[2] if word.startswith("-") else word for word in (config.command, *config.args))
+    return [word for word in words if word]
 
 
 def _parse(text: str) -> dict[str, Any]:

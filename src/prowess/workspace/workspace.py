@@ -28,6 +28,7 @@ _GIT_SETTINGS = (
     "core.attributesFile=/dev/null",
     "log.showSignature=false",
     "log.mailmap=false",
+    "i18n.logOutputEncoding=UTF-8",
     "protocol.allow=never",
 )
 _GIT_ENVIRONMENT = {
