@@ -210,8 +210,8 @@ def test_a_program_that_clients_would_not_find_is_named_by_its_path(tmp_path, in
     link.symlink_to(program)
     assert find_program(str(program), "/py", client_path="/nowhere") == [str(program)]
     assert find_program(str(program), "/py", client_path=str(link.parent)) == ["prowess"]
-    assert find_program("prowess", "/py", client_path=str(link.parent)) == ["/py", "-m", "prowess"]
-    assert find_program("/lib/prowess/__main__.py", "/py") == ["/py", "-m", "prowess"]
+    assert find_program("prowess", "/py", client_path=str(link.parent)) == ["/py", "-P", "-m", "prowess"]
+    assert find_program("/lib/prowess/__main__.py", "/py") == ["/py", "-P", "-m", "prowess"]
     _, _, err = install("codex")
     assert f"the entry uses {sys.executable}" in err
 

@@ -89,12 +89,13 @@ def plan_change(
 def find_program(started: str, python: str, *, client_path: str = CLIENT_SEARCH_PATH) -> list[str]:
     """Return the command that starts the running Prowess: its name if clients find it in `client_path`, else its path.
 
-    `started` is `sys.argv[0]`. If that is not the `prowess` program, return `python -m prowess`.
+    `started` is `sys.argv[0]`. If that is not the `prowess` program, return `python -P -m prowess`.
     """
     running = Path(started).absolute()
     is_program = os.sep in started and running.name == ENTRY_NAME and shutil.which(str(running)) is not None
     if not is_program:
-        return [python, "-m", ENTRY_NAME]
+        # -P: clients start it in a project, and a folder `prowess` of a cloned repository must not be taken for ours.
+        return [python, "-P", "-m", ENTRY_NAME]
     found = shutil.which(ENTRY_NAME, path=client_path)
     return [ENTRY_NAME] if found is not None and running.samefile(found) else [str(running)]
 
