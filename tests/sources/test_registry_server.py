@@ -122,7 +122,8 @@ def test_search_finds_all_words_with_names_first(world: World):
     assert [one["name"] for one in read(send(world, "/api/v1/search?q=greet"))["skills"]] == ["greet", "bow", "wave"]
     assert read(send(world, "/api/v1/search?q=greet+nothing"))["skills"] == []
     assert len(read(send(world, "/api/v1/search?limit=1"))["skills"]) == 1
-    assert send(world, "/api/v1/search?limit=0").status == 422
+    for limit in ("0", "101", "0000000011000", "000000001" + "0" * 5_000):
+        assert send(world, f"/api/v1/search?limit={limit}").status == 422
 
 
 def test_trending_counts_downloads_of_the_last_week(world: World):

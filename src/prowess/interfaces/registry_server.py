@@ -325,7 +325,7 @@ def _signature(request: Request) -> bytes:
 
 def _limit(request: Request) -> int:
     text = request.query_params.get("limit", "20")
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _MAX_RESULTS:
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= _MAX_RESULTS:
         raise Invalid(f"Invalid limit {text[:40]!r}.", hint=f"Use a number from 1 to {_MAX_RESULTS}.")
     return int(text)
 
