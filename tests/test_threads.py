@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from prowess import threads
-from prowess.threads import QUICK_THREADS, offload, offload_quick
+from prowess.threads import QUICK_THREADS, offload, offload_quick, run_blocking
 
 pytestmark = pytest.mark.anyio
 
@@ -64,3 +64,32 @@ async def test_an_error_and_a_cancelled_caller_leave_room_for_the_next():
     await asyncio.gather(*waiting, return_exceptions=True)
 
     assert await offload_quick(lambda: "done") == "done"
+
+
+def test_blocking_work_runs_in_this_thread_without_an_event_loop():
+    async def work() -> tuple[int, int]:
+        return await offload(threading.get_ident), await offload(threading.get_ident)
+
+    assert run_blocking(work()) == (threading.get_ident(), threading.get_ident())
+
+
+def test_an_error_of_blocking_work_reaches_its_caller():
+    async def work() -> None:
+        await offload(int, "x")
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        run_blocking(work())
+
+
+def test_work_that_waits_for_something_else_needs_an_event_loop():
+    closed = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            closed.append(True)
+
+    with pytest.raises(RuntimeError, match="event loop"):
+        run_blocking(work())
+    assert closed == [True]

@@ -1,12 +1,18 @@
-"""Hand blocking work to a thread. This is the only module that calls `asyncio.to_thread`."""
+"""Hand blocking work to a thread. This is the only module that calls `asyncio.to_thread`.
+
+asyncio is imported where it is used: importing it takes a tenth of a short command, which does without; see `run_blocking`.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    import asyncio
 
 SMALL_CHARS = 100_000
 """Parsing or searching a text up to this size takes about a millisecond, less than a thread costs the other tasks."""
@@ -21,8 +27,32 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class _Mode(threading.local):
+    blocking = False
+
+
+_mode = _Mode()
+
+
+def run_blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run asynchronous work that waits for nothing but `offload` in this thread, without an event loop."""
+    _mode.blocking = True
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    finally:
+        _mode.blocking = False
+        work.close()
+    raise RuntimeError("This work waits for something, so it needs an event loop.")
+
+
 async def offload(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run blocking work in a thread and return its result."""
+    """Run blocking work in a thread and return its result. Inside `run_blocking`, it runs in the same thread."""
+    if _mode.blocking:
+        return work(*args, **kwargs)
+    import asyncio
+
     return await asyncio.to_thread(work, *args, **kwargs)
 
 
@@ -33,6 +63,8 @@ async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     server under load answers fewer requests the more threads it has. Work that takes longer than usual no longer counts,
     so that it holds up nobody. Work that waits, such as for another machine, belongs into `offload`.
     """
+    import asyncio
+
     loop = asyncio.get_running_loop()
     lane = _lanes.get(loop)
     if lane is None:
@@ -69,6 +101,8 @@ async def offload_to_completion(work: Callable[P, T], /, *args: P.args, **kwargs
 
     A thread cannot be cancelled, so without this, work such as recording a cost would continue after the caller has returned.
     """
+    import asyncio
+
     task = asyncio.ensure_future(offload(work, *args, **kwargs))
     try:
         return await asyncio.shield(task)

@@ -7,7 +7,6 @@ or an acceptance adds its row in the same transaction or right after it, before 
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from prowess.storage.sqlite_watch import SqliteWatch
 from prowess.threads import offload, offload_quick
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Hashable
 
     from prowess.engine.context import Context
@@ -242,6 +242,8 @@ class RecentAnswers:
         """
         if mark is None:
             return await self.offload(read)
+        import asyncio
+
         key = (asyncio.get_running_loop(), context.actor.owner, about)
         making = self._making.get(key)
         if making is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +18,8 @@ T = TypeVar("T")
 
 async def offload_cancellable(work: Callable[[ProgressCallback], T], watch: ProgressCallback) -> T:
     """Run work in a thread that stops at its next step when the caller is cancelled. What it has kept by then stays."""
+    import asyncio
+
     stop = threading.Event()
 
     def step(progress: Progress) -> None:

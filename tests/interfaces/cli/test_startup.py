@@ -28,6 +28,7 @@ NEVER = {
     "sqlalchemy.orm",
     "wasmtime",
 }
+LOOP = {"asyncio", "concurrent.futures", "ssl"}
 SCHEMAS = {"importlib.metadata", "pydantic.plugin._loader"}  # where a schema is built, pydantic looks for plugins
 READERS = {"yaml", "prowess.skill.forms.conversion", "prowess.skill.text.reader"}
 CHECKS = {"prowess.skill.profiles.table"}
@@ -54,9 +55,9 @@ def warm(sample: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "unneeded", "most"),
     [
-        ("list", {"sqlalchemy", *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
-        ("list --json", {"sqlalchemy", *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
-        ("show commit-messages", {"sqlalchemy", *SCHEMAS, *CHECKS, *WRITERS}, 117),
+        ("list", {"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
+        ("list --json", {"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
+        ("show commit-messages", {"sqlalchemy", *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 117),
         ("enable commit-messages", {"prowess.catalog.database_store", *CHECKS}, 154),
         ("prompt", {*READERS, *CHECKS}, 130),
     ],

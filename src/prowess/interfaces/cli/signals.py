@@ -9,10 +9,10 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -98,8 +98,27 @@ def run_async(work: Callable[[], Awaitable[T]], *, runner: asyncio.Runner | None
     try:
         return asyncio.run(cancellable()) if runner is None else runner.run(cancellable())
     except (asyncio.CancelledError, KeyboardInterrupt):
-        # Without a signal of ours this is Ctrl-C, which `main.run` reports.
-        if not termination.number:
-            raise
+        _raise_terminated(termination)
+        raise
+
+
+def run_quick(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run asynchronous work that waits for nothing but blocking calls, without an event loop, and return its result.
+
+    A termination signal interrupts the call. Raise click's `Exit` with the signal's exit code, as `run_async` does.
+    """
+    from prowess.threads import run_blocking
+
+    termination = _current
+    try:
+        return run_blocking(work())
+    except KeyboardInterrupt:
+        _raise_terminated(termination)
+        raise
+
+
+def _raise_terminated(termination: Termination) -> None:
+    """Raise click's `Exit` if a signal ended the command. Without one it was Ctrl-C, which `main.run` reports."""
+    if termination.number:
         click.echo("Terminated. Everything saved so far is kept.", err=True)
         raise click.exceptions.Exit(termination.exit_code) from None

@@ -47,9 +47,13 @@ def prompt_command(
 
     text = _read_prompt(into) if into else ""
     parts = {"policies": policies, "memory": memory, "graph_context": graph_context}
-    prompt, state, left = with_engine(workspace, lambda prowess: _assemble_prompt(prowess, session, text, parts))
+
+    def assemble() -> tuple[str, dict[str, Any] | None, list[str]]:
+        return with_engine(workspace, lambda prowess: _assemble_prompt(prowess, session, text, parts), quick=True)
+
+    prompt, state, left = assemble()
     if left and not as_json and _let_in_again(left, session, workspace):
-        prompt, state, _ = with_engine(workspace, lambda prowess: _assemble_prompt(prowess, session, text, parts))
+        prompt, state, _ = assemble()
         back = {skill["slug"] for skill in state["enabled_skills"]} if state else set[str]()
         left = [slug for slug in left if slug not in back]
     if as_json:

@@ -180,7 +180,7 @@ def enable_command(slug: str, reason: str, session: str, workspace: str | None, 
         return after, after.enabled != before.enabled
 
     held, is_new = ask_for_approval(
-        lambda: with_engine(workspace, work),
+        lambda: with_engine(workspace, work, quick=True),
         workspace=workspace,
         question="Add exactly these bytes to the prompt?",
         as_json=as_json,

@@ -53,7 +53,7 @@ def list_command(
         return cards, faults, dangers, limit, await read_skill_scores(prowess)
 
     with spinner("Reading skills …"):
-        cards, faults, dangers, limit, scores = with_engine(workspace, work)
+        cards, faults, dangers, limit, scores = with_engine(workspace, work, quick=True)
     asked = [word.casefold() for word in words]
     chosen = [
         card
@@ -201,7 +201,7 @@ def show_command(
         return await prowess.skills.get(slug), await prowess.skills.findings(slug), await read_skill_scores(prowess)
 
     with spinner("Reading skills …"):
-        skill, findings, scores = with_engine(workspace, work)
+        skill, findings, scores = with_engine(workspace, work, quick=True)
     if as_json:
         from prowess.interfaces.cli.output import print_json
 
