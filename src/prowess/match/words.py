@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from prowess.patterns import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -48,10 +50,10 @@ _MAX_ACCENTS = 20_000
 _MAX_TOKENS = 50_000
 
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-CJK_RUN = re.compile(f"[{_CJK}]+")
+CJK_RUN = lazy_pattern(f"[{_CJK}]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # With the signs at the end, for C++ and C#.
-_WORD = re.compile(rf"[^\W_{_CJK}]+(?:[+#]+(?!\w))?")
+_WORD = lazy_pattern(rf"[^\W_{_CJK}]+(?:[+#]+(?!\w))?")
 _SIGNED_WORD = re.compile(r"[a-zA-Z0-9][+#]")
 _ASCII_TABLE = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)).ljust(256)
 _BATCH_TABLE = bytes(1 if code == 1 else kept for code, kept in enumerate(_ASCII_TABLE))
@@ -260,7 +262,7 @@ _EXCLUDES = (
 _CLAUSE_REST = r"(?:\b(?:e\.g|i\.e)\.|[^.;!?\n]|\.(?=(?-i:[a-z0-9])))*(?:[.;!?\n]+|$)"
 """A dot inside a name or a number (`.docx`, `2.0`) does not end a clause."""
 
-_EXCLUSION = re.compile(rf"{_CLAUSE_START}{_SUBJECT}(?:{'|'.join(_EXCLUDES)})\b{_CLAUSE_REST}", re.IGNORECASE)
+_EXCLUSION = lazy_pattern(rf"{_CLAUSE_START}{_SUBJECT}(?:{'|'.join(_EXCLUDES)})\b{_CLAUSE_REST}", re.IGNORECASE)
 _EXCLUSION_WORDS = ("not ", "n't ", "n’t ", "dont ", "doesnt ", "never ", "avoid ", "skip ", "unsuitable ")
 """Every exclusion contains one of these: a fast test before the slow pattern."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.output import draw_bar, one_line, output_width
+from prowess.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from prowess.match.recommendation import Recommendation
@@ -23,10 +24,12 @@ _HEAD = ("score", "skill", "decision", "description")
 _SCORE, _SLUG, _INDENT = 5 + _BAR, 48, 4
 _MIN_DESCRIPTION = 40
 """The minimum width of a description next to its skill; below it, the description gets its own line."""
-_NARROW = re.compile("[\x20-\u02ff\u2010-\u2027\u2030-\u205e]*")
+_NARROW = lazy_pattern("[\x20-\u02ff\u2010-\u2027\u2030-\u205e]*")
 """Text in which every character takes one terminal cell. It needs no measuring, so rich is not imported for it."""
-_WORD = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_WORD = lazy_pattern(r"[^\W_]+")
+_UNSPACED = lazy_pattern(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
+)
 
 
 def print_recommendations(results: Sequence[Recommendation], *, explain: bool = False) -> None:
@@ -76,15 +79,19 @@ def highlight_words(text: str, terms: Iterable[str]) -> str:
 
     wanted = " ".join(terms)
     stems = content_words(wanted)
-    inside = "|".join(re.escape(term) for term in wanted.split() if _UNSPACED.search(term))
+    inside = "|".join(re.escape(term) for term in wanted.split() if _is_unspaced(term))
 
     def mark(word: re.Match[str]) -> str:
         # Chinese, Japanese, Thai and similar scripts do not separate words, so a term is only part of what matched.
-        if _UNSPACED.search(word[0]):
+        if _is_unspaced(word[0]):
             return re.sub(inside, lambda part: _highlight(part[0]), word[0]) if inside else word[0]
         return _highlight(word[0]) if content_words(word[0]).keys() & stems else word[0]
 
     return _WORD.sub(mark, text)
+
+
+def _is_unspaced(word: str) -> bool:
+    return not word.isascii() and _UNSPACED.search(word) is not None
 
 
 def _highlight(text: str) -> str:

@@ -204,6 +204,9 @@ def _hidden_positions(text: str) -> Iterator[int]:
     # Most texts are plain ASCII: deleting all plain bytes leaves nothing, and no regular expression has to run.
     if text.isascii() and not text.encode().translate(None, _PLAIN):
         return
+    # Most others have a few dashes, quotes or accents. Compiling the pattern takes milliseconds, so they do without it.
+    if not any(char in _SUSPECTS for char in set(text) if not " " <= char <= "~"):
+        return
     flag_end = 0
     crowded: bool | None = None
     for found in _SUSPECT.finditer(text):
