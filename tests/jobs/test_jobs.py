@@ -18,6 +18,7 @@ from .station import broken, skill_files
 pytestmark = pytest.mark.anyio
 
 ITEMS = [{"n": n} for n in range(5)]
+RUNNER = frozenset({"skills.read", "skills.run"})
 
 
 async def test_a_batch_keeps_the_order_records_errors_and_a_retry_runs_only_what_failed(each_place, station):
@@ -88,6 +89,28 @@ async def test_a_run_waits_for_an_approval_that_another_process_gives(place, lin
     assert station.lines() == ["one 1"]
     assert denied.state == "failed"
     assert denied.error.code == "approval-denied"
+
+
+async def test_a_job_ends_if_its_user_was_removed_while_it_waited(place, line, station):
+    request = line("one", inputs={"n": 1})
+    async with place.open(local_person("operator")) as prowess:
+        await prowess.organizations.create("acme")
+        for user in ("ann", "bob"):
+            await prowess.users.add(user, organization="acme", admin=user == "ann")
+        ann = prowess.as_actor(Actor(name="ann", organization="acme", user="ann"))
+        bob = prowess.as_actor(Actor(name="bob", organization="acme", user="bob", permissions=RUNNER))
+        await ann.policy.set("skill_enablement_policy", "prompt-user")
+        job = await bob.jobs.start_run(request, name="later")
+        while job.state != "waiting":
+            job = await bob.jobs.get(job.id)
+            await asyncio.sleep(0.02)
+        await prowess.users.remove("bob", organization="acme")
+        await ann.approvals.resolve(job.approval_id, approved=True)
+        ended = await ann.jobs.wait(job.id)
+        await ann.jobs.retry(job.id)
+        again = await ann.jobs.wait(job.id)
+    assert [(one.state, one.error.code) for one in (ended, again)] == [("failed", "refused")] * 2
+    assert station.lines("begin") == []
 
 
 async def _deny(prowess, agent, request, place, line):

@@ -33,6 +33,7 @@ from prowess.errors import (
 from prowess.jobs.job import event_data, stored_request
 from prowess.jobs.tasks import find_task
 from prowess.policy.actor import stored_actor
+from prowess.policy.people import current_actor
 from prowess.run.request import RunRequest, StepJournal
 from prowess.run.result import RunResult
 from prowess.skill.kinds import JsonObject
@@ -162,7 +163,7 @@ class Execution:
         # Not only if it is running: after an interruption, a chunk may start before the job itself does.
         if job is None or job.attempt != attempt or not job.is_open:
             return
-        engine = self._engine().as_actor(stored_actor(job.actor))
+        engine = await self._acting(job)
         slots = self._slots.setdefault(job_id, asyncio.Semaphore(int(job.request["concurrency"])))
         stopped: list[ProwessError] = []
 
@@ -241,7 +242,7 @@ class Execution:
         if job is None:
             return
         try:
-            await work(job, self._engine().as_actor(stored_actor(job.actor)))
+            await work(job, await self._acting(job))
         except ProwessError as error:
             await self._finish(job, "failed", error)
         except Exception as error:
@@ -250,6 +251,11 @@ class Execution:
             await self._finish(job, "failed", ProwessError(f"The job failed: {type(error).__name__}.", hint=hint))
         finally:
             self._slots.pop(job_id, None)
+
+    async def _acting(self, job: JobRow) -> Engine:
+        """Return the engine of whoever started the job, with the permissions that they still have."""
+        actor = await offload(self._read, lambda connection: current_actor(connection, stored_actor(job.actor)))
+        return self._engine().as_actor(actor)
 
     async def _admit(self, job: JobRow, engine: Engine, request: RunRequest) -> None:
         """Pass the gate; if a person has to approve first, wait for the answer."""
@@ -277,6 +283,12 @@ class Execution:
                     raise ApprovalDenied(
                         f"The approval that the job waited for was not given: it is {answer.state}.",
                         hint=f"`prowess jobs retry {job.name}` asks again.",
+                    ) from None
+                # The answer may have taken days.
+                if (await self._acting(job)).actor.permissions != engine.actor.permissions:
+                    raise Refused(
+                        "The permissions of the user have changed while the job waited.",
+                        hint=f"`prowess jobs retry {job.name}` runs it with the present ones.",
                     ) from None
 
     async def _store_progress(self, job: JobRow, progress: _Progress) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import sqlalchemy as sa
@@ -326,6 +327,19 @@ def active_member(connection: sa.Connection, organization: str, user: str) -> Me
     if found.deactivated_at is not None:
         raise user_not_found(user)
     return found
+
+
+def current_actor(connection: sa.Connection, actor: Actor) -> Actor:
+    """Return an actor who was recorded earlier, with no more than their user may do now: nothing without a membership.
+
+    Users whom an application manages itself never had one; their actors stay as they are.
+    """
+    member = people.get_member(connection, actor.organization, actor.user) if actor.user else None
+    if member is None:
+        return actor
+    organization = people.get_organization(connection, actor.organization)
+    ended = organization is None or organization.deactivated_at or member.deactivated_at
+    return replace(actor, permissions=actor.permissions & check_permissions(() if ended else member.permissions))
 
 
 def _keep_an_admin(connection: sa.Connection, leaving: Member) -> None:
