@@ -11,6 +11,7 @@ import gc
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -126,14 +127,21 @@ def shared() -> Callable[[str], Path]:
     return find
 
 
-_homes = itertools.count()
+_folders = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder for each test, as pytest makes it, which reads the names of all folders for that: thousands at the end."""
+    folder = tmp_path_factory.getbasetemp() / f"{re.sub(r'[^a-zA-Z0-9_]', '_', request.node.name)[:30]}{next(_folders)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home without any skill for every test, so that nothing of the person who runs them is read or written."""
-    # Not `mktemp`, which reads the names of all folders there, thousands of them at the end.
-    folder = tmp_path_factory.getbasetemp() / "homes" / str(next(_homes))
+    folder = tmp_path_factory.getbasetemp() / "homes" / str(next(_folders))
     folder.mkdir(mode=0o700, parents=True)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("PROWESS_HOME", str(folder / ".prowess"))

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 RUN = """
 import sys, time
 now = time.time_ns
@@ -44,29 +42,25 @@ def imported(line: str) -> set[str]:
     return set(ran.stderr.split())
 
 
-@pytest.fixture
-def warm(sample: Path) -> Path:
-    """The sample workspace, with a skill enabled, and after the first run of each command."""
+LIMITS = {
+    "list": ({"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
+    "list --json": ({"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
+    "show commit-messages": ({"sqlalchemy", *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 117),
+    "enable commit-messages": ({"prowess.catalog.database_store", *CHECKS}, 154),
+    "prompt": ({*READERS, *CHECKS}, 130),
+}
+"""For each command, modules that it does not need, and how many of Prowess it may import."""
+
+
+def test_a_command_imports_nothing_that_it_does_not_need(sample: Path) -> None:
+    # After the first run of each command, with a skill enabled.
     imported("enable commit-messages")
     imported("list")
-    return sample
-
-
-@pytest.mark.parametrize(
-    ("line", "unneeded", "most"),
-    [
-        ("list", {"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
-        ("list --json", {"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
-        ("show commit-messages", {"sqlalchemy", *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 117),
-        ("enable commit-messages", {"prowess.catalog.database_store", *CHECKS}, 154),
-        ("prompt", {*READERS, *CHECKS}, 130),
-    ],
-)
-def test_a_command_imports_nothing_that_it_does_not_need(warm: Path, line: str, unneeded: set[str], most: int) -> None:
-    found = imported(line)
-    own = sorted(name for name in found if name.startswith("prowess"))
-    assert found & (unneeded | NEVER) == set()
-    assert len(own) <= most, own
+    for line, (unneeded, most) in LIMITS.items():
+        found = imported(line)
+        own = sorted(name for name in found if name.startswith("prowess"))
+        assert (line, found & (unneeded | NEVER)) == (line, set())
+        assert len(own) <= most, (line, own)
 
 
 def test_patterns_are_compiled_only_when_they_are_used() -> None:
