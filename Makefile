@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := requirements/uv.txt pyproject.toml scripts/setup
 
-.PHONY: setup run ui tour test test-all test-local coverage check docs bench wheel sidecar clean
+.PHONY: setup run ui tour test test-all test-ci test-local coverage check docs bench wheel sidecar clean
 
 setup: $(VENV)/.ready
 
@@ -37,6 +37,10 @@ test: setup ui
 test-all: setup ui
 	@scripts/browser
 	@scripts/test --long
+
+test-ci: setup ui
+	@scripts/browser
+	@scripts/test --all
 
 test-local: setup
 	@scripts/test --local

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +100,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
+    else:
+        items[:] = begin_with_long(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def begin_with_long(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Return the tests in an order in which each of the parallel workers begins with those that take long.
+
+    Each gets an equal part of the list, and later half of what another one has left. If tests that take minutes are the
+    last ones, a worker does them while the others wait. Those of one file stay together: they share servers and browsers.
+    """
+    long = [item for item in items if item.get_closest_marker("long")]
+    short = [item for item in items if not item.get_closest_marker("long")]
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for _, of_file in itertools.groupby(long, key=lambda item: item.path):
+        min(shares, key=len).extend(of_file)
+    ordered: list[pytest.Item] = []
+    for number, share in enumerate(shares):
+        part = (len(items) - len(ordered)) // (workers - number)
+        rest = max(0, part - len(share))
+        ordered += [*share, *short[:rest]]
+        del short[:rest]
+    return ordered
 
 
 def _try_fewer_examples(item: pytest.Item) -> None:
