@@ -3,7 +3,7 @@
 python benchmarks/http_api.py [--skills 5000] [--seconds 4] [--connections 8] [--out benchmarks/results/http_api.json]
 
 The minimal endpoint is FastAPI with one query of SQLite and orjson, without tokens, permissions, trust or ETags. Both
-servers run on uvicorn with h11 on loopback, each in a process of its own, and are asked in turns by the same client. The
+servers run on uvicorn with httptools on loopback, each in a process of its own, and are asked in turns by the same client. The
 last row compares `match` over HTTP with the engine's own time, one request after the other.
 """
 
@@ -80,7 +80,7 @@ def serve_ours(folder: Path, port: int) -> None:
     engine = Prowess.open(settings=settings_of(folder), channel="http")
     callers = known_tokens({TOKEN: Caller(actor=Actor(name="me", channel="http"))})
     app = make_app(engine, callers=callers, keys=[os.urandom(32)])
-    uvicorn.run(app, host="127.0.0.1", port=port, http="h11", log_level="warning", access_log=False)
+    uvicorn.run(app, host="127.0.0.1", port=port, http="httptools", log_level="warning", access_log=False)
 
 
 def serve_minimal(folder: Path, port: int) -> None:
@@ -106,7 +106,7 @@ def serve_minimal(folder: Path, port: int) -> None:
         (row,) = connection.execute("SELECT whole FROM skills WHERE slug = ?", (slug,)).fetchone()
         return Response(orjson.dumps(orjson.loads(row)), media_type="application/json")
 
-    uvicorn.run(app, host="127.0.0.1", port=port, http="h11", log_level="warning", access_log=False)
+    uvicorn.run(app, host="127.0.0.1", port=port, http="httptools", log_level="warning", access_log=False)
 
 
 def copy_rows(folder: Path, base: str) -> None:

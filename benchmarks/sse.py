@@ -54,7 +54,7 @@ def serve(app: Any, publish: Any, port: int, events: int) -> None:
         server.should_exit = True
 
     server = uvicorn.Server(
-        uvicorn.Config(app, port=port, http="h11", log_level="error", timeout_graceful_shutdown=1, backlog=2_048)
+        uvicorn.Config(app, port=port, http="httptools", log_level="error", timeout_graceful_shutdown=1, backlog=2_048)
     )
     threading.Thread(target=control, daemon=True).start()
     server.run()

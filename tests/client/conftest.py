@@ -20,7 +20,7 @@ from prowess.client import AsyncClient, Client
 from prowess.interfaces.auth.browser import LOOPBACK_HOSTS
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
-from prowess.interfaces.listener import open_listener
+from prowess.interfaces.listener import GuardedProtocol, open_listener
 from prowess.interfaces.server import make_app
 from prowess.policy.actor import Actor
 from prowess.settings import read_settings
@@ -81,7 +81,7 @@ class Place:
         listener = open_listener("127.0.0.1", port)
         server = _QuietServer(
             uvicorn.Config(
-                self.app(engine), http="h11", lifespan="on", log_level="warning", timeout_graceful_shutdown=1
+                self.app(engine), http=GuardedProtocol, lifespan="on", log_level="warning", timeout_graceful_shutdown=1
             )
         )
         thread = threading.Thread(target=lambda: asyncio.run(_serve(server, listener, engine)))

@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 import uvicorn
 
-from prowess.interfaces.listener import open_listener
+from prowess.interfaces.listener import GuardedProtocol, open_listener
 from prowess.interfaces.registry_server import make_registry
 from prowess.net.client import GuardedHttpClient
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
@@ -85,7 +85,7 @@ class _QuietServer(uvicorn.Server):
 def serve(app: Any) -> Generator[str]:
     """Yield the URL of a server on a socket, which runs in a thread."""
     listener = open_listener("127.0.0.1", 0)
-    config = uvicorn.Config(app, http="h11", lifespan="on", log_level="warning", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, http=GuardedProtocol, lifespan="on", log_level="warning", timeout_graceful_shutdown=1)
     server = _QuietServer(config)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()

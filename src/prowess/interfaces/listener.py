@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-import h11
+import httptools
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from prowess.errors import Unavailable
 from prowess.interfaces.auth.guard import RequestGuard
@@ -22,6 +22,7 @@ _SWITCH_SECONDS = 0.001
 _KEEP_ALIVE_SECONDS = 75
 HEADER_SECONDS = 20.0
 """How long a client may take to send the headers of a request, once the connection or the request has begun."""
+_MAX_HEADER_BYTES = 64 << 10
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -56,7 +57,7 @@ async def serve_http(
     """
     config = uvicorn.Config(
         app,
-        http=DeadlineProtocol,
+        http=GuardedProtocol,
         ws="none",
         lifespan="on",
         log_level="warning",
@@ -79,21 +80,38 @@ async def serve_http(
     return 130 if signal.SIGINT in server.received else 0
 
 
-class DeadlineProtocol(H11Protocol):
-    """Closes connections whose headers do not arrive in time. Uvicorn would keep them open without end."""
+class GuardedProtocol(HttpToolsProtocol):
+    """Uvicorn's protocol over httptools, which takes a quarter of the time of h11, with the limits that it lacks.
+
+    It closes connections whose headers do not arrive in time or are too large; ignores trailers, which would otherwise
+    count as headers of a request that was checked already; and ignores the wish for another protocol, whose request would
+    otherwise lose its body.
+    """
 
     header_seconds = HEADER_SECONDS
     _deadline: asyncio.TimerHandle | None = None
+    _is_in_headers = False
+    _unfinished_bytes = 0
+    """How much has arrived of headers, of a trailer or of the size of a chunk, without an end."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Wait for the first request."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
         """Take over data; wait on if it ends within the headers of a request."""
-        super().data_received(data)
-        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+        self._unset_keepalive_if_required()
+        self._unfinished_bytes += len(data)
+        try:
+            self._parse(memoryview(data))
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+            return
+        if self._unfinished_bytes > _MAX_HEADER_BYTES:
+            self.send_400_response("The headers are too large.")
+        # Also wait if a client goes on after its response, with a body or with empty lines, instead of a request.
+        if self._is_in_headers or self.cycle is None or self.cycle.response_complete:
             self._wait()
         elif self._deadline is not None:
             self._deadline.cancel()
@@ -104,6 +122,54 @@ class DeadlineProtocol(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._is_in_headers = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take over a header, without the spaces after it that the parser leaves. A trailer is ignored."""
+        if self._is_in_headers:
+            super().on_header(name, value.strip(b" \t"))
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer a request that is valid. The parser answers with 400 if this raises."""
+        if self.parser.get_http_version() not in ("1.0", "1.1") or self.parser.get_method() == b"CONNECT":
+            raise ValueError("Neither the version nor the method is supported.")
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > _MAX_HEADER_BYTES:
+            raise ValueError("The headers are too large.")
+        super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            self._is_in_headers = False
+            self._unfinished_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        """Take over a part of the body."""
+        self._unfinished_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._unfinished_bytes = 0
+        super().on_message_complete()
+
+    def _should_upgrade(self) -> bool:
+        return True  # uvicorn then passes over the request, and `_parse` begins it again
+
+    def _parse(self, data: memoryview) -> None:
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # After such a request, the parser expects another protocol, even if the request has a body.
+                version = self.parser.get_http_version().encode()
+                lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
+                lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+                self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
+                data = data[upgrade.args[0] :]
+            else:
+                return
 
     def _wait(self) -> None:
         # The first bytes count, not the last ones: a client could send one byte a second.

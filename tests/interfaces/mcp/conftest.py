@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
-from prowess.interfaces.listener import open_listener
+from prowess.interfaces.listener import GuardedProtocol, open_listener
 from prowess.interfaces.mcp.http import asgi_app
 from prowess.interfaces.mcp.server import make_security, make_server
 from prowess.open import Prowess
@@ -229,7 +229,7 @@ def over_http(engine: Prowess) -> Connect:
         callers = known_tokens({TOKEN: caller})
         app = asgi_app(engine, callers=callers, keys=[b"k" * 32], approval_seconds=approval_seconds)
         listener = open_listener("127.0.0.1", 0)
-        server = _QuietServer(uvicorn.Config(app, http="h11", lifespan="on", log_level="warning"))
+        server = _QuietServer(uvicorn.Config(app, http=GuardedProtocol, lifespan="on", log_level="warning"))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         web = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
         try:

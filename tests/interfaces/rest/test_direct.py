@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-
 import pytest
 from starlette.testclient import TestClient
 
 from prowess.errors import Unavailable
-from prowess.interfaces.listener import DeadlineProtocol
 from prowess.interfaces.rest import direct
 from prowess.policy.actor import Actor
 
@@ -80,28 +76,3 @@ def test_a_database_that_does_not_answer_is_not_named_to_callers(client, monkeyp
 
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert where not in answer.text
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: a\r\n"])
-async def test_a_connection_whose_headers_do_not_arrive_is_closed(monkeypatch, sent):
-    import uvicorn
-
-    async def app(scope, receive, send):
-        raise AssertionError(scope)
-
-    monkeypatch.setattr(DeadlineProtocol, "header_seconds", 0.05)
-    config = uvicorn.Config(app, http=DeadlineProtocol, lifespan="off", log_level="critical")
-    server = uvicorn.Server(config)
-    config.load()
-    listener = socket.create_server(("127.0.0.1", 0))
-    loop = asyncio.get_running_loop()
-    serving = await loop.create_server(
-        lambda: DeadlineProtocol(config=config, server_state=server.server_state, app_state={}), sock=listener
-    )
-    reader, writer = await asyncio.open_connection(*listener.getsockname())
-    writer.write(sent)
-    async with asyncio.timeout(10):
-        assert await reader.read() == b""
-    writer.close()
-    serving.close()

@@ -17,7 +17,7 @@ from tests.sources.registry_stubs import ClawHubStub, SkillsShStub
 
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
-from prowess.interfaces.listener import open_listener
+from prowess.interfaces.listener import GuardedProtocol, open_listener
 from prowess.interfaces.rest.app import OPENAPI_PATH
 from prowess.interfaces.server import make_app
 from prowess.policy.actor import Actor
@@ -34,7 +34,7 @@ def served(app: ASGIApp) -> Generator[str]:
     """Serve an app on a free port of this machine, in a thread."""
     listener = open_listener("127.0.0.1", 0)
     server = uvicorn.Server(
-        uvicorn.Config(app, http="h11", lifespan="on", log_level="error", timeout_graceful_shutdown=1)
+        uvicorn.Config(app, http=GuardedProtocol, lifespan="on", log_level="error", timeout_graceful_shutdown=1)
     )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

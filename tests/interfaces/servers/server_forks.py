@@ -25,7 +25,7 @@ MODULES = (
     "sqlalchemy.dialects.postgresql.psycopg",
     "uvicorn.lifespan.on",
     "uvicorn.loops.asyncio",
-    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.protocols.http.httptools_impl",
 )
 
 

@@ -134,7 +134,7 @@ def _require_extra() -> None:
 
     from prowess.errors import Unavailable
 
-    if find_spec("mcp") is None or find_spec("uvicorn") is None:
+    if any(find_spec(name) is None for name in ("httptools", "mcp", "uvicorn")):
         raise Unavailable("The MCP server is not installed.", hint="Install it: pip install 'prowess[mcp]'")
 
 

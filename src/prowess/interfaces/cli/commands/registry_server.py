@@ -249,7 +249,7 @@ def _require_extra() -> None:
 
     from prowess.errors import Unavailable
 
-    if any(find_spec(name) is None for name in ("cryptography", "fastapi", "uvicorn")):
+    if any(find_spec(name) is None for name in ("cryptography", "fastapi", "httptools", "uvicorn")):
         raise Unavailable("The registry server is not installed.", hint="Install it: pip install 'prowess[server]'")
 
 

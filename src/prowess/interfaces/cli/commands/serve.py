@@ -130,7 +130,7 @@ def _require_extra() -> None:
 
     from prowess.errors import Unavailable
 
-    if any(find_spec(name) is None for name in ("fastapi", "mcp", "orjson", "sse_starlette", "uvicorn")):
+    if any(find_spec(name) is None for name in ("fastapi", "httptools", "mcp", "orjson", "sse_starlette", "uvicorn")):
         raise Unavailable("The server is not installed.", hint="Install it: pip install 'prowess[server]'")
 
 
