@@ -1,6 +1,6 @@
 """Mixed load on the HTTP API: 90 % read, 8 % write, 2 % enable, at a fixed rate, whatever the server does meanwhile.
 
-    python benchmarks/http_load.py [--rate 200] [--seconds 60] [--skills 5000] [--database URL] [--out FILE]
+    python benchmarks/http_load.py [--rate 200] [--seconds 60] [--skills 5000] [--database URL] [--processes N]
 
 Requests begin at their times even if earlier ones are late, and a latency counts from the time at which the request
 should have begun, so a server that stalls cannot hide it. Reads are lists of 50, single skills and matches; a write
@@ -107,12 +107,13 @@ async def watch(server: Server, memory: list[float], files: list[int]) -> None:
         await asyncio.sleep(1)
 
 
-async def measure(rate: float, seconds: float, skills: int, url: str) -> dict[str, Any]:
+async def measure(rate: float, seconds: float, skills: int, url: str, processes: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         database = url or f"sqlite:///{home / 'bench.db'}"
         token = await prepare(home, database, skills)
-        async with started(command_of("--database", database), environment_of(home), token) as server:
+        command = command_of("--database", database, "--processes", str(processes))
+        async with started(command, environment_of(home), token) as server:
             load = Load(server, skills)
             await load.open_sessions(20)
             await load.run(rate, WARM_SECONDS)
@@ -134,6 +135,7 @@ async def measure(rate: float, seconds: float, skills: int, url: str) -> dict[st
     before, after = max(memory[:third]), max(memory[-third:])
     return {
         "database": database.partition(":")[0],
+        "processes": processes,
         "rate": rate,
         "done_a_second": round(len(everything) / took, 1),
         "rows": rows,
@@ -151,7 +153,9 @@ def ms(values: list[float], part: float) -> float:
 
 
 def show(found: dict[str, Any]) -> None:
-    print(f"{found['database']}: {found['done_a_second']} requests a second of {found['rate']:g} asked for")
+    print(
+        f"{found['database']}, {found['processes']} processes: {found['done_a_second']} requests a second of {found['rate']:g} asked for"
+    )
     print(f"{'request':<10}{'count':>8}{'p50 ms':>10}{'p99 ms':>10}")
     for kind, row in found["rows"].items():
         print(f"{kind:<10}{row['requests']:>8}{row['p50_ms']:>10}{row['p99_ms']:>10}")
@@ -174,9 +178,10 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=60)
     options.add_argument("--skills", type=int, default=5000)
     options.add_argument("--database", default="")
+    options.add_argument("--processes", type=int, default=1)
     options.add_argument("--out", default="benchmarks/results/http_load.json")
     given = options.parse_args()
-    found = asyncio.run(measure(given.rate, given.seconds, given.skills, given.database))
+    found = asyncio.run(measure(given.rate, given.seconds, given.skills, given.database, given.processes))
     show(found)
     out = Path(given.out)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 START_SECONDS = 60.0
 KEY = secrets.token_urlsafe(32)
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,19 +28,24 @@ class Server:
     pid: int
     token: str = ""
 
+    def processes(self) -> list[Path]:
+        """Return the folders in /proc of the server and of the processes that it has started."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [Path("/proc", str(pid)) for pid in (self.pid, *children)]
+
     def cpu_seconds(self) -> float:
-        """Return the CPU time that its process has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the CPU time that its processes have used."""
+        fields = [(one / "stat").read_text().rpartition(")")[2].split() for one in self.processes()]
+        return sum(int(user) + int(system) for *_, user, system in (row[:13] for row in fields)) / _TICKS
 
     def memory_mb(self) -> float:
-        """Return its resident memory."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        """Return its resident memory. What processes share counts for each."""
+        pages = sum(int((one / "statm").read_text().split()[1]) for one in self.processes())
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     def open_files(self) -> int:
         """Return how many files and sockets it has open."""
-        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
+        return sum(sum(1 for _ in (one / "fd").iterdir()) for one in self.processes())
 
 
 class Connection:

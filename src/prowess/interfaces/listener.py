@@ -88,6 +88,7 @@ class GuardedProtocol(HttpToolsProtocol):
     otherwise lose its body.
     """
 
+    parser: httptools.HttpRequestParser
     header_seconds = HEADER_SECONDS
     _deadline: asyncio.TimerHandle | None = None
     _is_in_headers = False
@@ -111,7 +112,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._unfinished_bytes > _MAX_HEADER_BYTES:
             self.send_400_response("The headers are too large.")
         # Also wait if a client goes on after its response, with a body or with empty lines, instead of a request.
-        if self._is_in_headers or self.cycle is None or self.cycle.response_complete:
+        if self._is_in_headers or not self.cycle or self.cycle.response_complete:
             self._wait()
         elif self._deadline is not None:
             self._deadline.cancel()

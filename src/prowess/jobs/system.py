@@ -6,6 +6,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from prowess.storage.database_url import sqlite_path
+from prowess.storage.files.folder_lock import lock_folder
 from prowess.storage.sqlite import create_private_file
 from prowess.storage.transaction import close_returned
 
@@ -43,9 +45,14 @@ class SystemDatabase:
     def __init__(self, url: str) -> None:
         self._url = url
         self._engine: sa.Engine | None = None
+        self._folder: Path | None = None
         if path := sqlite_path(url):
             file = Path(path).with_name(FILE)
-            self._url, self._engine = f"sqlite:///{file}", _open_sqlite(file)
+            self._url, self._engine, self._folder = f"sqlite:///{file}", _open_sqlite(file), file.parent
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Exclude other processes while DBOS is launched: it creates tables in a SQLite file without a lock of its own."""
+        return nullcontext() if self._folder is None else lock_folder(self._folder)
 
     def config(self, worker_id: str, version: str) -> DBOSConfig:
         """Return the configuration of DBOS for a worker."""

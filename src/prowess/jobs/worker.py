@@ -10,7 +10,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -211,8 +211,10 @@ class JobWorker:
         try:
             DBOS(config=self._system.config(worker_id, workflows.VERSION))
             DBOS.listen_queues(own)
-            # Not in a thread: DBOS runs workflows on the event loop from which it is launched, where the engine lives.
-            DBOS.launch()
+            with ExitStack() as stack:
+                await offload(stack.enter_context, self._system.lock())
+                # Not in a thread: DBOS runs workflows on the event loop from which it is launched, where the engine lives.
+                DBOS.launch()
         except Exception as error:
             await offload(DBOS.destroy)
             await offload(self._forget_worker, worker_id)

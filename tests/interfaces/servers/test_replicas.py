@@ -41,8 +41,8 @@ class Pair:
         await self._client.aclose()
 
 
-@pytest.fixture
-def with_pair(deploy: Callable[..., Deployment], forks: Forks) -> Callable[..., None]:
+@pytest.fixture(params=["postgres", "sqlite"])
+def with_pair(deploy: Callable[..., Deployment], forks: Forks, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Return a function that runs a test with two replicas, in whose database there is one skill."""
 
     async def run(test: Callable[[Pair], Awaitable[None]], deployment: Deployment) -> None:
@@ -59,7 +59,7 @@ def with_pair(deploy: Callable[..., Deployment], forks: Forks) -> Callable[..., 
         finally:
             await pair.close()
 
-    return lambda test: asyncio.run(run(test, deploy("postgres")))
+    return lambda test: asyncio.run(run(test, deploy(request.param)))
 
 
 def test_a_skill_that_is_written_at_one_is_read_matched_and_gone_at_the_other(with_pair):

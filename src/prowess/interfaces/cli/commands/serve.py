@@ -12,8 +12,10 @@ from prowess.interfaces.cli.engine import choose_workspace, with_engine
 from prowess.interfaces.cli.options import command
 
 if TYPE_CHECKING:
+    import socket
     from pathlib import Path
 
+    from prowess.interfaces.processes import ServerProcess
     from prowess.open import Prowess
     from prowess.settings import Settings
 
@@ -71,6 +73,13 @@ class _Options:
     metavar="ADDRESS",
     help="Proxy whose X-Forwarded-For names the client (repeatable).",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=1,
+    metavar="N",
+    help="Processes that serve, each on a core of its own (default: 1).",
+)
 @click.option("--open/--no-open", "browser", default=False, help="Open the sign-in page in a browser.")
 @click.option("--log", is_flag=True, help="Print a line of JSON for each request to stdout.")
 @click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")
@@ -82,6 +91,7 @@ def serve_command(
     names: tuple[str, ...],
     origins: tuple[str, ...],
     proxies: tuple[str, ...],
+    processes: int,
     browser: bool,
     log: bool,
     workspace: str | None,
@@ -119,8 +129,23 @@ def serve_command(
         browser=browser,
     )
     keys = [_state_key(options)]
+    listener, process = None, None
+    if processes > 1:
+        from importlib import import_module
+
+        from prowess.interfaces.listener import open_listener
+        from prowess.interfaces.processes import start_processes
+
+        import_module("prowess.interfaces.server")  # here, and not in each process
+        listener = open_listener(host, port)
+        process = start_processes(processes)
+        if isinstance(process, int):
+            raise click.exceptions.Exit(process)
     code = with_engine(
-        workspace, lambda prowess: _serve(prowess, options, keys), channel="http", settings=options.settings
+        workspace,
+        lambda prowess: _serve(prowess, options, keys, listener, process),
+        channel="http",
+        settings=options.settings,
     )
     raise click.exceptions.Exit(code)
 
@@ -147,7 +172,13 @@ def _state_key(options: _Options) -> bytes:
     return find_secret(options.settings.home / STATE_KEY_FILE, options.settings.secret_key).encode()
 
 
-async def _serve(prowess: Prowess, options: _Options, keys: list[bytes]) -> int:
+async def _serve(
+    prowess: Prowess,
+    options: _Options,
+    keys: list[bytes],
+    listener: socket.socket | None,
+    process: ServerProcess | None,
+) -> int:
     from prowess.interfaces.auth.browser import is_loopback
     from prowess.interfaces.auth.oidc import make_provider
     from prowess.interfaces.auth.tokens import ensure_local_tokens, find_callers
@@ -167,7 +198,7 @@ async def _serve(prowess: Prowess, options: _Options, keys: list[bytes]) -> int:
     from prowess.interfaces.server import make_app
     from prowess.skill.limits import DEFAULT_LIMITS
 
-    listener = open_listener(options.host, options.port)
+    listener = listener or open_listener(options.host, options.port)
     _raise_file_limit()
     app = make_app(
         prowess,
@@ -188,6 +219,10 @@ async def _serve(prowess: Prowess, options: _Options, keys: list[bytes]) -> int:
     tasks: list[asyncio.Task[None]] = []
 
     def ready() -> None:
+        if process is not None:
+            process.ready()
+            if not process.is_first:
+                return
         # Not awaited: a code for signing in needs the database, and requests are answered before it is open.
         tasks.append(asyncio.get_running_loop().create_task(_announce(prowess, options, port)))
 
