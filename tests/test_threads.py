@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from prowess import threads
-from prowess.threads import QUICK_THREADS, offload, offload_quick, run_blocking
+from prowess.threads import QUICK_THREADS, offload, offload_quick, offload_to_completion, run_blocking
 
 pytestmark = pytest.mark.anyio
 
@@ -67,10 +67,10 @@ async def test_an_error_and_a_cancelled_caller_leave_room_for_the_next():
 
 
 def test_blocking_work_runs_in_this_thread_without_an_event_loop():
-    async def work() -> tuple[int, int]:
-        return await offload(threading.get_ident), await offload(threading.get_ident)
+    async def work() -> list[int]:
+        return [await way(threading.get_ident) for way in (offload, offload, offload_quick, offload_to_completion)]
 
-    assert run_blocking(work()) == (threading.get_ident(), threading.get_ident())
+    assert run_blocking(work()) == [threading.get_ident()] * 4
 
 
 def test_an_error_of_blocking_work_reaches_its_caller():

@@ -63,6 +63,8 @@ async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     server under load answers fewer requests the more threads it has. Work that takes longer than usual no longer counts,
     so that it holds up nobody. Work that waits, such as for another machine, belongs into `offload`.
     """
+    if _mode.blocking:
+        return work(*args, **kwargs)
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -101,6 +103,8 @@ async def offload_to_completion(work: Callable[P, T], /, *args: P.args, **kwargs
 
     A thread cannot be cancelled, so without this, work such as recording a cost would continue after the caller has returned.
     """
+    if _mode.blocking:
+        return work(*args, **kwargs)
     import asyncio
 
     task = asyncio.ensure_future(offload(work, *args, **kwargs))
