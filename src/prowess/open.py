@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from prowess.sources.fetched import Fetched, SourceState
     from prowess.sources.reference import SourceReference
 
-
-_log = logging.getLogger(__name__)
 
 _WATCH_SECONDS = 60.0
 _WATCH_RUNS = 5
@@ -167,7 +164,9 @@ class LiveWatch:
 
                 await watch_approved(self._engine(), organization=organization, skill=skill)
         except ProwessError as error:
-            _log.warning("The live runs of %s could not be compared: %s", skill, error.message)
+            import logging  # only here, as in `plugins`
+
+            logging.getLogger(__name__).warning("The live runs of %s could not be compared: %s", skill, error.message)
 
 
 class Prowess(Engine):

@@ -10,7 +10,6 @@ A broken plugin is reported and skipped; the others and Prowess itself keep work
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sys
@@ -39,8 +38,6 @@ GROUP = "prowess.plugins"
 _NAMESPACED = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
 _TOOL = lazy_pattern(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _STORE_ATTRIBUTES = ("scope", "location", "list_skills", "get_outline")
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +136,11 @@ def _load(point: EntryPoint) -> InstalledPlugin:
         plugin = _make_plugin(point)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a plugin does, the others are served)
         problem = f"{type(error).__name__}: {error}"[:500]
-        log.warning("Skipping the plugin %s of %s: %s", point.name, distribution or "?", problem)
+        import logging  # only here: importing it takes 2 % of a short command
+
+        logging.getLogger(__name__).warning(
+            "Skipping the plugin %s of %s: %s", point.name, distribution or "?", problem
+        )
         return InstalledPlugin(name=point.name, distribution=distribution, version=version, problem=problem)
     return InstalledPlugin(name=point.name, distribution=distribution, version=version, plugin=plugin)
 

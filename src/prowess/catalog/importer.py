@@ -189,7 +189,7 @@ def _check(path: Path, profile: ProfileName, limits: Limits, watch: ProgressCall
 def import_path(
     path: Path,
     store: Store,
-    plan: ImportPlan = ImportPlan(),  # noqa: B008  (frozen)
+    plan: ImportPlan | None = None,
     *,
     actor: str = "",
     limits: Limits = DEFAULT_LIMITS,
@@ -199,6 +199,7 @@ def import_path(
 
     Raise `Invalid` if the plan has one slug for several skills.
     """
+    plan = plan or ImportPlan()
     source = find_packages(path, limits, watch)
     if plan.slug:
         source = iter(_single(list(source), path))

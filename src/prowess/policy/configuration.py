@@ -20,7 +20,7 @@ from prowess.policy.organization import (
     check_setting_name,
     describe_values,
 )
-from prowess.storage import org_settings, skills
+from prowess.storage import org_settings
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, EventEntry, append, catalog_events, settings_event
 
@@ -186,6 +186,8 @@ def _store_setting(connection: sa.Connection, actor: Actor, name: str, before: A
         check_setting(name, value)
         org_settings.set_setting(connection, actor.organization, name, value, actor.label)
     if name == org_settings.DISABLED_SKILLS:
+        from prowess.storage import skills  # a command that only reads the policy does without
+
         skills.mark_disabled(connection, actor.organization, value or ())
     detail = {"setting": name, "before": before, "after": value}
     return AuditEntry(actor=actor.label, channel=actor.channel, action="configure", outcome="changed", detail=detail)

@@ -11,7 +11,6 @@ from typing import Any, Literal, cast, get_args
 
 from prowess.errors import Invalid, Problem
 from prowess.lazy_dataclass import dataclass
-from prowess.net.target import parse_route
 from prowess.policy.actor import ACTIONS
 from prowess.policy.text import has_control_chars
 from prowess.skill.limits import DEFAULT_PROMPT_CHARS
@@ -131,6 +130,8 @@ def _is_digest_list(value: object) -> bool:
 
 def _is_route_target(text: str) -> bool:
     """Return True for a target such as `http://127.0.0.1:8080`, without path or credentials."""
+    from prowess.net.target import parse_route  # few organizations have routes, and it brings the network code
+
     try:
         parse_route(text)
     except Invalid:

@@ -26,7 +26,7 @@ NEVER = {
     "sqlalchemy.orm",
     "wasmtime",
 }
-LOOP = {"asyncio", "concurrent.futures", "ssl"}
+LOOP = {"asyncio", "concurrent.futures", "logging", "ssl"}  # an event loop, and what only it and SQLAlchemy need
 SCHEMAS = {"importlib.metadata", "pydantic.plugin._loader"}  # where a schema is built, pydantic looks for plugins
 READERS = {"yaml", "prowess.skill.forms.conversion", "prowess.skill.text.reader"}
 CHECKS = {"prowess.skill.profiles.table"}
@@ -43,11 +43,11 @@ def imported(line: str) -> set[str]:
 
 
 LIMITS = {
-    "list": ({"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
-    "list --json": ({"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 90),
-    "show commit-messages": ({"sqlalchemy", *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 117),
-    "enable commit-messages": ({"prowess.catalog.database_store", *CHECKS}, 154),
-    "prompt": ({*READERS, *CHECKS}, 130),
+    "list": ({"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 89),
+    "list --json": ({"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 89),
+    "show commit-messages": ({"sqlalchemy", *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 116),
+    "enable commit-messages": ({"prowess.catalog.database_store", "prowess.net.target", *CHECKS}, 145),
+    "prompt": ({"prowess.net.target", "prowess.storage.skills", *READERS, *CHECKS}, 122),
 }
 """For each command, modules that it does not need, and how many of Prowess it may import."""
 

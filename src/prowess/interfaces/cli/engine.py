@@ -114,14 +114,16 @@ def _prepare_opening(
 
         return lambda: open_client(server)
     _set_up_libraries()
-    import logging
-
     from prowess.open import Prowess
+    from prowess.settings import read_settings
 
-    # Connection problems are raised as Prowess errors, so the driver's own log lines would only repeat them.
-    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
-    chosen = choose_workspace(workspace)
-    return lambda: Prowess.open(workspace=chosen, settings=settings, channel=channel)
+    chosen = settings or read_settings(workspace=choose_workspace(workspace))
+    if chosen.database_url:
+        import logging
+
+        # Connection problems are raised as Prowess errors, so the driver's own log lines would only repeat them.
+        logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+    return lambda: Prowess.open(settings=chosen, channel=channel)
 
 
 _LIBRARY_SETTINGS = {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
 from functools import cached_property
 
 from prowess.errors import Problem
+from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import find_document_path, find_skill_md
 from prowess.skill.form_info import FormName
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
@@ -15,7 +17,7 @@ from prowess.skill.package import File, Package
 from prowess.skill.text.document import Document
 
 
-@dataclass(frozen=True)
+@plain_dataclass(frozen=True)
 class Candidate:
     """A package whose form is not known yet. Its document is parsed once, however many forms look at it."""
 
