@@ -149,3 +149,35 @@ def test_the_methods_that_a_wrong_one_is_answered_with_are_those_of_the_document
     assert len(asked) > 30
     told = {path: client.request("PATCH", path).headers.get("allow") for path in asked}
     assert told == {path: ", ".join(methods) for path, methods in asked.items()}
+
+
+def test_a_query_parameter_that_a_route_does_not_have_is_answered_with_those_that_it_has(client):
+    operations = [
+        (method, path, operation)
+        for path, methods in client.get(OPENAPI_PATH).json()["paths"].items()
+        for method, operation in methods.items()
+        if operation.get("security")
+    ]
+    assert len(operations) > 100
+    for method, path, operation in operations:
+        documented = sorted(one["name"] for one in operation.get("parameters", ()) if one["in"] == "query")
+        answer = client.request(method, path.replace("{", "").replace("}", ""), params={"colour": "red"})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid"), (method, path)
+        assert answer.json()["detail"] == "This route has no query parameter 'colour'."
+        assert answer.json()["hint"] == (f"It has: {', '.join(documented)}." if documented else "It has none.")
+
+
+def test_a_misspelt_query_parameter_is_answered_with_the_right_one(client):
+    answer = client.get("/api/v1/skills", params={"limt": "3", "cursor": ""}).json()
+    (problem,) = answer["problems"]
+    assert (problem["field"], problem["hint"]) == ("query.limt", "Did you mean 'limit'?")
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/sign-in", "/api/v1/docs", OPENAPI_PATH])
+def test_pages_and_health_take_any_query(client, path):
+    assert client.get(path, params={"colour": "red"}).status_code == 200
+
+
+def test_a_caller_without_the_permission_learns_nothing_about_parameters(serve):
+    scout = Actor(name="scout", channel="http", permissions=frozenset({"skills.read"}))
+    assert serve(scout).get("/api/v1/audit", params={"colour": "red"}).status_code == 403

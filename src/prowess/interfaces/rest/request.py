@@ -9,24 +9,29 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Generic, TypeVar, cast
 
 import orjson
 from fastapi import Depends, Query, Request, Security
+from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPBearer, SecurityScopes
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from starlette.responses import Response
 
 from prowess.engine.engine import Engine
-from prowess.errors import Invalid
+from prowess.errors import Invalid, Problem
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.policy.actor import Permission
+from prowess.suggestions import did_you_mean
 from prowess.view import to_json
 
 T = TypeVar("T")
 
 MAX_PAGE = 200
+_MAX_UNKNOWN = 10
+_MAX_SHOWN_NAME = 80
+"""How many unknown query parameters are reported, and how much of their names."""
 _bearer = HTTPBearer(auto_error=False, scheme_name="token", description="A token from `prowess token create`.")
 
 
@@ -36,11 +41,40 @@ def caller_of(request: Request) -> Caller:
 
 
 async def caller_engine(request: Request, needed: SecurityScopes, _: Annotated[Any, Depends(_bearer)]) -> Engine:
-    """Return the engine of the caller, who must have the permissions of the route."""
+    """Return the engine of the caller, who must have the permissions of the route. Refuse unknown query parameters."""
     actor = caller_of(request).actor
     for permission in needed.scopes:
         actor.require(cast("Permission", permission))
+    if request.scope["query_string"]:
+        _check_query(request.query_params, set(_query_names(request.scope["route"].dependant)))
     return request.app.state.engine.as_actor(actor)
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    """Yield the names of the query parameters of a route."""
+    yield from (field.alias for field in dependant.query_params)
+    for one in dependant.dependencies:
+        yield from _query_names(one)
+
+
+def _check_query(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise `Invalid` for query parameters that a route does not have, so that a misspelt one is not silently ignored."""
+    unknown = [name for name in given if name not in known]
+    if not unknown:
+        return
+    names = f"It has: {', '.join(sorted(known))}." if known else "It has none."
+    problems = [
+        Problem(
+            code="field",
+            severity="error",
+            message="Unknown query parameter.",
+            hint=did_you_mean(name, known),
+            field=f"query.{name[:_MAX_SHOWN_NAME]}",
+        )
+        for name in unknown[:_MAX_UNKNOWN]
+    ]
+    shown = ", ".join(repr(name[:_MAX_SHOWN_NAME]) for name in unknown[:_MAX_UNKNOWN])
+    raise Invalid(f"This route has no query parameter {shown}.", hint=names, problems=problems)
 
 
 Anyone = Annotated[Engine, Security(caller_engine)]
