@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from prowess.errors import ApprovalRequired
 from prowess.policy.actor import Actor, agent_of
@@ -127,6 +128,19 @@ def test_what_another_browser_answers_leaves_the_queue_and_a_second_answer_names
     expect(page.get_by_role("alert")).to_contain_text("refused by ann")
     page.unroute_all(behavior="ignoreErrors")
     assert {queue.do(queue.engine.approvals.get(one)).state for one in (late, third)} == {"denied"}
+
+
+def test_a_request_is_shown_that_is_made_while_the_stream_of_events_connects(
+    queue: Site, look: Callable[..., View]
+) -> None:
+    view = look(queue)
+    streams: list[Route] = []
+    view.page.route(re.compile(r"/api/v1/events(\?|$)"), lambda route: streams.append(route))  # noqa: PLW0108  (Playwright sets attributes)
+    page = view.go("/approvals")
+    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    ask(queue, "alpha")
+    streams[0].continue_()
+    expect(page.get_by_role("article", name="Request about alpha")).to_be_visible()
 
 
 def test_a_found_skill_is_accepted_only_with_the_content_that_was_shown(

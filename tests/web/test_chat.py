@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from prowess.llm.model import Reply, Request
 from prowess.llm.scripted import CHUNK_CHARACTERS, ScriptedModel
+from prowess.skill.draft import SkillDraft
 
 from .site import Site, View
 
@@ -160,6 +161,12 @@ def test_skills_are_enabled_and_disabled_by_hand_within_the_budget(
     page.get_by_role("button", name="Disable small and enable large").click()
     expect(page.get_by_role("button", name="Disable large")).to_be_visible()
     expect(page.locator(".chat-pill")).to_contain_text("Skills (14,")
+    # A skill that somebody adds is found without another search.
+    page.get_by_role("searchbox", name="Find a skill").fill("letters")
+    expect(page.get_by_text("No matching skill.")).to_be_visible()
+    added = SkillDraft(slug="letters", content="---\nname: letters\ndescription: Sorts letters.\n---\nSort them.\n")
+    site.do(site.engine.skills.create_document(added, scope="workspace"))
+    expect(page.get_by_role("button", name="Enable letters")).to_be_visible()
     # Another process changes it, and the pill follows.
     site.do(site.engine.disable("large", session=session.id))
     expect(page.locator(".chat-pill")).to_contain_text("Skills (0 / 16,000)")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from prowess.agent.decision import decide_turn
 
@@ -48,6 +48,20 @@ def test_a_link_asks_about_one_skill_and_says_what_holds_it_back(shelf: Site, lo
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.goto("/why?message=write a poem&skill=unknown")
     expect(page.get_by_role("region", name="Why unknown?")).to_contain_text("not among the skills")
+
+
+def test_a_score_just_below_an_offer_is_not_shown_as_one(shelf: Site, look: Callable[..., View]) -> None:
+    view = look(shelf)
+
+    def answer(route: Route) -> None:
+        found = route.fetch().json()
+        found["steps"][0] |= {"score": 0.4996, "decision": "maybe", "choice": "possible"}
+        route.fulfill(json=found)
+
+    view.page.route("**/api/v1/why", answer)
+    page = view.go("/why?message=write the release notes")
+    first = page.get_by_role("list", name="Skills, best first").locator("summary").first
+    expect(first).to_contain_text("49.9%")
 
 
 @pytest.mark.long

@@ -45,6 +45,12 @@ export function percent(share: number): string {
   return share.toLocaleString(language, { style: "percent", maximumFractionDigits: 1 });
 }
 
+/** Return the score of a match. It is cut, not rounded: with 49.96% a skill is not offered, and 50% would say that it is. */
+export function fit(score: number): string {
+  // Scores have four digits, and multiplied they are only nearly whole.
+  return percent(Math.floor(Math.round(score * 10_000) / 10) / 1_000);
+}
+
 export function bytes(size: number): string {
   if (size < 1024) return `${size} B`;
   const kilo = size / 1024;

@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { startLive } from "./api/live";
+import { markEvents, startLive } from "./api/live";
 import { loadTexts } from "./i18n";
 import { Shell } from "./shell";
 import { loadMe } from "./state";
@@ -16,7 +16,8 @@ window.addEventListener("vite:preloadError", (event) => {
   location.reload();
 });
 
-await Promise.all([loadTexts(), loadMe()]);
+// Before anything is loaded that an event may change.
+await Promise.all([loadTexts(), loadMe(), markEvents()]);
 startLive();
 const root = document.getElementById("app");
 if (root) render(<Shell />, root);

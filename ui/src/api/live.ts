@@ -1,6 +1,6 @@
 // The events of the server. All tabs of a browser share one connection, because a browser opens only six to a server.
 import { signal } from "@preact/signals";
-import { isSignedOut } from "./client";
+import { api, ask, isSignedOut } from "./client";
 
 export const EVENT_NAMES = [
   "skills_state_changed",
@@ -57,7 +57,16 @@ type Message = { event: LiveEvent; number: string } | { state: Connection } | "w
 /** The number of the newest event. Whoever connects next goes on after it. */
 let last = "";
 
-/** Follow the events from now on, in this tab or through the tab that already does. */
+/** Remember the newest event. What happens before the stream of events is open comes after it, and is not lost. */
+export async function markEvents() {
+  try {
+    last = String((await ask(api.GET("/api/v1/events/list", { params: { query: { limit: 1 } } }))).last);
+  } catch {
+    // Signed out, or the server does not answer. Pages load again when the stream opens.
+  }
+}
+
+/** Follow the events since `markEvents`, in this tab or through the tab that already does. */
 export function startLive() {
   // Locks exist on HTTPS and on this machine; elsewhere each tab has its own connection.
   if (!navigator.locks) {
@@ -91,9 +100,9 @@ function receive(message: Exclude<Message, string>) {
 }
 
 function setState(state: Connection) {
-  const wasLost = connection.value === "lost";
+  const mayMiss = connection.value === "lost" || (connection.value === "connecting" && !last);
   connection.value = state;
-  if (state === "open" && wasLost) deliver({ name: "reconnected", data: {} });
+  if (state === "open" && mayMiss) deliver({ name: "reconnected", data: {} });
 }
 
 function follow(send: (message: Exclude<Message, string>) => void) {

@@ -112,9 +112,9 @@ function How() {
 
 function Answer({ message, session, skill }: { message: string; session: string; skill: string }) {
   const found = useLoad(
-    (signal) => ask(api.POST("/api/v1/why", { body: { message, session, limit: LIMIT }, signal })),
+    (signal) => ask(api.POST("/api/v1/why", { body: { message, session, limit: LIMIT, skill: "" }, signal })),
     [message, session],
-    ["skills_state_changed", "source_synced", "approval_resolved"],
+    ["skills_state_changed", "catalog_changed", "source_synced", "approval_resolved"],
   );
   return (
     <div aria-live="polite">

@@ -161,6 +161,7 @@ function Found({ query, enabled, left, onEnable }: FoundProps) {
   const found = useLoad(
     (signal) => ask(api.POST("/api/v1/search", { body: { query: asked, limit: FOUND, explain: false }, signal })),
     [asked],
+    ["catalog_changed"],
   );
   const items = found.data?.items.filter((one) => !enabled.has(one.slug));
   if (found.problem) return <ProblemBox problem={found.problem} onRetry={found.reload} />;

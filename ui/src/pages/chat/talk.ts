@@ -2,6 +2,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 import { api, ask, Problem, type Shapes } from "../../api/client";
 import { onEvents } from "../../api/live";
+import { onSettled } from "../../api/load";
 import { openStream, type StreamEvent } from "../../api/stream";
 import { asProblem } from "../../parts/states";
 import { applyUpdate, type Ended, grouper, type Message, newTurn, type Turn, type Update, waiting } from "./turns";
@@ -67,8 +68,11 @@ export class Talk {
       ["decision_made", "approval_resolved", "skills_state_changed", "conversation_changed", "reconnected"],
       () => void this.refresh(),
     );
+    // A skill that was changed or deleted may be enabled here. Many change at once.
+    const stopChanges = onSettled(["catalog_changed"], () => void this.refresh());
     this.closed.signal.addEventListener("abort", () => {
       stopEvents();
+      stopChanges();
       window.clearTimeout(this.timer);
     });
     if (opened) {

@@ -1,6 +1,6 @@
 // One turn: the question, the decision with its reason, what the model said and called, and what it took.
 import { useMemo } from "preact/hooks";
-import { cost, count, duration, moment } from "../../format";
+import { cost, count, duration, fit, moment } from "../../format";
 import { type MessageKey, t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
 import { Markdown } from "../../parts/markdown";
@@ -70,7 +70,7 @@ function DecisionLine({ turn }: { turn: Turn }) {
         {recommendations.map((one) => (
           <li key={one.skill}>
             <a href={`/skills/${encodeURIComponent(one.skill)}`}>{one.skill}</a>
-            <Badge tone={one.fit === "offer" ? "good" : "plain"}>{one.score.toFixed(2)}</Badge>
+            <Badge tone={one.fit === "offer" ? "good" : "plain"}>{fit(one.score)}</Badge>
             {one.why && <span class="quiet">{one.why}</span>}
           </li>
         ))}

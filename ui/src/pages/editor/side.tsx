@@ -1,7 +1,7 @@
 // What the draft would be and do: its problems, its prompt, what it is offered for, and what it may reach.
 import { useState } from "preact/hooks";
 import { api, ask, type Problem, type Shapes } from "../../api/client";
-import { count } from "../../format";
+import { count, fit } from "../../format";
 import { t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
 import { Button, Field, Tabs } from "../../parts/controls";
@@ -166,7 +166,7 @@ function TriggerTest({ edits, address }: { edits: Edits; address: string }) {
               <span class="quiet">
                 {trial.place === null
                   ? t("editor.no_place")
-                  : t("editor.place", { place: trial.place, score: (trial.score ?? 0).toFixed(2) })}
+                  : t("editor.place", { place: trial.place, score: fit(trial.score ?? 0) })}
               </span>
             </p>
             <p>{trial.message}</p>
@@ -189,7 +189,7 @@ function Ranking({ trial }: { trial: Shapes["TrialShape"] }) {
           <li key={rival.slug} value={rival.place}>
             {rival.draft ? <strong>{rival.title}</strong> : rival.title}{" "}
             <span class="quiet">
-              {rival.score.toFixed(2)} · {rival.why}
+              {fit(rival.score)} · {rival.why}
             </span>
           </li>
         ))}

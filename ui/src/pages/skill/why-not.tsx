@@ -1,7 +1,7 @@
 // Would the skill be offered for a message, and if not, why?
 import { useState } from "preact/hooks";
 import { api, ask, type Shapes } from "../../api/client";
-import { count, percent } from "../../format";
+import { count, fit } from "../../format";
 import { t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
 import { Button, Field } from "../../parts/controls";
@@ -19,7 +19,9 @@ export function WhyNot({ skill }: { skill: Skill }) {
   const [found, setFound] = useState<Explanation>();
   const { problem, run } = useAttempt();
   const explain = () =>
-    run(async () => setFound(await ask(api.POST("/api/v1/why", { body: { message, session: "", limit: DEPTH } }))));
+    run(async () =>
+      setFound(await ask(api.POST("/api/v1/why", { body: { message, session: "", limit: DEPTH, skill: "" } }))),
+    );
   const submit = (event: Event) => {
     event.preventDefault();
     if (message.trim()) void explain();
@@ -52,7 +54,7 @@ function Answer({ skill, found }: { skill: Skill; found: Explanation }) {
       <p class="skill-badges">
         <Badge tone={TONES[step.decision]}>{t(`skill.decision_${step.decision}`)}</Badge>
         <span>{t("skill.why_place", { place: place + 1, count: found.skills })}</span>
-        <span class="quiet">{percent(step.score)}</span>
+        <span class="quiet">{fit(step.score)}</span>
       </p>
       <dl class="facts">
         <dt>{t("skill.why_match")}</dt>
@@ -84,7 +86,7 @@ function Answer({ skill, found }: { skill: Skill; found: Explanation }) {
           <ol>
             {ahead.map((one) => (
               <li key={one.slug}>
-                <a href={pageOf(one.slug)}>{one.slug}</a> <span class="quiet">{percent(one.score)}</span>
+                <a href={pageOf(one.slug)}>{one.slug}</a> <span class="quiet">{fit(one.score)}</span>
               </li>
             ))}
           </ol>

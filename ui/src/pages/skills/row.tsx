@@ -1,5 +1,5 @@
 // One skill in the list.
-import { count } from "../../format";
+import { count, fit } from "../../format";
 import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
 import { SkillBadges, scopeLabel } from "../../parts/skill-badges";
@@ -26,7 +26,7 @@ export function SkillRow({ row }: { row: Row | undefined }) {
               <Badge
                 tone={row.match.decision === "offer" ? "good" : row.match.decision === "maybe" ? "accent" : "plain"}
               >
-                {Math.round(row.match.score * 100)} %
+                {fit(row.match.score)}
               </Badge>
             )}
             <span>{row.match.why}</span>

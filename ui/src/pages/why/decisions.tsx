@@ -2,7 +2,7 @@
 
 import { api, ask } from "../../api/client";
 import { useLoad } from "../../api/load";
-import { ago, moment, percent } from "../../format";
+import { ago, fit, moment } from "../../format";
 import { t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
 import { Empty, Shown, Words } from "../../parts/states";
@@ -72,7 +72,7 @@ export function Decisions() {
                       {t("why.near")}{" "}
                       {decision.recommended.map((one) => (
                         <a key={one.skill} href={`/skills/${encodeURIComponent(one.skill)}`}>
-                          {one.skill} {percent(one.score)}
+                          {one.skill} {fit(one.score)}
                         </a>
                       ))}
                     </p>

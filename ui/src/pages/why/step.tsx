@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import type { Shapes } from "../../api/client";
-import { percent } from "../../format";
+import { fit } from "../../format";
 import { t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
 import { Words } from "../../parts/states";
@@ -50,7 +50,7 @@ function Score({ score }: { score: number }) {
       <span class="why-bar" aria-hidden="true">
         <span style={{ width: `${Math.round(score * 100)}%` }} />
       </span>
-      <span class="why-percent">{percent(score)}</span>
+      <span class="why-percent">{fit(score)}</span>
     </span>
   );
 }
@@ -61,7 +61,7 @@ export function Checks({ step, room }: { step: Step; room: number }) {
     <ol class="why-checks">
       <Check title={t("why.fit")} isOk={step.decision !== "no"}>
         <p>
-          {t(`why.decision_${step.decision}`, { score: percent(step.score) })}{" "}
+          {t(`why.decision_${step.decision}`, { score: fit(step.score) })}{" "}
           {step.why && <span class="quiet">{step.why}</span>}
         </p>
         <Evidence fields={step.fields ?? {}} />
