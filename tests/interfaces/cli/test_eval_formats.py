@@ -40,9 +40,9 @@ def test_a_promptfoo_file_is_run_for_a_skill_by_its_name(prowess, write_skill, w
     assert [one["type"] for one in ran.json["results"][0]["verdicts"]] == ["contains", "skill_used"]
 
 
-def test_a_judge_that_does_not_answer_is_an_error_and_exits_with_2(prowess, write_skill, workspace):
+def test_a_judge_that_does_not_answer_is_an_error_and_exits_with_8(prowess, write_skill, workspace):
     cases = {"cases": [{"id": "a", "prompt": "Greet Ann.", "checks": ["Greets Ann."]}]}
     write_skill("greeter", **{"evals__cases.json": json.dumps(cases)})
     ran = prowess("eval", "run", "greeter", "--model", script(workspace, "Hello Ann!", "It is fine."))
-    assert ran.code == 2, ran.out
+    assert ran.code == 8, ran.out
     assert "The model did not answer in the requested format." in ran.out

@@ -55,7 +55,7 @@ def test_an_evaluation_that_was_killed_is_shown_as_interrupted_and_goes_on(prowe
     colors("blue")
     resumed = prowess("eval", "resume", run["id"][:8], "--json")
     assert (resumed.code, resumed.json["id"], resumed.json["state"]) == (0, run["id"], "done")
-    assert prowess("eval", "resume", "none").code == 2
+    assert prowess("eval", "resume", "none").code == 4
 
 
 def test_a_failed_case_exits_with_1_and_says_why(prowess, colors, workspace: Path):
@@ -86,13 +86,15 @@ def test_a_comparison_without_the_skill_shows_the_verdict(prowess, colors):
     assert "with skill against without skill: no difference shown (score +1.00" in ran.out
 
 
-def test_what_cannot_be_run_exits_with_2_and_says_what_to_do(prowess, colors, write_skill):
+def test_what_cannot_be_run_exits_like_every_error_and_says_what_to_do(prowess, colors, write_skill):
     write_skill("bare")
     unknown = prowess("eval", "run", "nothing")
     bare = prowess("eval", "run", "bare", "--model", colors())
     no_model = prowess("eval", "run", "colors")
     no_version = prowess("eval", "run", "colors", "--against", "7", "--model", colors())
-    assert [one.code for one in (unknown, bare, no_model, no_version)] == [2, 2, 2, 2]
+    assert [one.code for one in (unknown, bare, no_model, no_version)] == [4, 4, 7, 4]
+    assert prowess("eval", "triggers", "nothing").code == 4
+    assert prowess("eval", "triggers", "bare").code == 4
     assert "evals/cases.yaml" in bare.err
     assert "No model is configured" in no_model.err
     assert prowess("eval", "run", "colors", "--name", "x").code == 2

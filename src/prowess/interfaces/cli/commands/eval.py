@@ -212,7 +212,8 @@ def triggers(
     SLUG is an available skill. PATH is a skill, a folder of skills, or an eval file; skills at a PATH are added to the
     available ones for this run.
 
-    If a query does not match, or only as `maybe`, the command suggests trigger phrases that help.
+    If a query does not match, or only as `maybe`, the command suggests trigger phrases that help. Exits with 0 if every
+    skill reaches --min-precision and --min-recall, and 1 if one does not.
     """
     from prowess.interfaces.cli.output import print_json
 

@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from prowess.authoring.evals.plan import EvalPlan
     from prowess.authoring.evals.results import EvalRun
     from prowess.authoring.task import ProgressListener, TaskProgress
-    from prowess.errors import ProwessError
     from prowess.jobs.job import Job
     from prowess.open import Prowess
-
-CANNOT_RUN = 2
-"""The exit code if the cases could not be run. 1 means that some failed."""
 
 
 @command(
@@ -75,10 +71,9 @@ def run_cases(
     SLUG is an available skill. PATH is the folder of a skill, or an eval file. A case with a message is asked with the
     skill in the prompt; a case with inputs runs an artifact of the skill. Results are kept, so that nothing is asked twice.
 
-    Exits with 0 if every case passes with the skill, 1 if some fail, and 2 if they could not be run.
+    Exits with 0 if every case passes with the skill, 1 if some fail, and 8 if a model or a judge gave no result for some.
     """
     from prowess.authoring.evals.plan import EvalPlan
-    from prowess.errors import ProwessError
     from prowess.interfaces.cli.approval_card import ask_for_approval
 
     if name and not durable:
@@ -88,16 +83,13 @@ def run_cases(
     is_path = "/" in target or target.startswith((".", "~"))
     plan = EvalPlan(target=str(path.absolute()) if is_path else target, **options)
     work = _run_as_job if durable else _run_here
-    try:
-        run, known = ask_for_approval(
-            lambda: work(plan, name, workspace, quiet=as_json),
-            workspace=workspace,
-            question="Evaluate exactly these bytes?",
-            as_json=as_json,
-            refusal="Not evaluated: you denied the request.",
-        )
-    except ProwessError as error:
-        raise _cannot_run(error) from None
+    run, known = ask_for_approval(
+        lambda: work(plan, name, workspace, quiet=as_json),
+        workspace=workspace,
+        question="Evaluate exactly these bytes?",
+        as_json=as_json,
+        refusal="Not evaluated: you denied the request.",
+    )
     _write_files(run, known, out=out, junit=junit, html=html)
     if as_json:
         from prowess.interfaces.cli.output import print_json
@@ -118,16 +110,12 @@ def resume(run_id: str, workspace: str | None, as_json: bool) -> None:
 
     RUN is the id of an evaluation, or the beginning of one. Exits like `prowess eval run`.
     """
-    from prowess.errors import ProwessError
 
     async def work(prowess: Prowess) -> EvalRun:
         with _progress(quiet=as_json) as hear:
             return await prowess.evals.resume(run_id, on_progress=hear)
 
-    try:
-        run = with_engine(workspace, work)
-    except ProwessError as error:
-        raise _cannot_run(error) from None
+    run = with_engine(workspace, work)
     if as_json:
         from prowess.interfaces.cli.output import print_json
 
@@ -177,17 +165,13 @@ def _run_as_job(plan: EvalPlan, name: str, workspace: str | None, *, quiet: bool
     return watch_job(start, finish, workspace=workspace, quiet=quiet)
 
 
-def _cannot_run(error: ProwessError) -> click.exceptions.Exit:
-    from prowess.interfaces.cli.error_output import report_error
-
-    report_error(error)
-    return click.exceptions.Exit(CANNOT_RUN)
-
-
 def _exit(run: EvalRun) -> None:
+    from prowess.errors import RunFailed
+    from prowess.interfaces.cli.error_output import EXIT_CODES
+
     wrong = [one.passed for one in run.results if run.arms[one.arm].kind == "skill" and not one.passed]
     if wrong:
-        raise click.exceptions.Exit(CANNOT_RUN if None in wrong else 1)
+        raise click.exceptions.Exit(EXIT_CODES[RunFailed] if None in wrong else 1)
 
 
 def _write_files(
