@@ -80,7 +80,8 @@ def make_error(fields: Mapping[str, Any], *, status: int = 0, retry_after: float
     """Return the error of problem details, or of an error in a result, by its code; an unknown one by its status."""
     kind = _by_code().get(str(fields.get("code", ""))) or _FAMILIES.get(status, ProwessError)
     message = _text(fields.get("detail") or fields.get("message") or "The request failed.")
-    hint = _text(fields.get("hint"))
+    # The other one names requests, for callers without a shell.
+    hint = _text(fields.get("command_hint") or fields.get("hint"))
     if issubclass(kind, BudgetExceeded):
         budget = _object(fields.get("budget"))
         limit, used, need = (int(budget.get(name) or 0) for name in ("limit", "used", "need"))

@@ -117,7 +117,8 @@ def _make_app(routes: _Routes) -> Starlette:
 
     async def failed(_: Request, error: Exception) -> Response:
         if isinstance(error, ProwessError):
-            return problem_response(error)
+            # A registry has other routes than the API, and its clients are shells.
+            return problem_response(error, {"hint": error.hint})
         if isinstance(error, HTTPException):
             return plain_problem(error.status_code, str(error.detail), headers=error.headers)
         _log.error("A request failed unexpectedly.", exc_info=error)

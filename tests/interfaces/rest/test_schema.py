@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
 from prowess.interfaces.listener import GuardedProtocol, open_listener
 from prowess.interfaces.rest.app import OPENAPI_PATH
+from prowess.interfaces.rest.hints import API, REQUESTS, hint_for_requests
 from prowess.interfaces.server import make_app
 from prowess.policy.actor import Actor
 
@@ -181,3 +183,38 @@ def test_pages_and_health_take_any_query(client, path):
 def test_a_caller_without_the_permission_learns_nothing_about_parameters(serve):
     scout = Actor(name="scout", channel="http", permissions=frozenset({"skills.read"}))
     assert serve(scout).get("/api/v1/audit", params={"colour": "red"}).status_code == 403
+
+
+def test_every_request_that_a_hint_names_is_in_the_document(client):
+    paths = client.get(OPENAPI_PATH).json()["paths"]
+    known = {f"{method.upper()} {blank(path)}" for path, methods in paths.items() for method in methods}
+    named = {command: blank(request.replace(" ", f" {API}")) for command, request in REQUESTS.items()}
+    assert {command: request for command, request in named.items() if request not in known} == {}
+
+
+def blank(path: str) -> str:
+    """Return a path without the names of its parts."""
+    return re.sub(r"\{[^}]*\}", "{}", path)
+
+
+@pytest.mark.parametrize(
+    ("hint", "request_hint"),
+    [
+        ("Run `prowess list` to see all skills.", "Send `GET /api/v1/skills` to see all skills."),
+        ("See `prowess jobs show nightly`.", "See `GET /api/v1/jobs/nightly`."),
+        ("Add some with `prowess import PATH`.", "Add some with `POST /api/v1/skills/import`."),
+        ("`prowess load a b`, then `prowess doctor`.", "`POST /api/v1/skills/a/load`, then `prowess doctor`."),
+        ("Run `prowess enable notes`.", "Send `POST /api/v1/sessions/{session}/enable`."),
+        ("`prowess show SLUG` lists them.", "`GET /api/v1/skills/{id}` lists them."),
+        ("`prowess policy set roots '[]'`.", "`PUT /api/v1/settings/roots`."),
+    ],
+)
+def test_a_hint_names_requests_instead_of_commands(hint, request_hint):
+    assert hint_for_requests(hint) == request_hint
+
+
+def test_an_error_has_the_request_to_send_and_the_command_for_clients_that_are_a_shell(client):
+    answer = client.get("/api/v1/skills/nothing-like-it").json()
+    assert "/api/v1/skills" in answer["hint"]
+    assert "`prowess " not in answer["hint"]
+    assert "`prowess " in answer["command_hint"]

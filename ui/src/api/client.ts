@@ -53,5 +53,7 @@ export function problemOf(status: number, body: unknown): Problem {
   if (status === 401) isSignedOut.value = true;
   const found = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
   const text = (name: string) => (typeof found[name] === "string" ? (found[name] as string) : "");
-  return new Problem(status, text("code"), text("detail") || text("title"), text("hint"), found);
+  // The other hint names requests of the API, which nobody sends from a page.
+  const hint = text("command_hint") || text("hint");
+  return new Problem(status, text("code"), text("detail") || text("title"), hint, found);
 }

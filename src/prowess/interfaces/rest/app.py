@@ -46,10 +46,10 @@ from prowess.interfaces.rest import (
     versions,
     web_app,
 )
+from prowess.interfaces.rest.hints import API
 from prowess.interfaces.rest.problems import PROBLEM_RESPONSES, add_handlers
 from prowess.interfaces.rest.uploads import UPLOAD_TYPES
 
-API = "/api/v1"
 OPENAPI_PATH = f"{API}/openapi.json"
 ROUTERS: Sequence[APIRouter] = (
     # Before the routes of one skill, whose id could be `registry` or `sources`.

@@ -27,6 +27,7 @@ from prowess.errors import (
     TryLater,
     Unavailable,
 )
+from prowess.interfaces.rest.hints import hint_for_requests
 from prowess.view import error_json
 
 PROBLEM_TYPE = "application/problem+json"
@@ -71,6 +72,7 @@ class ProblemDetails(BaseModel):
     detail: str
     code: str
     hint: str = ""
+    command_hint: str = Field(default="", description="The hint with commands of the shell, if it has any.")
 
 
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -88,8 +90,11 @@ def status_of(error: ProwessError) -> int:
 
 
 def problem_json(error: ProwessError) -> dict[str, Any]:
-    """Return an error as problem details: ours with its extras (`problems`, `budget`, `approval_id`)."""
-    fields = error_json(error)
+    """Return an error as problem details: ours with its extras (`problems`, `budget`, `approval_id`).
+
+    `hint` names requests. If the error names commands instead, these are in `command_hint`, for clients that are a shell.
+    """
+    fields = {**error_json(error), **_hints(error.hint)}
     status = status_of(error)
     if isinstance(error, PreconditionFailed):
         fields |= {"etag": error.etag, "version": error.version}
@@ -100,6 +105,11 @@ def problem_json(error: ProwessError) -> dict[str, Any]:
         "detail": fields.pop("message"),
         **fields,
     }
+
+
+def _hints(hint: str) -> dict[str, str]:
+    named = hint_for_requests(hint)
+    return {"hint": named} if named == hint else {"hint": named, "command_hint": hint}
 
 
 def problem_response(error: ProwessError, extra: Mapping[str, Any] | None = None) -> Response:
@@ -167,10 +177,10 @@ def _without_location(error: ProwessError, database: str) -> dict[str, str]:
         return {}
     _log.warning("A request failed: %s", error.message)
     if status_of(error) == 503:
-        return {"detail": "The database does not answer.", "hint": "Try again. The server's log says more."}
-    return {
-        name: text.replace(database, "the database") for name, text in (("detail", error.message), ("hint", error.hint))
-    }
+        said = {"detail": "The database does not answer.", "hint": "Try again. The server's log says more."}
+        return {**said, "command_hint": said["hint"]}
+    detail, hint = (text.replace(database, "the database") for text in (error.message, error.hint))
+    return {"detail": detail, "command_hint": hint, **_hints(hint)}
 
 
 def _describe_problems(app: FastAPI) -> None:
