@@ -14,8 +14,8 @@ from prowess.match.candidates import Candidates, find_candidates, find_rare
 from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
 from prowess.match.query import Query, build_query
-from prowess.match.recommendation import FIELD_NAMES, Decision, Evidence, FieldName, Recommendation
-from prowess.match.score import Signals, compute_ranks, compute_score, compute_signals, decide
+from prowess.match.recommendation import FIELD_NAMES, Decision, Evidence, FieldName, Recommendation, decide
+from prowess.match.score import Signals, compute_ranks, compute_score, compute_signals
 from prowess.match.segment import Segment, hash_tag
 
 CLOSE_COSINE = 0.4

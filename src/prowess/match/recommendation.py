@@ -11,6 +11,8 @@ from prowess.lazy_dataclass import dataclass
 Decision = Literal["offer", "maybe", "no"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 """Best first: worth offering, worth a look, does not fit."""
+OFFER_SCORE, MAYBE_SCORE = 0.5, 0.17
+"""The lowest scores for the decisions `offer` and `maybe`."""
 
 FieldName = Literal["name", "description", "tags", "triggers", "patterns", "keywords", "body"]
 FIELD_NAMES: tuple[FieldName, ...] = get_args(FieldName)
@@ -70,3 +72,14 @@ class Recommendation:
             ],
         }
         return {**value, "signals": dict(self.signals)} if explain else value
+
+
+def decide(score: float) -> Decision:
+    """Return the decision for a score."""
+    return "offer" if score >= OFFER_SCORE else "maybe" if score >= MAYBE_SCORE else "no"
+
+
+def format_score(score: float) -> str:
+    """Return a score with two digits, which are those of the same decision: 0.4996 is no offer, and 0.50 would be one."""
+    rounded = round(score, 2)
+    return f"{rounded if decide(rounded) == decide(score) else rounded - 0.01:.2f}"

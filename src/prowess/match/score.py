@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from prowess.match.arrays import expand_slices
 from prowess.match.candidates import Candidates
 from prowess.match.query import RARE_PART, Query
-from prowess.match.recommendation import FIELD_NAMES, Decision
+from prowess.match.recommendation import FIELD_NAMES
 
 _TRIGGER_FIELD = FIELD_NAMES.index("triggers")
 _KEYWORD_FIELD = FIELD_NAMES.index("keywords")
@@ -120,8 +120,6 @@ DECLARED_WEIGHT, RARE_WEIGHT = 0.2, 0.5
 # More than all other weights together.
 _FIRST = 100.0
 
-OFFER_SCORE, MAYBE_SCORE = 0.5, 0.17
-"""The lowest scores for the decisions `offer` and `maybe`."""
 _DIGITS = 4
 
 
@@ -173,8 +171,3 @@ def compute_score(signals: Signals, *, crowd: int, explicit: bool, verbatim: boo
         + (EXPLICIT_SCORE if explicit else 0.0)
     )
     return round(1 / (1 + math.exp(-evidence)), _DIGITS)
-
-
-def decide(score: float) -> Decision:
-    """Return the decision for a score."""
-    return "offer" if score >= OFFER_SCORE else "maybe" if score >= MAYBE_SCORE else "no"

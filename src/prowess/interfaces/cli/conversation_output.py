@@ -76,6 +76,8 @@ def _decision_of(message: ConversationMessage) -> Mapping[str, Any] | None:
 
 def print_decision(detail: Mapping[str, Any]) -> None:
     """Print a decision, and the skills that were considered with their scores."""
+    from prowess.match.recommendation import format_score
+
     click.echo(f"Decided: {format_decision(detail['decision'])}")
     considered: list[Mapping[str, Any]] = detail.get("recommendations") or []
     if not considered:
@@ -84,7 +86,7 @@ def print_decision(detail: Mapping[str, Any]) -> None:
     rows = [
         (
             one_line(str(one.get("skill") or one.get("slug") or ""), 48),
-            f"{float(one.get('score') or 0):.2f}",
+            format_score(float(one.get("score") or 0)),
             one_line(str(one.get("decision") or one.get("fit") or ""), 12),
             one_line(str(one.get("why") or "")),
         )

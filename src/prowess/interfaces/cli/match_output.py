@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.output import draw_bar, one_line, output_width
+from prowess.match.recommendation import format_score
 from prowess.patterns import lazy_pattern
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def print_tagged(results: Sequence[Recommendation]) -> None:
 
 def score_bar(score: float) -> str:
     """Format a score as a number and a bar of fixed width."""
-    return f"{score:.2f} {draw_bar(score, _BAR)}"
+    return f"{format_score(score)} {draw_bar(score, _BAR)}"
 
 
 def highlight_words(text: str, terms: Iterable[str]) -> str:

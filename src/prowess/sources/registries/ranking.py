@@ -15,8 +15,7 @@ from prowess.catalog.store import SearchDocument
 from prowess.errors import Unavailable
 from prowess.match.index import Index
 from prowess.match.ranking import rank
-from prowess.match.recommendation import Decision
-from prowess.match.score import decide
+from prowess.match.recommendation import Decision, decide
 from prowess.match.vectors.embedder import Embedder, WordsOnly
 from prowess.skill.slug import slugify
 from prowess.sources.registries.registry import RegistryEntry

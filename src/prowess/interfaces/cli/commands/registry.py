@@ -180,10 +180,11 @@ def _reference(hit: RegistryHit) -> str:
 
 def _print_hits(hits: Sequence[RegistryHit], *, first: str) -> None:
     from prowess.interfaces.cli.output import format_count, one_line, print_table
+    from prowess.match.recommendation import format_score
 
     rows = [
         (
-            str(hit.trending) if first == "place" else f"{hit.score or 0:.2f}",
+            str(hit.trending) if first == "place" else format_score(hit.score or 0),
             _reference(hit),
             format_count(hit.installs) if hit.installs is not None else "",
             _marks(hit),
