@@ -65,6 +65,7 @@ READS: dict[str, Call] = {
     "search": lambda api: api.skills.search("release"),
     "search by tag": lambda api: api.skills.search(tags=["notes"]),
     "why": lambda api: api.why("sort these bug reports"),
+    "why one skill": lambda api: api.why("sort these bug reports", skill="triage"),
     "policy": lambda api: api.policy.get(),
     "sessions": lambda api: api.sessions.list(),
     "no session": lambda api: api.sessions.find("nothing"),
@@ -102,6 +103,9 @@ WRITES: dict[str, Call] = {
 }
 
 FAILURES: dict[str, Call] = {
+    "a blank message": lambda api: api.match(" "),
+    "a blank message to rank": lambda api: api.skills.rank(""),
+    "a blank message to explain": lambda api: api.why(""),
     "unknown skill": lambda api: api.skills.get("nothing"),
     "unknown session": lambda api: api.sessions.get("nothing"),
     "unknown setting": lambda api: api.policy.set("nothing", 1),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
-from prowess.errors import Unavailable
+from prowess.errors import Invalid, Unavailable
 from prowess.policy.actor import Actor
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope
@@ -325,3 +325,9 @@ def _default_conversation(workspace: Path) -> str:
     if len(folder) > _FOLDER_CHARS or not folder.isprintable():
         folder = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
     return f"{DEFAULT_CONVERSATION}:{folder}"
+
+
+def check_message(message: str) -> None:
+    """Raise `Invalid` for a blank message: no skill fits it, which is not the same as that none was found."""
+    if not message.strip():
+        raise Invalid("The message is empty.", hint="Give the words for which a skill is needed.")

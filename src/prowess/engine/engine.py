@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from prowess.catalog.catalog import Catalog
-from prowess.engine.context import Context, Resources
+from prowess.engine.context import Context, Resources, check_message
 from prowess.errors import RunFailed
 from prowess.policy.actor import Actor
 from prowess.storage.database_url import display_url
@@ -253,14 +253,15 @@ class Engine:
 
         `context` is the earlier conversation; it counts less than the message. With `tags`, only skills that have all of
         them are considered. Each result says how far the skill is trusted; an agent gets no text of skills that it could
-        not enable at once.
+        not enable at once. Raise `Invalid` if the message is blank.
         """
+        check_message(message)
         resources, visibility = self._context.resources, self._context.visibility
-        return await resources.answers.offload(
-            lambda: visibility.usable(
-                lambda most: resources.matcher.match(message, limit=most, tags=tags, context=context), limit
-            )
-        )
+
+        def find(most: int) -> Sequence[Recommendation]:
+            return resources.matcher.match(message, limit=most, tags=tags, context=context)
+
+        return await resources.answers.offload(lambda: visibility.usable(find, limit))
 
     async def enable(self, slug: str, *, session: Session | str, reason: str = "") -> Session:
         """Put a skill's text into the prompt of a session and return the changed session.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prowess.engine.context import Context
+from prowess.engine.context import Context, check_message
 from prowess.errors import ProwessError
 from prowess.policy.actor import Actor
 
@@ -91,6 +91,7 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
     from prowess.session.explanation import ExplanationContext, explain_message
     from prowess.session.sessions import with_session_role
 
+    check_message(message)
     found = context.find_session(session)
     visibility, matcher = context.visibility, context.resources.matcher
     only = context.catalog.find_outline(skill)[1] if skill else None

@@ -20,7 +20,7 @@ from prowess.catalog.importer import (
 from prowess.catalog.scans import FindingRow, count_dangers
 from prowess.catalog.store import Fault
 from prowess.engine.cancellable import offload_cancellable
-from prowess.engine.context import Context
+from prowess.engine.context import Context, check_message
 from prowess.engine.skill_reader import (
     VersionDiff,
     diff_versions,
@@ -217,13 +217,14 @@ class Skills:
     async def rank(
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
-        """Return the whole ranking for a message, including skills with the decision "no"."""
+        """Return the whole ranking for a message, with the decision "no", too. Raise `Invalid` if the message is blank."""
+        check_message(message)
         resources, visibility = self._context.resources, self._context.visibility
-        return await offload(
-            lambda: visibility.usable(
-                lambda most: resources.matcher.rank(message, limit=most, tags=tags, context=context), limit
-            )
-        )
+
+        def find(most: int) -> Sequence[Recommendation]:
+            return resources.matcher.rank(message, limit=most, tags=tags, context=context)
+
+        return await offload(lambda: visibility.usable(find, limit))
 
     async def unused(self, *, days: float, system: bool = False) -> list[tuple[SkillCard, SkillUsage]]:
         """Return the skills that were neither loaded nor enabled in the last days, longest unused first.

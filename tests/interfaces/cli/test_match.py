@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 import pytest
 
-from prowess.interfaces.cli.match_output import highlight_words, score_bar
+from prowess.interfaces.cli.match_output import highlight_words, print_recommendations, score_bar
 from prowess.match import matcher
+from prowess.match.recommendation import Recommendation, decide, format_score
 
 PROWESS = Path(sys.executable).parent / "prowess"
 INVOICE = "please extract the totals and due dates from this invoice pdf"
@@ -87,9 +88,14 @@ def test_explain_shows_the_best_that_was_refused(prowess, office):
     assert all("offer" not in row for row in rows)
 
 
-def test_an_empty_message_gives_none_and_no_error(prowess, office):
+@pytest.mark.parametrize("command", ["match", "why"])
+def test_an_empty_message_is_a_usage_error(prowess, office, pipe, command):
     for message in ("", "   ", "\n\t"):
-        assert prowess("match", message, "--json").json == []
+        ran = prowess(command, message, "--json")
+        assert (ran.code, ran.out) == (2, "")
+        assert "Missing message. Give one as an argument or on stdin." in ran.err
+    pipe(b" \n")
+    assert prowess(command).code == 2
 
 
 def test_a_place_without_skills_says_how_to_get_some(prowess, workspace):
@@ -251,6 +257,17 @@ def test_matched_words_are_marked_whatever_their_ending():
 @pytest.mark.parametrize(("score", "shown"), [(0, "0.00         "), (1, "1.00 ████████"), (0.5, "0.50 ████    ")])
 def test_the_bar_has_a_fixed_width(score, shown):
     assert score_bar(score) == shown
+
+
+def test_a_score_just_below_a_threshold_is_not_rounded_up_to_it(capsys):
+    found = Recommendation(
+        slug="a", title="A", description="Does it.", tags=(), scope="user", digest="0", score=0.4996, decision="maybe"
+    )
+    print_recommendations([found])
+    assert "0.49 " in capsys.readouterr().out
+    scores = [number / 10_000 for number in range(10_001)]
+    assert [decide(float(format_score(score))) for score in scores] == [decide(score) for score in scores]
+    assert all(abs(float(format_score(score)) - score) < 0.01 for score in scores)
 
 
 def test_matching_imports_nothing_heavy(office):

@@ -29,6 +29,22 @@ def test_a_message_is_matched_with_reasons(ready):
     assert "signals" in ranked[0]
 
 
+@pytest.mark.parametrize(
+    ("route", "more"), [("match", {}), ("match", {"all": True}), ("why", {})], ids=["match", "ranking", "why"]
+)
+def test_a_blank_message_is_invalid(ready, route, more):
+    for message in ("", " \n"):
+        answer = ready.post(f"{API}/{route}", json={"message": message, **more})
+        assert (answer.status_code, answer.json()["detail"]) == (422, "The message is empty.")
+        assert answer.json()["hint"]
+
+
+def test_one_skill_is_explained(ready):
+    told = ready.post(f"{API}/why", json={"message": "brew tea", "skill": "release-notes"}).json()
+    assert (told["skill"], [step["slug"] for step in told["steps"]]) == ("release-notes", ["release-notes"])
+    assert ready.post(f"{API}/why", json={"message": "brew tea", "skill": "none"}).status_code == 404
+
+
 def test_a_search_finds_words_and_tags(ready):
     assert [one["slug"] for one in ready.post(f"{API}/search", json={"query": "tea"}).json()["items"]][:1] == ["tea"]
     assert [one["slug"] for one in ready.post(f"{API}/search", json={"tags": ["x"]}).json()["items"]] == ["tea"]

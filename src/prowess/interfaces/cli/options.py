@@ -175,12 +175,18 @@ class Fraction(click.FloatRange):
 def read_message(words: Sequence[str]) -> str:
     """Return the message given as arguments, or read it from stdin for `-` or if input is piped in.
 
-    Long messages are cut to `MAX_MESSAGE_CHARS`. Raise click's `UsageError` if there is no message.
+    Long messages are cut to `MAX_MESSAGE_CHARS`. Raise click's `UsageError` if there is no message, or a blank one.
     """
-    if words and tuple(words) != ("-",):
-        return " ".join(words)[:MAX_MESSAGE_CHARS]
-    if not words and sys.stdin.isatty():
+    text = " ".join(words)[:MAX_MESSAGE_CHARS] if words and tuple(words) != ("-",) else _read_stdin(words)
+    if not text.strip():
         raise click.UsageError("Missing message. Give one as an argument or on stdin.")
+    return text
+
+
+def _read_stdin(words: Sequence[str]) -> str:
+    """Return the message on stdin; '' if there is a terminal instead, and it was not asked for with `-`."""
+    if not words and sys.stdin.isatty():
+        return ""
     data = sys.stdin.buffer.read(4 * MAX_MESSAGE_CHARS + 1)
     text = data.decode("utf-8", "replace")
     if len(text) > MAX_MESSAGE_CHARS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import common_options
-from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.options import command, read_message
 
 if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation
@@ -59,7 +59,7 @@ def chat_command(
     from prowess.interfaces.cli.person import at_terminal
 
     is_loop = not words and not resume and not as_json and at_terminal()
-    message = "" if is_loop or resume else _read_message(words)
+    message = "" if is_loop or resume else read_message(words)
     with open_engine(workspace) as engine:
         found = _find(engine, conversation, last=last)
         chat = Chat(
@@ -75,15 +75,6 @@ def chat_command(
             talk(chat, resume=found is not None and found.state == "waiting")
         else:
             _take_one_turn(chat, message, as_json=as_json)
-
-
-def _read_message(words: tuple[str, ...]) -> str:
-    from prowess.interfaces.cli.options import read_message
-
-    message = read_message(words)
-    if not message.strip():
-        raise click.UsageError("Missing message. Give one as an argument or on stdin.")
-    return message
 
 
 def _find(engine: OpenEngine, conversation: str, *, last: bool) -> Conversation | None:

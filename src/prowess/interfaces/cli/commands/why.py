@@ -79,8 +79,6 @@ def why_command(
     message = read_message(words) if before is None else before["message"]
     if before is not None:
         session, limit, skill = before["session"], max(len(before["steps"]), 1), str(before.get("skill") or skill)
-    if not message.strip():
-        raise click.UsageError("Missing message. Give one, or use --replay FILE.")
 
     async def explain_words(prowess: Prowess) -> Explanation:
         if len(words) > 1 and not skill:
@@ -191,11 +189,13 @@ def print_account(account: Explanation, *, explain: bool) -> None:
 
 
 def _format_step(step: Step, *, explain: bool) -> list[str]:
+    from prowess.match.recommendation import format_score
+
     found = "; ".join(f"{field}: {', '.join(terms) or 'yes'}" for field, terms in step.fields.items())
     figures = ", ".join(f"{name} {value:g}" for name, value in step.signals.items())
     room = f"{step.need:,} characters, {'fits' if step.fits else 'does not fit'}"
     lines = [
-        f"match   {step.score:.2f}, {step.decision}: {step.why or 'no evidence'}",
+        f"match   {format_score(step.score)}, {step.decision}: {step.why or 'no evidence'}",
         *([f"fields  {found}"] if found else []),
     ]
     if step.choice == "not offered" and not explain:
