@@ -235,8 +235,9 @@ def test_a_missing_or_empty_repository_is_named(repository: Repository, context:
 
 def test_a_transport_that_is_not_allowed_is_refused(repository: Repository, context: FetchContext) -> None:
     repository.commit({"a/SKILL.md": skill("a")})
-    with pytest.raises(Refused, match=r"'file' of .* is not allowed"):
+    with pytest.raises(Refused, match=r"'file' of .* is not allowed") as refused:
         run(repository, replace(context, protocols=frozenset({"https", "ssh"})))
+    assert refused.value.hint.endswith("set PROWESS_GIT_PROTOCOLS=https,ssh,file.")
 
 
 def test_ssh_is_not_used_without_the_credentials_of_a_user(context: FetchContext) -> None:

@@ -122,6 +122,8 @@ def test_a_source_string_means_what_it_says(text: str) -> None:
         "ssh://-oProxyCommand=x/owner/repo",
         "ssh://git@host/owner/../repo",
         "ssh://git@host:99999/owner/repo",
+        "file://",
+        "file:///",
         "file://host/repo.git",
         "file:///a/../b.git",
         "https://example.com\\@evil.example/x.git",

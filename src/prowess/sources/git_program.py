@@ -190,10 +190,11 @@ class GitProgram:
         if _MOVED.search(text):
             return RepositoryMoved()
         if found := _FORBIDDEN.search(text):
-            return Refused(
-                f"The transport {found[1]!r} of {self._shown} is not allowed here.",
-                hint=f"Use {' or '.join(self._protocols)}, or set PROWESS_GIT_PROTOCOLS on your own machine.",
-            )
+            hint = f"Use {' or '.join(self._protocols)}."
+            if found[1] == "file":
+                wanted = ",".join([*self._protocols, "file"])
+                hint = f"{hint} On a machine of your own, you can allow it: set PROWESS_GIT_PROTOCOLS={wanted}."
+            return Refused(f"The transport {found[1]!r} of {self._shown} is not allowed here.", hint=hint)
         if _UNADVERTISED.search(text):
             return ObjectNotAllowed()
         if _AUTHENTICATION.search(text):

@@ -270,7 +270,7 @@ def _ssh(text: str) -> SourceReference:
 
 def _file(text: str) -> SourceReference:
     path = text.partition("://")[2]
-    if not path.startswith("/") or ".." in path.split("/"):
+    if not path.startswith("/") or not path.strip("/") or ".." in path.split("/"):
         raise Invalid(f"{text[:200]!r} is not a git address.", hint="Use file:///folder/repo.git.")
     return SourceReference(kind="git", url=f"file://{path}")
 
