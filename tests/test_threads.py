@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+from weakref import ref
 
 import pytest
 
@@ -93,3 +95,15 @@ def test_work_that_waits_for_something_else_needs_an_event_loop():
     with pytest.raises(RuntimeError, match="event loop"):
         run_blocking(work())
     assert closed == [True]
+
+
+def test_a_closed_event_loop_is_forgotten():
+    async def work() -> ref[asyncio.AbstractEventLoop]:
+        # More than there are threads, so that some have to wait.
+        await asyncio.gather(*(offload_quick(int) for _ in range(3 * QUICK_THREADS)))
+        return ref(asyncio.get_running_loop())
+
+    old = asyncio.run(work())
+    asyncio.run(work())
+    gc.collect()
+    assert old() is None

@@ -70,6 +70,7 @@ async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     loop = asyncio.get_running_loop()
     lane = _lanes.get(loop)
     if lane is None:
+        _forget_closed_loops()
         lane = _lanes[loop] = asyncio.Semaphore(QUICK_THREADS)
     await lane.acquire()
     leave = _Once(lane.release)
@@ -79,6 +80,15 @@ async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     finally:
         late.cancel()
         leave()
+
+
+def _forget_closed_loops() -> None:
+    """Drop the lanes of closed event loops. A semaphore that was waited for refers to its loop, which keeps both alive."""
+    # `keyrefs` is one step, so that a loop in another thread may add its own meanwhile.
+    for reference in _lanes.keyrefs():
+        loop = reference()
+        if loop is not None and loop.is_closed():
+            _lanes.pop(loop, None)
 
 
 class _Once:
