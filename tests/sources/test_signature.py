@@ -14,6 +14,8 @@ from prowess.errors import Invalid, Refused, Unavailable
 from prowess.skill.package import Package
 from prowess.sources import signature
 
+from .sigstore_world import SigstoreWorld
+
 PRIVATE = signature.generate_private_key()
 PUBLIC = signature.public_key(PRIVATE)
 DIGEST = Package.of_texts("greet", {"SKILL.md": "---\nname: greet\ndescription: Greets.\n---\n"}).digest
@@ -83,24 +85,59 @@ def test_a_message_about_a_private_key_does_not_show_it():
     assert "secret-text" not in raised.value.message + raised.value.hint
 
 
-def test_a_sigstore_bundle_is_recognised():
-    bundle = b'{"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json"}'
+BUNDLE = b'{"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json"}'
 
-    assert signature.kind_of(bundle) == "sigstore"
+
+def expected(trusted_root: Path | None = None, **changes: str) -> signature.ExpectedSigner:
+    given = {"identity": "ann@example.com", "issuer": "https://id.example.com", **changes}
+    return signature.ExpectedSigner(**given, trusted_root=trusted_root)
+
+
+def test_a_sigstore_bundle_is_recognised():
+    assert signature.kind_of(BUNDLE) == "sigstore"
     with pytest.raises(Invalid, match="Sigstore bundle"):
-        signature.verify(DIGEST, bundle)
+        signature.verify(DIGEST, BUNDLE)
+
+
+def test_a_sigstore_bundle_proves_an_identity_of_an_issuer_and_nothing_else(tmp_path: Path):
+    world, other = SigstoreWorld(), SigstoreWorld()
+    roots = {"ours": world, "others": other}
+    for name, one in roots.items():
+        (tmp_path / name).write_text(one.trusted_root())
+    bundle = world.sign(DIGEST, identity="ann@example.com", issuer="https://id.example.com")
+    ours = tmp_path / "ours"
+
+    assert signature.verify_signer(DIGEST, bundle, expected(ours)).identity == "ann@example.com"
+    for digest, wanted in (
+        ("b" * 64, expected(ours)),
+        (DIGEST, expected(ours, identity="eve@example.com")),
+        (DIGEST, expected(ours, issuer="https://other.example.com")),
+        (DIGEST, expected(tmp_path / "others")),
+        (DIGEST, expected()),  # the public service knows nothing of it
+    ):
+        with pytest.raises(Refused, match="does not prove"):
+            signature.verify_signer(digest, bundle, wanted)
+
+
+def test_a_key_is_no_sigstore_identity_and_the_other_way_round():
+    key = signature.generate_private_key()
+    signed = signature.sign(DIGEST, key)
+
+    assert signature.verify_signer(DIGEST, signed, expected(identity=signature.public_key(key))).kind == "ed25519"
+    with pytest.raises(Refused, match="and not by a Sigstore identity"):
+        signature.verify_signer(DIGEST, signed, expected())
+    with pytest.raises(Invalid, match="Sigstore bundle"):
+        signature.verify_signer(DIGEST, BUNDLE, expected(identity=signature.public_key(key)))
 
 
 def test_a_malformed_sigstore_bundle_is_reported(tmp_path: Path):
     with pytest.raises(Invalid, match="malformed"):
-        signature.verify_sigstore(
-            DIGEST, b"{}", identity="a@example.com", issuer="https://x", trusted_root=tmp_path / "r"
-        )
+        signature.verify_signer(DIGEST, BUNDLE, expected(tmp_path / "r"))
 
 
 def test_without_sigstore_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setitem(sys.modules, "sigstore.errors", None)
 
     with pytest.raises(Unavailable) as raised:
-        signature.verify_sigstore(DIGEST, b"{}", identity="a@example.com", issuer="https://x", trusted_root=tmp_path)
+        signature.verify_signer(DIGEST, BUNDLE, expected(tmp_path))
     assert "prowess[sigstore]" in raised.value.hint

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prowess.sources.installed import KnownSkill, NewSkill
     from prowess.sources.lock.prowess_lock import InstallMode
     from prowess.sources.reference import SourceReference
+    from prowess.sources.signature import ExpectedSigner
     from prowess.sources.verification import VerifiedSkill
 
 _AT_ONCE = 4
@@ -186,12 +187,17 @@ class Installs:
         """Remove installed skills, or only from some agents, with everything that Prowess made for them."""
         return await offload(self._remove, names, agents, user, discard_changes)
 
-    async def verify(self, names: Sequence[str] = (), *, user: bool = False) -> list[VerifiedSkill]:
-        """Compare installed files with the lock files, and check signatures. Changes nothing."""
+    async def verify(
+        self, names: Sequence[str] = (), *, user: bool = False, signer: ExpectedSigner | None = None
+    ) -> list[VerifiedSkill]:
+        """Compare installed files with the lock files, and check signatures. Changes nothing.
+
+        With `signer`, a skill that anybody else has signed, or nobody, differs.
+        """
         from prowess.sources.verification import verify
 
         self._context.actor.require("skills.read")
-        return await offload(lambda: verify(self._open(user), names))
+        return await offload(lambda: verify(self._open(user), names, signer))
 
     def _open(self, user: bool) -> Installation:
         from prowess.sources.install import Base

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prowess.errors import Conflict
 from prowess.skill.package import Package
-from prowess.sources.install import PlaceState, placed_package
+from prowess.sources.install import PlaceState, is_left_out, placed_package
 from prowess.sources.lock.prowess_lock import (
     Approval,
     InstalledSkill,
@@ -93,6 +93,7 @@ def make_entry(new: NewSkill, before: InstalledSkill | None, now: str) -> Instal
         source_digest=new.package.digest,
         computed_hash=new.computed_hash,
         files=lock_files(placed.manifest),
+        left_out=lock_files(one for one in new.package.manifest if is_left_out(one.path)),
         mode=new.mode,
         agents=tuple(sorted(new.agents)),
         approval=new.approval,

@@ -44,6 +44,16 @@ class Signer:
     """The public key, or the identity in a Sigstore certificate."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedSigner:
+    """Who must have signed: an ed25519 public key, or an identity with the issuer that confirms it, for Sigstore."""
+
+    identity: str
+    issuer: str = ""
+    trusted_root: Path | None = None
+    """The file with Sigstore's roots of trust; None for those of its public service."""
+
+
 def generate_private_key() -> str:
     """Return a new private key as text. Keep it in a file that only its owner can read."""
     private = _ed25519().Ed25519PrivateKey.generate()
@@ -108,7 +118,7 @@ def verify(digest: str, signature: bytes, keys: Collection[str] = ()) -> Signer:
     if kind_of(signature) != "ed25519":
         raise Invalid(
             "This is a Sigstore bundle, not an ed25519 signature.",
-            hint="Verify it with the identity of its signer, or leave the public key out.",
+            hint="Verify it with the identity of its signer: prowess verify --signer IDENTITY --issuer URL",
         )
     key = check_public_key(str(document.get("key", "")))
     if keys and key not in {check_public_key(one) for one in keys}:
@@ -124,17 +134,27 @@ def verify(digest: str, signature: bytes, keys: Collection[str] = ()) -> Signer:
     return Signer(kind="ed25519", identity=key)
 
 
-def verify_sigstore(digest: str, bundle: bytes, *, identity: str, issuer: str, trusted_root: Path) -> Signer:
-    """Return the signer of a Sigstore bundle over the manifest with this digest, without using the network.
+def verify_signer(digest: str, signature: bytes, expected: ExpectedSigner) -> Signer:
+    """Return the signer of a package if it is the expected one.
 
-    `identity` is the one that the certificate must have, such as an e-mail address or a workflow, `issuer` is the service
-    that confirmed it, and `trusted_root` is the file with the roots of trust. Raise `Refused` if the bundle does not prove
-    it, `Invalid` if a file is malformed, and `Unavailable` if Sigstore is not installed.
+    Raise `Refused` if it is anybody else, `Invalid` for something malformed, and `Unavailable` without the package that
+    verifies the signature.
     """
+    if expected.identity.startswith(_PREFIX):
+        return verify(digest, signature, [expected.identity])
+    if kind_of(signature) == "sigstore":
+        return _verify_sigstore(digest, signature, expected)
+    raise Refused(
+        f"The package is signed with a key, {verify(digest, signature).identity}, and not by a Sigstore identity."
+    )
+
+
+def _verify_sigstore(digest: str, bundle: bytes, expected: ExpectedSigner) -> Signer:
+    """Verify a Sigstore bundle over the manifest with this digest, without using the network."""
     try:
         from sigstore.errors import Error, VerificationError
         from sigstore.hashes import Hashed
-        from sigstore.models import Bundle, TrustedRoot
+        from sigstore.models import Bundle, ClientTrustConfig, TrustedRoot
         from sigstore.verify import Verifier
         from sigstore.verify.policy import Identity
         from sigstore_models.common.v1 import HashAlgorithm
@@ -144,20 +164,22 @@ def verify_sigstore(digest: str, bundle: bytes, *, identity: str, issuer: str, t
             hint="Install it: pip install 'prowess[sigstore]'",
         ) from error
     _message(digest)
+    file = expected.trusted_root
     try:
         parsed = Bundle.from_json(bundle)
-        verifier = Verifier(trusted_root=TrustedRoot.from_file(str(trusted_root)))
+        root = TrustedRoot.from_file(str(file)) if file else ClientTrustConfig.production(offline=True).trusted_root
+        verifier = Verifier(trusted_root=root)
     except OSError as error:
-        raise Invalid(f"The trusted root {str(trusted_root)!r} cannot be read: {error.strerror}.") from error
+        raise Invalid(f"The trusted root {str(file)!r} cannot be read: {error.strerror}.") from error
     except (Error, ValueError, KeyError, TypeError) as error:
         raise Invalid("The Sigstore bundle or the trusted root is malformed.", hint=str(error)) from error
     try:
         # Our digest is the SHA-256 of the canonical manifest, which is the artifact that the bundle signs.
         hashed = Hashed(algorithm=HashAlgorithm.SHA2_256, digest=bytes.fromhex(digest))
-        verifier.verify_artifact(hashed, parsed, Identity(identity=identity, issuer=issuer))
+        verifier.verify_artifact(hashed, parsed, Identity(identity=expected.identity, issuer=expected.issuer))
     except VerificationError as error:
         raise Refused(f"The Sigstore bundle does not prove who signed the package: {error}") from error
-    return Signer(kind="sigstore", identity=identity)
+    return Signer(kind="sigstore", identity=expected.identity)
 
 
 def _message(digest: str) -> bytes:

@@ -6,18 +6,21 @@ import base64
 import binascii
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.errors import ProwessError
-from prowess.skill.package import FileEntry
-from prowess.sources.install import Base, Place, look_at
+from prowess.skill.package import FileEntry, compute_digest
+from prowess.sources.install import Base, Place, is_left_out, look_at
 from prowess.sources.installation import Installation
 from prowess.sources.installed import KnownSkill
 from prowess.sources.lock.prowess_lock import OWN_LOCK, InstalledSkill, Signature, folder_name
 from prowess.sources.lock.source_entry import matches_locked
 from prowess.storage.files.skill_packages import read_folder
+
+if TYPE_CHECKING:
+    from prowess.sources.signature import ExpectedSigner
 
 DifferenceKind = Literal[
     "changed", "missing", "extra", "unreadable", "link", "lock", "unlocked", "signature", "unknown"
@@ -32,6 +35,9 @@ class Difference:
     path: str
     message: str
     serious: bool = True
+
+
+_NOT_SIGNED = Difference(kind="signature", path="", message="not signed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +69,15 @@ class VerifiedSkill:
         }
 
 
-def verify(installation: Installation, names: Sequence[str] = ()) -> list[VerifiedSkill]:
+def verify(
+    installation: Installation, names: Sequence[str] = (), signer: ExpectedSigner | None = None
+) -> list[VerifiedSkill]:
     """Compare installed skills with the lock files. Changes nothing.
 
-    Without names, folders beside them that no lock file records are reported, too.
+    Without names, folders beside them that no lock file records are reported, too. With `signer`, a skill that anybody else
+    has signed, or nobody, differs.
     """
-    found = [_verify_skill(installation, skill) for skill in installation.find(names)]
+    found = [_verify_skill(installation, skill, signer) for skill in installation.find(names)]
     if not names:
         broken = [Difference(kind="lock", path="", message=problem.message) for problem in installation.problems()]
         found += [VerifiedSkill(name=OWN_LOCK, differences=tuple(broken))] if broken else []
@@ -76,10 +85,11 @@ def verify(installation: Installation, names: Sequence[str] = ()) -> list[Verifi
     return found
 
 
-def _verify_skill(installation: Installation, skill: KnownSkill) -> VerifiedSkill:
+def _verify_skill(installation: Installation, skill: KnownSkill, expected: ExpectedSigner | None) -> VerifiedSkill:
     entry = skill.entry
     if entry is None:
-        return _verify_locked(installation, skill)
+        found = _verify_locked(installation, skill)
+        return found if expected is None else replace(found, differences=(*found.differences, _NOT_SIGNED))
     differences: list[Difference] = []
     if entry.pending:
         message = "a change was interrupted; run `prowess update` or `prowess remove`"
@@ -92,7 +102,7 @@ def _verify_skill(installation: Installation, skill: KnownSkill) -> VerifiedSkil
         differences.append(_note("lock", "the lock file of the skills CLI does not have it"))
     elif not installation.base.is_user and skill.locked.hash != entry.computed_hash:
         differences.append(_note("lock", "the lock file of the skills CLI has another hash"))
-    signer, wrong = _verify_signature(entry)
+    signer, wrong = _verify_signature(entry, expected)
     return VerifiedSkill(
         name=skill.name,
         differences=(*differences, *wrong),
@@ -137,11 +147,19 @@ def compare(
     return found
 
 
-def _verify_signature(entry: InstalledSkill) -> tuple[str, list[Difference]]:
+def _verify_signature(entry: InstalledSkill, expected: ExpectedSigner | None) -> tuple[str, list[Difference]]:
     if entry.signature is None:
-        return "absent", []
+        return "absent", [_NOT_SIGNED] if expected else []
+    # Whoever can change the files can change the lock file. Only these exact files make the digest that was signed.
+    if compute_digest(entry.source_manifest) != entry.source_digest or not all(map(is_left_out, entry.left_out)):
+        message = "the signature is not over the files in the lock file; run `prowess update`"
+        return "wrong", [Difference(kind="signature", path="", message=message)]
     try:
-        return check_signature(entry.signature, entry.source_digest), []
+        if expected is None:
+            return check_signature(entry.signature, entry.source_digest), []
+        from prowess.sources.signature import verify_signer
+
+        return verify_signer(entry.source_digest, read_signature(entry.signature), expected).identity, []
     except ProwessError as error:
         return "wrong", [Difference(kind="signature", path="", message=error.message)]
 

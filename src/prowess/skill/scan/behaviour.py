@@ -14,10 +14,8 @@ from prowess.skill.scan.finding import Finding, Report, Severity
 from prowess.skill.scan.hosts import (
     UNTRUSTED,
     classify_host,
-    find_urls,
     is_foreign_secret,
     is_token_name,
-    looks_like_url,
     read_host,
 )
 from prowess.skill.scan.places import (
@@ -326,16 +324,6 @@ def is_concealed_program(text: str) -> bool:
 def is_shell(program: str) -> bool:
     """Return True for the name or path of a shell."""
     return bool(_SHELL_BINARY.search(program.strip().lower()))
-
-
-def is_address(text: str) -> bool:
-    """Return True for a URL or a host."""
-    return looks_like_url(text)
-
-
-def list_hosts(text: str) -> list[str]:
-    """Return the hosts that a text names."""
-    return find_urls(text)
 
 
 _HOST_WORDS = {

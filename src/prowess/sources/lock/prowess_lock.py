@@ -100,6 +100,8 @@ class InstalledSkill(_Row):
     computed_hash: Text = ""
     """The hash that the skills CLI records for the same source."""
     files: Annotated[dict[str, LockedFile], Field(max_length=_MAX_FILES)]
+    left_out: Annotated[dict[str, LockedFile], Field(max_length=_MAX_FILES)] = {}
+    """The files of the source that are not placed. A signature covers them, too."""
     mode: InstallMode
     agents: tuple[Text, ...] = ()
     copied: tuple[Text, ...] = ()
@@ -116,10 +118,18 @@ class InstalledSkill(_Row):
     @property
     def manifest(self) -> tuple[FileEntry, ...]:
         """The files as a manifest, sorted by path."""
-        return tuple(
-            FileEntry(path=path, mode=file.mode, size=file.size, sha256=file.sha256)
-            for path, file in sorted(self.files.items())
-        )
+        return _to_manifest(self.files)
+
+    @property
+    def source_manifest(self) -> tuple[FileEntry, ...]:
+        """The files as a manifest, with those that are not placed."""
+        return (*self.manifest, *_to_manifest(self.left_out))
+
+
+def _to_manifest(files: Mapping[str, LockedFile]) -> tuple[FileEntry, ...]:
+    return tuple(
+        FileEntry(path=path, mode=file.mode, size=file.size, sha256=file.sha256) for path, file in sorted(files.items())
+    )
 
 
 def lock_files(manifest: Iterable[FileEntry]) -> dict[str, LockedFile]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -119,25 +120,56 @@ def _print_status(found: list[UpdateStatus]) -> None:
         click.echo("Run `prowess update` to see what changed, and to update.")
 
 
-@command("verify", "prowess verify", "prowess verify pdf", "prowess verify --frozen")
+@command(
+    "verify",
+    "prowess verify",
+    "prowess verify pdf",
+    "prowess verify --frozen",
+    "prowess verify pdf --signer ann@example.com --issuer https://id.example.com",
+)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--frozen", is_flag=True, help="Fail for every difference, also for skills that no lock file has. For CI."
 )
+@click.option("--signer", default="", metavar="ID", help="Who must have signed: a public key, or a Sigstore identity.")
+@click.option("--issuer", default="", metavar="URL", help="The service that confirms a Sigstore identity.")
+@click.option(
+    "--trusted-root",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Sigstore's roots of trust (default: those of its public service).",
+)
 @_global_option
 @common_options
-def verify_command(names: tuple[str, ...], frozen: bool, is_global: bool, workspace: str | None, as_json: bool) -> None:
+def verify_command(
+    names: tuple[str, ...],
+    frozen: bool,
+    signer: str,
+    issuer: str,
+    trusted_root: Path | None,
+    is_global: bool,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
     """Compare installed files with the lock files, and check signatures. Changes nothing.
 
     The exit code is 6 if a file is changed, missing or added. Edits of skills from a local folder, and skills that no lock
-    file has, are only reported, unless --frozen is given.
+    file has, are only reported, unless --frozen is given. With --signer, a skill that anybody else has signed, or nobody,
+    differs. A Sigstore bundle proves who signed only if you name the identity that you expect, and its issuer.
     """
+    is_key = signer.startswith("ed25519:")
+    if bool(signer and not is_key) != bool(issuer) or (trusted_root and not issuer):
+        raise click.UsageError("A Sigstore identity needs both --signer and --issuer, and a public key only --signer.")
     from prowess.errors import Conflict
     from prowess.interfaces.cli.error_output import EXIT_CODES
     from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> tuple[list[VerifiedSkill], dict[str, SkillScore]]:
-        return await prowess.installs.verify(names, user=is_global), await _read_scores(prowess)
+        from prowess.sources.signature import ExpectedSigner
+
+        expected = ExpectedSigner(identity=signer, issuer=issuer, trusted_root=trusted_root) if signer else None
+        verified = await prowess.installs.verify(names, user=is_global, signer=expected)
+        return verified, await _read_scores(prowess)
 
     found, scores = with_engine(workspace, work)
     if as_json:
