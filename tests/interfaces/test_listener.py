@@ -98,6 +98,7 @@ REFUSED = {
     "no version": b"GET /x\r\n\r\n",
     "method": b"GE T /x HTTP/1.1\r\nHost: a\r\n\r\n",
     "address": b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+    "address with a host": b"GET http://evil.example/x HTTP/1.1\r\nHost: a\r\n\r\n",
     "connect": b"CONNECT example.com:443 HTTP/1.1\r\nHost: a\r\n\r\n",
     "another protocol": b"\x16\x03\x01\x02\x00\x01",
     "large header": HEAD + b"X-A: " + LARGE + b"\r\n\r\n",

@@ -136,8 +136,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin to answer a request that is valid. The parser answers with 400 if this raises."""
-        if self.parser.get_http_version() not in ("1.0", "1.1") or self.parser.get_method() == b"CONNECT":
-            raise ValueError("Neither the version nor the method is supported.")
+        if self.parser.get_http_version() not in ("1.0", "1.1"):
+            raise ValueError("Unknown version of HTTP.")
+        # Of an address with a host, only the path would remain, so the host in it would never be checked.
+        if not self.url.startswith(b"/"):
+            raise ValueError("The target is not a path.")
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > _MAX_HEADER_BYTES:
             raise ValueError("The headers are too large.")
         super().on_headers_complete()
