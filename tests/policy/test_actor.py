@@ -88,3 +88,19 @@ def test_nobody_takes_a_name_that_reads_as_anothers_label() -> None:
 def test_ids_have_no_control_characters(field: str) -> None:
     with pytest.raises(Invalid):
         Actor(name="ann", **{field: "a\x00"})
+
+
+@pytest.mark.parametrize(
+    ("channel", "organization", "remote"),
+    [
+        ("http", "", True),
+        ("web", "", True),
+        ("agent:web", "acme", True),
+        ("mcp:cursor", "acme", True),
+        ("mcp:cursor", "", False),
+        ("library", "acme", False),
+        ("terminal", "", False),
+    ],
+)
+def test_browsers_and_members_over_mcp_are_not_at_this_machine(channel: str, organization: str, remote: bool) -> None:
+    assert Actor(name="ann", organization=organization, user=organization, channel=channel).is_remote is remote

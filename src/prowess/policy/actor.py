@@ -19,6 +19,7 @@ AGENT_PERMISSIONS: frozenset[Permission] = frozenset({"skills.read", "skills.wri
 AGENT_PREFIX = "agent:"
 _NAME_LIMIT = 200
 _LOOP_PREFIX = "agent:"
+_REMOTE_CHANNELS = ("http", "web")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Actor:
 
     An agent never has `approvals.resolve` or `admin`, even if they are passed; every actor that is not a person is an
     agent. Names are checked so that no `label` can be mistaken for another one. `channel` is how the actor connected
-    (`library`, `cli`, `terminal`, `mcp:CLIENT`, `http`, or `agent:CHANNEL` for the agent of a conversation that a person has
+    (`library`, `cli`, `terminal`, `mcp:CLIENT`, `http`, `web`, or `agent:CHANNEL` for the agent of a conversation that a person has
     through this channel); it gives no rights and is recorded with everything the actor does.
     """
 
@@ -58,8 +59,12 @@ class Actor:
 
     @property
     def is_remote(self) -> bool:
-        """True if the actor may be on another machine, whose files and paths are not those of this one."""
-        return self.channel.removeprefix(_LOOP_PREFIX) == "http"
+        """True if the actor may be on another machine, whose files and paths are not those of this one.
+
+        Over MCP, that is every member of an organization: only a server has them.
+        """
+        channel = self.channel.removeprefix(_LOOP_PREFIX)
+        return channel in _REMOTE_CHANNELS or (bool(self.organization) and channel.startswith("mcp:"))
 
     @property
     def is_hosted(self) -> bool:

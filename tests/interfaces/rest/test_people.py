@@ -181,6 +181,21 @@ def test_a_code_signs_a_person_in_once(server: Server) -> None:
         assert server.client().post("/api/v1/sign-in", json={"code": wrong}).status_code == 403
 
 
+def test_an_admin_in_a_browser_decides_nothing_about_the_machine_of_the_server(server: Server) -> None:
+    code = asyncio.run(server.engine.sign_ins.create_code(organization="acme", user="ann"))
+    browser = server.client()
+    browser.post("/api/v1/sign-in", json={"code": code})
+    page = {"origin": "http://testserver"}
+
+    assert browser.patch("/api/v1/settings", json={"approval_minutes": 30}, headers=page).status_code == 200
+    for setting in (
+        {"host_routes": {"api.example.com": "http://127.0.0.1:8080"}},
+        {"allowed_binaries": ["bash"]},
+        {"skill_roots": ["/"]},
+    ):
+        assert browser.patch("/api/v1/settings", json=setting, headers=page).status_code == 403
+
+
 def test_the_cookie_is_for_https_alone_if_browsers_use_https(start: Callable[..., Server]) -> None:
     server = start(public_url="https://testserver")
     code = asyncio.run(server.engine.sign_ins.create_code())
