@@ -247,9 +247,11 @@ class RunComponents:
             sandboxes=self.sandboxes.by_runtime,
             commands=self.sandboxes.commands,
             outbound=self.sandboxes.outbound,
-            grants_of=look_up_grants(self._grants),
+            grants_of=look_up_grants(self._grants(self._workspace), self._grants(self._no_pages)),
             provision=self.sandboxes.provision,
-            host=HostModule(self.model_client, Workspace(self._workspace), self.run_skill),
+            host=HostModule(
+                self.model_client, Workspace(self._workspace), self.run_skill, tenants=Workspace(self._no_pages)
+            ),
             checkpoints=Checkpoints(self._stores.records, self._redactor),
             read_file=partial(_read_file, catalog),
             files=partial(_read_files, catalog),
@@ -259,26 +261,27 @@ class RunComponents:
         )
 
     @cached_property
-    def _workspace(self) -> Path:
-        """The folder that skills may read: the workspace, or an empty one if this machine's folders are not served.
-
-        On a server of many organizations the working folder is the operator's, and no tenant may read it.
-        """
-        if self._settings.skill_folders:
-            return self._settings.workspace
+    def _no_pages(self) -> Path:
+        """An empty folder in place of the workspace, for members of a server's organizations: it is the operator's."""
         empty = self._settings.home / "cache" / "empty"
-        with suppress(OSError):  # a read-only home: reading fails, which is as good as reading nothing
-            empty.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Without a home, or in a read-only one, reading fails, which is as good as reading nothing.
+        if self._settings.home.is_dir():
+            with suppress(OSError):
+                empty.mkdir(mode=0o700, parents=True, exist_ok=True)
         return empty
 
-    @cached_property
-    def _grants(self) -> GrantResolver:
+    @property
+    def _workspace(self) -> Path:
+        """The folder that skills may read: the workspace, or an empty one if this machine's folders are not served."""
+        return self._settings.workspace if self._settings.skill_folders else self._no_pages
+
+    def _grants(self, workspace: Path) -> GrantResolver:
         from prowess.policy.grants import GrantResolver
 
         places = self._stores.places
         return GrantResolver(
             environment=self._settings.environment,
-            workspace=self._workspace,
+            workspace=workspace,
             closed=places.kept,
             hidden=[places.kept_in_workspace],
             skills=lambda: [Path(place.address) for place in places.present() if place.kind == "folder"],

@@ -78,9 +78,19 @@ class Stores:
         """Return the stores whose skills are matched with messages: all but those that come with Prowess."""
         brought = [store for plugin in working_plugins() for store in plugin.stores]
         places, foreign = self.places.find()
-        unread = [ForeignFolder(place.address, scope=place.scope, owner=owner) for place, owner in foreign]
-        own = [place for place in places if self.user is not None or (place.scope, place.kind) != ("user", "database")]
+        unread = [
+            ForeignFolder(place.address, scope=place.scope, owner=owner)
+            for place, owner in foreign
+            if self._is_ours(place)
+        ]
+        own = [place for place in places if self._is_ours(place)]
         return [self._session, *map(self._store, own), *brought, *unread]
+
+    def _is_ours(self, place: Place) -> bool:
+        """Return False for skills of users without a user, and for the folders of the operator's home in an organization."""
+        if place.scope != "user":
+            return True
+        return not self.organization if place.kind == "folder" else self.user is not None
 
     def has_session_skills(self) -> bool:
         """Return True if the user has skills that only this process knows."""
@@ -111,7 +121,7 @@ class Stores:
                 f"Skills cannot be imported into the {scope} scope.",
                 hint=f"Use one of these scopes: {', '.join(self.places.database_urls)}.",
             )
-        if scope == "workspace" and self.settings.new_skills == "folder":
+        if scope == "workspace" and self.settings.new_skills == "folder" and not self.organization:
             return self._new_skills_folder()
         # A workspace may come from anyone: a link in it could make us write into a database elsewhere.
         if self.places.leads_elsewhere(scope):

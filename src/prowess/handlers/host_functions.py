@@ -76,10 +76,23 @@ _depth: ContextVar[int] = ContextVar("depth of skills that run others", default=
 class HostModule:
     """Makes the host functions of each call."""
 
-    def __init__(self, models: ModelClient, workspace: Workspace, run_skill: RunSkill | None = None) -> None:
+    def __init__(
+        self,
+        models: ModelClient,
+        workspace: Workspace,
+        run_skill: RunSkill | None = None,
+        *,
+        tenants: Workspace | None = None,
+    ) -> None:
+        """Serve the pages of the workspace; to members of a server's organizations, those of `tenants`."""
         self.models = models
-        self.workspace = workspace
         self.run_skill = run_skill
+        self._workspace = workspace
+        self._tenants = tenants or workspace
+
+    def pages_of(self, call: Call) -> Workspace:
+        """Return the workspace whose pages a call may read."""
+        return self._tenants if call.run.actor.is_tenant else self._workspace
 
     def calls_of(self, call: Call) -> HostFunctions:
         """Return the host functions of a call."""
@@ -91,6 +104,7 @@ class HostFunctions:
 
     def __init__(self, module: HostModule, call: Call) -> None:
         self._module = module
+        self._pages = module.pages_of(call)
         self._call = call
         self._receipt = call.notes.receipt
         self.refusals: Refusals = {}
@@ -101,7 +115,7 @@ class HostFunctions:
 
     async def workspace_search(self, query: str, limit: int = 20) -> Any:
         """Return the pages that match the words, best first."""
-        return self._note_pages(await offload(self._module.workspace.workspace_search, query, limit))
+        return self._note_pages(await offload(self._pages.workspace_search, query, limit))
 
     async def search(self, query: str, limit: int = 20) -> Any:
         """Short name of `workspace_search`."""
@@ -109,27 +123,27 @@ class HostFunctions:
 
     async def get_page(self, slug: str) -> Any:
         """Return one page with its text."""
-        return self._note_pages(await offload(self._module.workspace.get_page, slug))
+        return self._note_pages(await offload(self._pages.get_page, slug))
 
     async def get_pages(self, slugs: list[str]) -> Any:
         """Return several pages with their text; None for a page that does not exist."""
-        return self._note_pages(await offload(self._module.workspace.get_pages, slugs))
+        return self._note_pages(await offload(self._pages.get_pages, slugs))
 
     async def get_pages_by_type(self, type: str) -> Any:
         """Return the pages of a type, without their text."""
-        return self._note_pages(await offload(self._module.workspace.get_pages_by_type, type))
+        return self._note_pages(await offload(self._pages.get_pages_by_type, type))
 
     async def get_tags(self) -> Any:
         """Return every tag, and how many pages have it."""
-        return await offload(self._module.workspace.get_tags)
+        return await offload(self._pages.get_tags)
 
     async def get_references(self, slug: str) -> Any:
         """Return the pages that a page links to, and those that link to it."""
-        return await offload(self._module.workspace.get_references, slug)
+        return await offload(self._pages.get_references, slug)
 
     async def get_history(self, slug: str, limit: int = 20) -> Any:
         """Return the commits that changed a page."""
-        return await offload(self._module.workspace.get_history, slug, limit)
+        return await offload(self._pages.get_history, slug, limit)
 
     async def llm_query(self, prompt: str, max_tokens: int | None = None, schema: dict[str, Any] | None = None) -> Any:
         """Return a model's answer: text, or with a `schema` the data in it, which satisfies that schema."""

@@ -23,15 +23,18 @@ GrantLookup = Callable[[Call], Awaitable[Grants]]
 """Finds what a call may reach outside the sandbox."""
 
 
-def look_up_grants(resolver: GrantResolver) -> GrantLookup:
-    """Return the lookup that handlers use: what the call's skill needs, under the policy that its run began with."""
+def look_up_grants(resolver: GrantResolver, tenants: GrantResolver | None = None) -> GrantLookup:
+    """Return the lookup that handlers use: what the call's skill needs, under the policy that its run began with.
+
+    `tenants` is the resolver for members of a server's organizations, to whom its workspace does not belong.
+    """
 
     async def grants_of(call: Call) -> Grants:
         run = call.run
         if not run.declared:
             return Grants()
         resolve = partial(
-            resolver.resolve,
+            (tenants if tenants and run.actor.is_tenant else resolver).resolve,
             run.needs,
             run.policy,
             slug=run.skill.slug,

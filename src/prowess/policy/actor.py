@@ -67,6 +67,11 @@ class Actor:
         return channel in _REMOTE_CHANNELS or (bool(self.organization) and channel.startswith("mcp:"))
 
     @property
+    def is_tenant(self) -> bool:
+        """True for a member of an organization of a server, whose machine and folders belong to its operator."""
+        return self.is_remote and bool(self.organization)
+
+    @property
     def is_hosted(self) -> bool:
         """True for an agent that runs in the application's own process, which opens sessions for it."""
         return not self.is_person and (self.channel == "library" or self.channel.startswith(_LOOP_PREFIX))

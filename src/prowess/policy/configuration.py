@@ -170,7 +170,7 @@ def check_machine_setting(actor: Actor, name: str) -> None:
     An administrator of an organization decides for the organization. Which programs, folders, addresses and variables of
     the machine skills may reach is up to its operator, or every tenant could reach what belongs to the others.
     """
-    if name in MACHINE_SETTINGS and actor.is_remote and actor.organization:
+    if name in MACHINE_SETTINGS and actor.is_tenant:
         raise Refused(
             f"{name} is about the machine of the server, so it cannot be changed over HTTP.",
             hint=f"Ask the operator of the server to run `prowess policy set {name} …` there.",

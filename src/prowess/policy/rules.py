@@ -52,7 +52,7 @@ def apply_rules(actor: Actor, action: str, subject: Subject | None, policy: OrgP
         )
     if action in CONNECTOR_ACTIONS:
         return _rule_connector(actor, action, subject)
-    denied = _check_disabled(action, subject, policy)
+    denied = _check_disabled(action, subject, policy) or _check_place(actor, action, subject)
     if denied:
         return denied
     ruling = _check_hides(action, subject, _rule_by_trust(actor, action, subject, policy))
@@ -140,6 +140,17 @@ def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling 
         "disabled",
         f"The skill {subject.slug!r} is switched off for this organization.",
         f"Continue without it, or ask an administrator to switch it on: `prowess switch on {subject.slug}`.",
+    )
+
+
+def _check_place(actor: Actor, action: str, subject: Subject) -> Ruling | None:
+    """Deny members of a server's organizations to change its folders, which belong to the operator and serve everyone."""
+    if action not in WRITE_ACTIONS or not subject.folder or not actor.is_tenant:
+        return None
+    return _deny(
+        "folder-of-the-server",
+        f"The skill {subject.slug!r} is in a folder of the server, which only its operator changes.",
+        "Create a skill with another slug, or ask the operator of the server.",
     )
 
 
