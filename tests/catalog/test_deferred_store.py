@@ -51,13 +51,13 @@ def opens() -> list[str]:
 def process(database: Database, tmp_path: Path, opens: list[str]) -> Opener:
     """Return a function that makes the store as a new process would."""
 
-    def make(organization: str = "") -> Store:
+    def make(organization: str = "", *, is_ours: bool = False) -> Store:
         def open_store() -> Store:
             opens.append(organization)
             return DatabaseStore(database, scope="account", organization_id=organization)
 
         path = str(tmp_path / "agents.db")
-        cache = ListingCache(tmp_path / "cache", path=path, scope="account", organization=organization)
+        cache = ListingCache(tmp_path / "cache", path=path, scope="account", organization=organization, is_ours=is_ours)
         return deferred_store(open_store, scope="account", location=path, cache=lambda: cache)
 
     return make
@@ -180,3 +180,74 @@ def test_a_listing_that_cannot_be_saved_is_no_error(process: Opener, tmp_path: P
     (tmp_path / "cache").write_text("A file where the folder should be.")
 
     assert [card.slug for card in process().list_skills()] == ["tidy"]
+
+
+def use_skill(database: Database) -> None:
+    """Write something that is not about the skills themselves."""
+    with database.write() as connection:
+        connection.execute(sa.text("INSERT INTO org_settings VALUES ('', 'some', '1', '', '')"))
+
+
+def test_writes_that_are_not_about_skills_leave_a_listing_of_our_database_valid(
+    process: Opener, database: Database, opens: list[str]
+) -> None:
+    process().save_all([pack("tidy"), pack("plan")])
+    first = process(is_ours=True).list_skills()
+    use_skill(database)
+    opens.clear()
+
+    assert process(is_ours=True).list_skills() == first
+    assert process(is_ours=True).get_outline("never") is None
+    assert opens == []
+
+
+def test_nothing_is_read_from_a_database_of_somebody_else_to_find_out_whether_it_has_changed(
+    process: Opener, database: Database, opens: list[str]
+) -> None:
+    process().save(pack("tidy"))
+    process().list_skills()
+    use_skill(database)
+    opens.clear()
+
+    process().list_skills()
+
+    assert opens == [""]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE skills SET seal = 'other' WHERE slug = 'tidy'",
+        "UPDATE skills SET digest = 'other' WHERE slug = 'tidy'",
+        "UPDATE skills SET slug = 'other' WHERE slug = 'tidy'",
+        "UPDATE skills SET scope = 'org' WHERE slug = 'tidy'",
+        "UPDATE skills SET organization_id = 'north' WHERE slug = 'tidy'",
+        "DELETE FROM skills WHERE slug = 'tidy'",
+    ],
+)
+def test_every_change_of_a_skill_in_our_database_is_noticed(
+    process: Opener, database: Database, opens: list[str], change: str
+) -> None:
+    process().save_all([pack("tidy"), pack("plan")])
+    process(is_ours=True).list_skills()
+    with database.write() as connection:
+        connection.execute(sa.text(change))
+    opens.clear()
+
+    process(is_ours=True).list_skills()
+
+    assert opens == [""]
+
+
+def test_a_listing_of_our_database_that_was_written_just_now_is_remembered(
+    process: Opener, opens: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(freshness.time, "time_ns", lambda: 0)  # nothing is settled
+    process().save(pack("tidy"))
+    process(is_ours=True).list_skills()
+    opens.clear()
+
+    assert [card.slug for card in process(is_ours=True).list_skills()] == ["tidy"]
+    assert opens == []
+    process().save(pack("plan"))
+    assert [card.slug for card in process(is_ours=True).list_skills()] == ["plan", "tidy"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from prowess.catalog.catalog import Catalog
 from prowess.engine.places import Places
@@ -111,6 +112,25 @@ def test_a_record_holds_until_a_database_is_made_or_written_to(stores: Stores, s
             stores.writable(scope).save(pack(name))
             stores.close()
             assert not places.holds(record)
+
+
+@pytest.mark.usefixtures("later")
+def test_a_record_holds_after_writes_to_the_account_that_are_not_about_skills(
+    stores: Stores, settings: Settings
+) -> None:
+    stores.writable("account").save(pack("one"))
+    record = Places(settings).record()
+    known = Places(settings)
+    assert known.holds(record)
+    with stores.records().write() as connection:
+        connection.execute(sa.text("INSERT INTO org_settings VALUES ('', 'some', '1', '', '')"))
+    stores.close()
+
+    assert known.holds(record)
+    assert Places(settings).holds(record)
+    stores.writable("account").save_all([pack("one", "Do it twice.")], replace=True)
+    assert not known.holds(record)
+    assert not Places(settings).holds(record)
 
 
 @pytest.mark.usefixtures("later")

@@ -1,8 +1,8 @@
 """A store in a database that is opened, and its code imported, only when the answer is not known without it.
 
 SQLAlchemy takes longer to import than any other part of a short command, and most lookups end at a nearer store. A listing
-is remembered between two processes, with the fingerprint of the SQLite file it was read from: as long as nothing was
-written to the file, listing its skills needs no database either.
+is remembered between two processes, with the fingerprint of the SQLite file it was read from and a mark of the skills in
+it: as long as nothing was written to the file, or nothing about skills, listing them needs no database either.
 """
 
 from __future__ import annotations
@@ -13,36 +13,49 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from prowess.catalog.folder_cache import card_from_row, card_row
 from prowess.catalog.store import Fault, Store
 from prowess.skill.model import Scope, SkillCard
 from prowess.skill.reader_version import reader_version
+from prowess.storage.accepted import read_skills_mark
 from prowess.storage.files.freshness import fingerprint_sqlite
 
 if TYPE_CHECKING:
     from prowess.skill.outline import SkillOutline
 
-_FORMAT = 1
+_FORMAT = 2
+
+
+class ListedState(NamedTuple):
+    """The database as it was before a listing: the fingerprint of its file and the mark of its skills, each '' if unknown."""
+
+    fingerprint: str
+    mark: str
 
 
 class ListingCache:
     """The cache file of one listing, below `folder`, which must not belong to the workspace.
 
-    It holds cards, never the text of a skill. A file that is missing, damaged or of another version is ignored.
+    It holds cards, never the text of a skill. A file that is missing, damaged or of another version is ignored. Without
+    `is_ours`, nothing is read from the database to find out whether it has changed.
     """
 
-    def __init__(self, folder: Path, *, path: str, scope: Scope, organization: str) -> None:
+    def __init__(self, folder: Path, *, path: str, scope: Scope, organization: str, is_ours: bool = False) -> None:
         name = hashlib.sha256(f"{scope}\0{organization}\0{path}".encode(errors="surrogateescape")).hexdigest()[:20]
         self._file = folder / f"{name}.json"
         self._database = path
         self._scope: Scope = scope
+        self._is_ours = is_ours
         self._key = [_FORMAT, reader_version(), scope, organization, path]
 
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the database; '' if a later change could go unnoticed."""
-        return fingerprint_sqlite(self._database)
+    def state(self) -> ListedState:
+        """Return the state of the database, to be saved with a listing that is read after it."""
+        return ListedState(fingerprint_sqlite(self._database), self._mark())
+
+    def _mark(self) -> str:
+        return read_skills_mark(self._database) if self._is_ours else ""
 
     def load(self) -> list[SkillCard] | None:
         """Return the saved listing, or None if there is none or the database was written to since."""
@@ -61,18 +74,23 @@ class ListingCache:
             return False
 
     def _read(self) -> list[Any] | None:
-        key, fingerprint, rows = json.loads(self._file.read_bytes())
-        is_current = key == self._key and fingerprint and fingerprint == self.fingerprint()
+        key, fingerprint, mark, rows = json.loads(self._file.read_bytes())
+        if key != self._key:
+            return None
+        # The fingerprint takes microseconds, so it is compared first.
+        is_current = (fingerprint and fingerprint == fingerprint_sqlite(self._database)) or (
+            mark and mark == self._mark()
+        )
         return rows if is_current else None
 
-    def save(self, fingerprint: str, cards: list[SkillCard]) -> None:
-        """Save a listing with the fingerprint from before it was read. A disk that is full or read-only is not an error."""
+    def save(self, state: ListedState, cards: list[SkillCard]) -> None:
+        """Save a listing with the state from before it was read. A disk that is full or read-only is not an error."""
         # Another process may be saving too. Each writes a file of its own and puts it in place in one step.
         temporary = self._file.with_suffix(f".{os.getpid()}.tmp")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             rows = [[card.slug, card.digest, *card_row(card)] for card in cards]
-            temporary.write_text(json.dumps([self._key, fingerprint, rows]))
+            temporary.write_text(json.dumps([self._key, *state, rows]))
             temporary.replace(self._file)
         except OSError:
             with suppress(OSError):
@@ -111,10 +129,10 @@ class DeferredStore:
         saved = cache.load()
         if saved is not None:
             return saved
-        before = cache.fingerprint()
+        before = cache.state()
         cards = self._store.list_skills()
         # Problems are read again by every process: they will be fixed, or reworded.
-        if before and not self._store.faults():
+        if any(before) and not self._store.faults():
             cache.save(before, cards)
         return cards
 

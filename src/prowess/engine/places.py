@@ -14,6 +14,7 @@ from prowess.catalog.discovery import FolderOwners, user_roots, workspace_roots
 from prowess.lazy_dataclass import dataclass
 from prowess.plugins import working_plugins
 from prowess.settings import DATABASE, FOLDER, Settings
+from prowess.storage.accepted import read_skills_mark
 from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path
 from prowess.storage.files.freshness import (
     TreeChanges,
@@ -73,6 +74,7 @@ class Places:
         self.settings = settings
         self._checked = (b"", 0)
         self._trace: tuple[list[str], bytes] = ([], b"")
+        self._marked = ("", "")
         # Before any skill is read: plugins add kinds and forms to the tables that readers look into.
         working_plugins()
 
@@ -218,7 +220,7 @@ class Places:
         marks: dict[str, str] = {}
         for place in places:
             if place.kind == "database" and place.address not in marks:
-                marks[place.address] = _database_mark(place.address)
+                marks[place.address] = self._database_mark(place.address)
             now = marks.get(place.address, "folder")
             if not now:
                 return b""
@@ -226,6 +228,17 @@ class Places:
         # Two NULs at the end: no head is the beginning of another one, as `holds` requires.
         return "\0".join([*parts, "", ""]).encode(errors="surrogateescape")
 
-
-def _database_mark(url: str) -> str:
-    return fingerprint_sqlite(sqlite_path(url)) if url.startswith(SQLITE_PREFIX) else ""
+    def _database_mark(self, url: str) -> str:
+        """Return a value that changes with the skills in a database; '' if there is none."""
+        if not url.startswith(SQLITE_PREFIX):
+            return ""
+        path, settings = sqlite_path(url), self.settings
+        # A server's database may hold the skills of many organizations, and one in a workspace may come from anyone.
+        if not settings.skill_folders or url != settings.account_database:
+            return fingerprint_sqlite(path)
+        # Reading the mark takes a millisecond. While the file is the same, so is the mark.
+        fingerprint = fingerprint_sqlite(path)
+        known = self._marked
+        if not fingerprint or known[0] != fingerprint:
+            known = self._marked = (fingerprint, read_skills_mark(path))
+        return known[1] or fingerprint

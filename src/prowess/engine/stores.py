@@ -219,7 +219,13 @@ class Stores:
         # Only short commands gain from it, and those work for the single user of this machine.
         if not path or self.organization or self.user or not home.is_dir():
             return None
-        return ListingCache(home / "cache" / "databases", path=path, scope=scope, organization=self.organization)
+        return ListingCache(
+            home / "cache" / "databases",
+            path=path,
+            scope=scope,
+            organization=self.organization,
+            is_ours=url == self._account_url,
+        )
 
     def _database(self, url: str) -> DeferredDatabase:
         from prowess.storage.database import DeferredDatabase

@@ -1,10 +1,11 @@
 """Read an owner's acceptances and the skills that an organization switched off from a SQLite file, without SQLAlchemy.
 
-Listing skills needs nothing else of the database.
+Listing skills needs nothing else of the database, as long as the skills in it are those of the last listing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -25,6 +26,13 @@ SELECT scope, slug FROM skills
 WHERE COALESCE(organization_id, '') = ? AND COALESCE(user_id, '') IN ('', ?) AND scope IN ('user', 'org', 'account')
 """
 _DISABLED = "SELECT value FROM org_settings WHERE organization_id = ? AND name = 'disabled_skills'"
+_SEALS = """
+SELECT coalesce(organization_id, ''), coalesce(user_id, ''), scope, reader, slug, seal FROM skills
+ORDER BY coalesce(organization_id, ''), coalesce(user_id, ''), scope, reader, slug
+"""
+"""Answered by the index `ix_skills_tenant_seal` alone."""
+# Another program may change a row and leave its seal. The skill is then read again, from the files of this digest.
+_DIGESTS = "SELECT id, digest FROM skills ORDER BY id"
 _SECONDS = 5.0
 _FEW_SLUGS = 500
 
@@ -91,6 +99,24 @@ def read_stored(path: str, owner: Owner, slugs: Sequence[str]) -> set[tuple[str,
             return {(scope, slug) for scope, slug in connection.execute(_STORED + some, (*key, *slugs))}
     except sqlite3.Error:
         return None
+
+
+def read_skills_mark(path: str) -> str:
+    """Return a value that is the same as long as the skills in a file are; '' if that cannot be read like this.
+
+    Every use of a skill writes to the file. Only a change of a skill changes its seal, which covers everything that a listing
+    or the search index shows of it. Not for a database in a workspace, which may come from anyone.
+    """
+    import sqlite3  # only where something is listed
+
+    found = hashlib.sha256()
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_SECONDS)) as connection:
+            for query in (_SEALS, _DIGESTS):
+                found.update(repr(connection.execute(query).fetchall()).encode("utf-8", "surrogatepass"))
+    except sqlite3.Error:
+        return ""
+    return found.hexdigest()
 
 
 def read_disabled(path: str, organization: str) -> list[str] | None:

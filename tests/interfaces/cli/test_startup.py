@@ -63,6 +63,15 @@ def test_a_command_imports_nothing_that_it_does_not_need(sample: Path) -> None:
         assert len(own) <= most, (line, own)
 
 
+def test_after_a_use_of_a_skill_the_list_and_the_index_are_still_known(sample: Path) -> None:
+    # Enabling a skill writes to the database, in which there may be others.
+    lines = ("list", "match commit", "show commit-messages")
+    for line in ("sessions open default", *lines, "enable commit-messages"):
+        imported(line)
+
+    assert [line for line in lines if "sqlalchemy" in imported(line)] == []
+
+
 def test_patterns_are_compiled_only_when_they_are_used() -> None:
     """Those of the readers alone took a tenth of a command."""
     program = (
