@@ -85,7 +85,11 @@ def test_a_very_long_text_is_read_as_far_as_it_may_count(text):
     assert extract_words(text) == extract_words(text + text)
 
 
-@given(st.lists(st.text(st.characters(codec=None)) | st.text("ab C+#_'s\x01é中文-", max_size=40), max_size=6))
+@given(
+    st.lists(
+        st.text(st.characters(codec=None)) | st.text("ab C+#_'’s\x01é…\u0301か\u3099中文-", max_size=40), max_size=6
+    )
+)
 def test_many_texts_at_once_have_the_words_that_each_has_alone(texts):
     vocabulary = Vocabulary()
     words, starts = vocabulary.read(texts)

@@ -6,17 +6,27 @@ Everything comes from the public fields that a segment keeps, so a card can be m
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Mapping, Sequence
+from operator import add
+from struct import Struct
 from typing import Any
 
-from prowess.match.words import extract_words, remove_exclusions, slug_words, split_clauses
+from prowess.match.words import (
+    STOP_WORDS,
+    UNUSUAL_TOKEN,
+    extract_words,
+    remove_exclusions,
+    slug_words,
+    split_ascii,
+    split_clauses,
+)
 
 MAX_CLAUSES = 8
 """The most parts from a description; neighbours are joined until it has no more."""
 MAX_PHRASES = 8
 """The most parts from trigger phrases, likewise."""
 _LONGEST_PART = 1_000
+_pack_length, _unpack_key = Struct("<Q").pack, Struct("<2Q").unpack_from
 NO_KEY = (0, 0)
 """The key of a card without anything to embed."""
 
@@ -27,6 +37,11 @@ def name_words(slug: str, title: str) -> str:
     # Nothing to add in the most frequent case, without splitting the title into words.
     if (title.istitle() or title.islower()) and set(words.split()).issuperset(title.lower().split()):
         return words
+    if title.isascii() and not UNUSUAL_TOKEN.search(title):
+        told = split_ascii(title.lower())
+        # A title of stop words alone keeps them.
+        if set(words.split()).issuperset(told) and not STOP_WORDS.issuperset(told):
+            return words
     known = set(extract_words(words))
     return " ".join([words, *(word for word in extract_words(title) if word not in known)])
 
@@ -54,14 +69,16 @@ def card_key(card: Sequence[str]) -> tuple[int, int]:
         return NO_KEY
     parts = [part.encode("utf-8", "surrogatepass") for part in card]
     # The length first, so that text moved from one part to the next gives another key.
-    told = b"".join([len(part).to_bytes(8, "little") + part for part in parts])
-    return struct.unpack_from("<2Q", hashlib.sha256(told).digest())
+    told = b"".join([text for part in parts for text in (_pack_length(len(part)), part)])
+    return _unpack_key(hashlib.sha256(told).digest())
 
 
 def _joined(texts: Sequence[str], count: int) -> list[str]:
     """Return texts without extra space, the shortest neighbours joined until there are no more than `count`."""
     found = [short for text in texts if (short := " ".join(text.split())[:_LONGEST_PART])]
     while len(found) > count:
-        place = min(range(len(found) - 1), key=lambda at: len(found[at]) + len(found[at + 1]))
+        lengths = list(map(len, found))
+        sums = list(map(add, lengths, lengths[1:]))
+        place = sums.index(min(sums))
         found[place : place + 2] = [f"{found[place]} {found[place + 1]}"[:_LONGEST_PART]]
     return found

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prowess.lazy_dataclass import dataclass
-from prowess.match.arrays import Array, expand_slices
+from prowess.match.arrays import Array, expand_slices, offsets_of
+from prowess.match.tokens import split_tokens
 from prowess.match.vectors.encoder import default_encoder
-from prowess.match.words import LONGEST_WORD, SEPARATOR, STOP_WORDS, split_token, split_tokens, stem_words
+from prowess.match.words import STOP_WORDS, split_new_tokens, stem_words
 
 # 2⁶⁴ divided by the golden ratio, a common multiplier for hashes.
 _BASE = 0x9E37_79B9_7F4A_7C15
@@ -149,8 +150,8 @@ MAX_VOCABULARY = 200_000
 class _Numbers(dict[str, int]):
     """Numbers texts in the order in which they are first asked for."""
 
-    def __init__(self, *known: str) -> None:
-        super().__init__(zip(known, range(len(known)), strict=True))
+    def __init__(self) -> None:
+        super().__init__()
         self._new: list[str] = []
 
     def __missing__(self, text: str) -> int:
@@ -171,9 +172,9 @@ class Vocabulary:
     """
 
     def __init__(self) -> None:
-        self._tokens = _Numbers(SEPARATOR)
+        self._tokens = _Numbers()
         self._token_words: Array = np.zeros(0, np.uint32)
-        self._token_starts: Array = np.zeros(2, np.int64)
+        self._token_starts: Array = np.zeros(1, np.int64)
         self._words = _Numbers()
         self._texts: list[str] = []
         self._weighed: Array = np.zeros(0, np.bool_)
@@ -190,15 +191,19 @@ class Vocabulary:
 
     def read(self, texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return the words of texts as `extract_words` does, concatenated, and the start of each text among them."""
-        tokens = split_tokens(texts)
-        numbers = np.fromiter(map(self._tokens.__getitem__, tokens), np.int64, len(tokens))
+        portions: list[Array] = [np.zeros(0, np.int64)]
+        sizes: list[Array] = [np.zeros(0, np.int64)]
+        for distinct, chosen, size in split_tokens(texts):
+            known = np.fromiter(map(self._tokens.__getitem__, distinct), np.int64, len(distinct))
+            portions.append(known[chosen])
+            sizes.append(size)
         self._learn_tokens(self._tokens.take_new())
+        numbers = np.concatenate(portions)
         begins = self._token_starts[numbers]
         ends = self._token_starts[numbers + 1]
         places, _ = expand_slices(begins, ends)
         words = self._token_words[places]
-        lasts = (ends - begins).cumsum()
-        starts = np.append(0, lasts[numbers == 0])
+        starts = offsets_of(ends - begins)[offsets_of(np.concatenate(sizes))]
         is_telling = ~self.is_stop_word[words]
         counts = np.append(0, is_telling.cumsum())
         # A text of stop words alone keeps them.
@@ -223,15 +228,7 @@ class Vocabulary:
         return [self._texts[place] for place in words.tolist()]
 
     def _learn_tokens(self, tokens: Sequence[str]) -> None:
-        # Two frequent cases first: calling a function for each token would take twice as long.
-        split = [
-            (token,)
-            if token.islower() and len(token) <= LONGEST_WORD
-            else (token.lower(),)
-            if token[1:].islower() and len(token) <= LONGEST_WORD
-            else split_token(token)
-            for token in tokens
-        ]
+        split = split_new_tokens(tokens)
         sizes = list(map(len, split))
         words = np.fromiter(map(self._words.__getitem__, chain.from_iterable(split)), np.uint32, sum(sizes))
         self._token_starts = np.append(self._token_starts, self._token_starts[-1] + np.cumsum(sizes, dtype=np.int64))

@@ -55,8 +55,9 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # With the signs at the end, for C++ and C#.
 _WORD = lazy_pattern(rf"[^\W_{_CJK}]+(?:[+#]+(?!\w))?")
 _SIGNED_WORD = re.compile(r"[a-zA-Z0-9][+#]")
+UNUSUAL_TOKEN = re.compile(r"'|[a-zA-Z0-9][+#A-Z]")
+"""In an ASCII text without it, the words are the stretches of letters and digits, in lower case."""
 _ASCII_TABLE = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)).ljust(256)
-_BATCH_TABLE = bytes(1 if code == 1 else kept for code, kept in enumerate(_ASCII_TABLE))
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _KEPT_SIGNS = "’+#_"
 _INNER_CAPITAL = re.compile(r"(?<=.)[A-Z]")
@@ -75,65 +76,19 @@ def split_words(text: str) -> list[str]:
     text = text[:LONGEST_TEXT]
     if text.isascii():
         return _latin(text)
-    return _split_normalized(*_normalize(text))
-
-
-def _normalize(text: str) -> tuple[str, str]:
-    """Return a text in its usual form, and that without accents and symbols."""
-    text = unicodedata.normalize("NFKC", text)
-    return text, _NOT_ASCII.sub(_strip_accents, text)
-
-
-def _split_normalized(text: str, bare: str) -> list[str]:
+    text = normalize(text)
+    bare = strip_accents(text)
     return _latin(bare) if bare.isascii() else _latin(bare) + cjk_pairs(text)
 
 
-SEPARATOR = "\x01"
-"""Stands between the tokens of two texts."""
+def normalize(text: str) -> str:
+    """Return a text in its usual form."""
+    return unicodedata.normalize("NFKC", text)
 
 
-def split_tokens(texts: Sequence[str]) -> list[str]:
-    """Return the tokens of many texts, each text followed by `SEPARATOR`; `split_token` gives the words of a token.
-
-    The words are those of `split_words`, which takes three times as long for texts one by one.
-    """
-    # Normalizing takes most of the time for other scripts, so it is done once.
-    normalized = {place: _normalize(text[:LONGEST_TEXT]) for place, text in enumerate(texts) if not text.isascii()}
-    bare = [normalized[place][1] if place in normalized else text[:LONGEST_TEXT] for place, text in enumerate(texts)]
-    tokens: list[str] = []
-    before = 0
-    # Few texts need more than a byte translation. Their words stand for themselves as tokens.
-    for place in _unusual_texts(bare):
-        tokens += _translate(bare[before:place])
-        tokens += _split_normalized(*normalized[place]) if place in normalized else split_words(texts[place])
-        tokens.append(SEPARATOR)
-        before = place + 1
-    return tokens + _translate(bare[before:])
-
-
-def _unusual_texts(texts: Sequence[str]) -> list[int]:
-    """Return the positions of texts with other scripts, or with words such as C++ and C#."""
-    other = [place for place, text in enumerate(texts) if not text.isascii() or SEPARATOR in text]
-    if len(other) == len(texts):
-        return other
-    import numpy as np
-
-    codes = np.frombuffer("\n".join(texts).encode("utf-8", "replace"), np.uint8)
-    signs = np.flatnonzero((codes[1:] == ord("+")) | (codes[1:] == ord("#")))
-    signed = signs[np.frombuffer(_ASCII_TABLE, np.uint8)[codes[signs]] != ord(" ")]
-    if not len(signed):
-        return other
-    ends = np.cumsum([len(text) + 1 if text.isascii() else len(text.encode("utf-8", "replace")) + 1 for text in texts])
-    return sorted({*other, *np.searchsorted(ends, signed, side="right").tolist()})
-
-
-def _translate(texts: Sequence[str]) -> list[str]:
-    if not texts:
-        return []
-    text = f" {SEPARATOR} ".join([*texts, ""])
-    if "'" in text:
-        text = _CONTRACTION.sub(" ", text)
-    return text.encode().translate(_BATCH_TABLE).decode().split()
+def strip_accents(text: str) -> str:
+    """Return a normalized text without accents and symbols."""
+    return _NOT_ASCII.sub(_strip_run, text)
 
 
 def cjk_pairs(text: str) -> list[str]:
@@ -173,15 +128,17 @@ def _tokens(text: str) -> list[str]:
     may_be_signed = "+" in text or "#" in text
     if not text.isascii() or (may_be_signed and _SIGNED_WORD.search(text)):
         return _WORD.findall(text)
+    return split_ascii(text)
+
+
+def split_ascii(text: str) -> list[str]:
+    """Return the stretches of letters and digits in an ASCII text."""
     return text.encode().translate(_ASCII_TABLE).decode().split()
 
 
 def split_token(token: str) -> tuple[str, ...]:
     """Return the words of a token: several if it is written in camel case."""
-    if token.islower() or not _INNER_CAPITAL.search(token):
-        words = (token[:LONGEST_WORD].lower(),)
-    else:
-        words = tuple(_split_camel_case(token[:LONGEST_WORD]))
+    (words,) = split_new_tokens([token])
     if len(token) <= LONGEST_WORD:
         if len(_TOKEN_CACHE) >= _MAX_TOKENS:
             _TOKEN_CACHE.clear()
@@ -189,22 +146,34 @@ def split_token(token: str) -> tuple[str, ...]:
     return words
 
 
-def _split_camel_case(word: str) -> list[str]:
-    """Return the parts of a camel-case word and the whole, or the whole alone if the model knows it as one word (GitHub)."""
-    parts = [part.lower() for part in _CAMEL.split(word)]
-    whole = "".join(parts)
-    return [whole] if len(parts) == 1 or _is_one_word()(whole) else [*parts, whole]
+def split_new_tokens(tokens: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the words of each token, without remembering them."""
+    found: list[tuple[str, ...]] = []
+    camel: dict[int, tuple[str, ...]] = {}
+    for token in tokens:
+        word = token[:LONGEST_WORD].lower()
+        # Nothing but the first letter is a capital, which is so for most.
+        if word[1:] != token[1:] and _INNER_CAPITAL.search(token):
+            parts = [part.lower() for part in _CAMEL.split(token[:LONGEST_WORD])]
+            if len(parts) > 1:
+                camel[len(found)] = (*parts, word)
+        found.append((word,))
+    if camel:
+        is_one_word = _know([word for *_, word in camel.values()])
+        for (place, words), is_one in zip(camel.items(), is_one_word, strict=True):
+            # The parts of a camel-case word and the whole, or the whole alone if the model knows it as one word (GitHub).
+            found[place] = found[place] if is_one else words
+    return found
 
 
-@cache
-def _is_one_word() -> Callable[[str], bool]:
+def _know(words: Sequence[str]) -> list[bool]:
     # Imported here, because that module imports this one.
     from prowess.match.vectors.encoder import default_encoder
 
-    return default_encoder().pieces.knows
+    return default_encoder().pieces.know(words).tolist()
 
 
-def _strip_accents(found: re.Match[str]) -> str:
+def _strip_run(found: re.Match[str]) -> str:
     characters = found[0]
     # Mostly a dash, a quotation mark or a letter with an accent.
     return _ACCENTS[ord(characters)] if len(characters) == 1 else characters.translate(_ACCENTS)
@@ -275,9 +244,10 @@ MAX_CLAUSES = 24
 def remove_exclusions(text: str) -> str:
     """Return the text without its "not for …" clauses."""
     lower = text.lower()
-    if not any(word in lower for word in _EXCLUSION_WORDS):
-        return text
-    return _EXCLUSION.sub(" ", text)
+    for word in _EXCLUSION_WORDS:
+        if word in lower:
+            return _EXCLUSION.sub(" ", text)
+    return text
 
 
 def split_clauses(text: str) -> list[str]:

@@ -98,9 +98,11 @@ class Pieces:
 
     def know(self, words: Sequence[str]) -> NDArray[np.bool_]:
         """Return the same for several words."""
-        texts = [normalize(word) for word in words]
-        numbers = np.array([_hash(_WORD_START + text) if len(text) < LONGEST_PIECE else 0 for text in texts], np.uint64)
-        return find_sorted(self._hashes, numbers)[1] & np.array([0 < len(text) < LONGEST_PIECE for text in texts])
+        texts = [text if len(text := normalize(word)) < LONGEST_PIECE else "" for word in words]
+        codes = np.frombuffer("".join([_WORD_START + text for text in texts]).encode("utf-32-le"), np.uint32)
+        ends = np.cumsum([len(text) + 1 for text in texts])
+        starts = np.append(0, ends[:-1])
+        return find_sorted(self._hashes, _hash_stretches(codes, starts, ends))[1] & (ends - starts > 1)
 
     def weight(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Return how much each word says about what a text is about: 0 for everyday words, `FULL_WEIGHT` for rare ones.
@@ -110,7 +112,7 @@ class Pieces:
         if not words:
             return np.zeros(0, np.int64)
         if not "".join(words).isascii():
-            words = [normalize(word).replace(" ", "") for word in words]
+            words = [word if word.isascii() else normalize(word).replace(" ", "") for word in words]
         codes = np.frombuffer("".join([_WORD_START + word for word in words]).encode("utf-32-le"), np.uint32)
         starts = (codes == ord(_WORD_START)).nonzero()[0]
         ends = np.append(starts[1:], len(codes))
