@@ -14,7 +14,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -136,13 +135,13 @@ class DirectoryStore(EditableStore):
         for disk_skill in wanted:
             skill = read_cache.give(disk_skill.location, disk_skill.digest) or self._read_current(disk_skill.slug)
             if skill is not None:
-                yield self._document(skill, disk_skill.location)
+                yield self._document(skill, disk_skill)
 
     def documents_at(self, locations: Iterable[str]) -> Iterator[SearchDocument]:
         """Yield the documents of the valid skills at these locations. No other file is looked at."""
         for location in locations:
             read: list[Skill] = []
-            scan_skill(
+            disk_skill = scan_skill(
                 location,
                 self.location,
                 self.scope,
@@ -152,13 +151,16 @@ class DirectoryStore(EditableStore):
                 on_read=lambda _, skill, read=read: read.append(skill),
             )
             for skill in read:
-                yield self._document(skill, location)
+                yield self._document(skill, disk_skill)
 
-    def _document(self, skill: Skill, location: str) -> SearchDocument:
+    def _document(self, skill: Skill, disk_skill: DiskSkill) -> SearchDocument:
         from prowess.skill.prompt_block import prompt_chars
 
-        chars = prompt_chars(skill, self.scope)
-        return replace(SearchDocument.of(skill), scope=self.scope, location=location, chars=chars)
+        card = disk_skill.card
+        # The files may have changed since they were scanned.
+        is_same = card is not None and skill.digest == disk_skill.digest
+        chars = card.chars if card is not None and is_same else prompt_chars(skill, self.scope)
+        return SearchDocument.of(skill, scope=self.scope, chars=chars, location=disk_skill.location)
 
     def _read_current(self, slug: str) -> Skill | None:
         """Return a skill from its current files, or None if it is gone or broken."""

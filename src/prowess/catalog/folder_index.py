@@ -122,10 +122,11 @@ def scan_skill(
         return found
     from prowess.skill.prompt_block import prompt_chars  # not needed as long as nothing has changed
 
-    report = validate(package, "prowess", limits)
+    report = validate(package, "prowess", limits, remarks=False)
     skill = report.reading.skill
     if skill is None or not report.ok:
-        return replace(found, slug=skill.slug if skill else package.name, problems=report.problems)
+        problems = validate(package, "prowess", limits).problems
+        return replace(found, slug=skill.slug if skill else package.name, problems=problems)
     if on_read is not None:
         on_read(location, skill)
     return replace(

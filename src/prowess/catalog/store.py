@@ -68,8 +68,8 @@ class SearchDocument:
     """The path of a skill that is kept in files, else ''. It is not searched."""
 
     @classmethod
-    def of(cls, skill: Skill) -> Self:
-        """Build the document of a skill."""
+    def of(cls, skill: Skill, *, scope: str | None = None, chars: int | None = None, location: str = "") -> Self:
+        """Build the document of a skill, which may be served in another scope than it says."""
         when = (skill.when_to_use,) if skill.when_to_use else ()
         return cls(
             slug=skill.slug,
@@ -81,9 +81,10 @@ class SearchDocument:
             keywords=skill.keywords,
             body=skill.body,
             version=skill.version,
-            scope=skill.scope,
+            scope=skill.scope if scope is None else scope,
             digest=skill.digest,
-            chars=skill.content_length,
+            chars=skill.content_length if chars is None else chars,
+            location=location,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -69,7 +70,7 @@ class FormInfo:
 
 def _module(name: str) -> Callable[[], Form]:
     """Import by name: with an import statement, every form would depend on all others through this table."""
-    return lambda: cast("Form", import_module(f"prowess.skill.forms.{name}"))
+    return cache(lambda: cast("Form", import_module(f"prowess.skill.forms.{name}")))
 
 
 _DOCUMENT, _MANIFEST = ("skill.md",), ("skill.json",)

@@ -37,15 +37,20 @@ class ValidationReport:
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
 
-def validate(package: Package, profile: ProfileName = "prowess", limits: Limits = DEFAULT_LIMITS) -> ValidationReport:
-    """Read a package and check it. Bad content never raises."""
+def validate(
+    package: Package, profile: ProfileName = "prowess", limits: Limits = DEFAULT_LIMITS, *, remarks: bool = True
+) -> ValidationReport:
+    """Read a package and check it. Bad content never raises.
+
+    Without `remarks`, some problems that are not errors are not looked for. It is enough to know whether it is accepted.
+    """
     # Imported with the first skill that is read. Listing skills from a database or a cache needs no reader.
     from prowess.skill.forms.conversion import read_package
     from prowess.skill.profiles.table import PROFILES
 
     over = _check_limits(package, limits)
     reading = read_package(package, limits)
-    problems = PROFILES[profile].judge(reading, limits)
+    problems = PROFILES[profile].judge(reading, limits, remarks=remarks)
     if limits.strict and profile == "prowess":
         problems = tuple(map(_to_strict, problems))
     return ValidationReport(reading=reading, profile=profile, problems=(*over, *problems))
@@ -68,10 +73,10 @@ def _to_strict(problem: Problem) -> Problem:
 
 def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     """Return the reading of a package that Prowess can keep, with its skill; raise `Invalid` with every problem otherwise."""
-    report = validate(package, "prowess", limits)
+    report = validate(package, "prowess", limits, remarks=False)
     if report.ok and report.reading.skill is not None:
         return replace(report.reading, accepted=limits)
-    raise rejection(report)
+    raise rejection(validate(package, "prowess", limits))
 
 
 def rejection(report: ValidationReport) -> Invalid:

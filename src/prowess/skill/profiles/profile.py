@@ -152,7 +152,7 @@ _RANK: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 class Profile:
     """One named set of rules.
 
-    `check` yields the problems under this profile. Of the problems that the readers report, those in `superseded` are
+    `check` yields the problems under this profile, and `remark` those that are never errors. Of the problems that the readers report, those in `superseded` are
     left out, because `check` reports them itself. The others get the severity from `severities` (None leaves them out), or
     else at most `ceiling`: other clients may accept skills that Prowess cannot use.
 
@@ -163,14 +163,15 @@ class Profile:
     name: ProfileName
     summary: str
     check: Callable[[Reading, Limits], Iterable[Problem]]
+    remark: Callable[[Reading, Limits], Iterable[Problem]] = lambda reading, limits: ()  # noqa: ARG005
     refusal: str = ""
     superseded: Collection[str] = frozenset()
     severities: Mapping[str, Severity | None] = field(default_factory=dict[str, "Severity | None"])
     ceiling: Severity = "warning"
 
-    def judge(self, reading: Reading, limits: Limits = DEFAULT_LIMITS) -> tuple[Problem, ...]:
-        """Return all problems, without duplicates, worst first, then by line."""
-        own = list(self.check(reading, limits))
+    def judge(self, reading: Reading, limits: Limits = DEFAULT_LIMITS, *, remarks: bool = True) -> tuple[Problem, ...]:
+        """Return all problems, or those without remarks; without duplicates, worst first, then by line."""
+        own = [*self.check(reading, limits), *(self.remark(reading, limits) if remarks else ())]
         codes = {problem.code for problem in own}
         reported = [problem for problem in reading.problems if problem.code not in self.superseded]
         causes = {code for strict in codes for code in EXPLAINED_BY.get(strict, ())}

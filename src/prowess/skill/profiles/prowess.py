@@ -135,6 +135,10 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     yield from check_functions(reading)
     yield from check_requests(reading)
     yield from check_commands(reading)
+
+
+def remark(reading: Reading, _limits: Limits) -> Iterator[Problem]:
+    """Yield what nobody has to correct: permissions that the skill asks for, and lengths that other clients do not like."""
     yield from _check_length(reading)
     yield from list_permissions(reading)
     yield from _check_body(reading)
@@ -167,6 +171,7 @@ PROWESS = Profile(
     name="prowess",
     summary="What Prowess stores and serves: a valid slug, a description, no hidden text, nothing broken.",
     check=check,
+    remark=remark,
     severities={"frontmatter-too-large": "error"},
     ceiling="error",
 )
