@@ -7,8 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.match.entry import MAX_KEY_TERMS, pick_key_terms
+from prowess.catalog.store import SearchDocument
+from prowess.match.entry import MAX_KEY_TERMS, read_entries
 from prowess.match.lexicon import Vocabulary
+from prowess.match.recommendation import FIELD_NAMES
 
 MANY = " ".join(f"{one}{two}" for one in ("amber", "basalt", "cobalt", "dolomite") for two in "abcdefghijklmnop")
 
@@ -19,9 +21,15 @@ def key_terms(body):
 
 def key_terms_of(bodies):
     vocabulary = Vocabulary()
-    words, starts = pick_key_terms(bodies, vocabulary)
-    texts = vocabulary.texts(words)
-    return [texts[begin:end] for begin, end in pairwise(starts)]
+    documents = [SearchDocument(slug=f"skill-{place:05}", body=body) for place, body in enumerate(bodies)]
+    entries = read_entries(documents, vocabulary)
+    texts = vocabulary.texts(entries.words)
+    found = []
+    for first, last in pairwise(entries.phrase_start):
+        # The key terms of a body are the last phrase, if there are any.
+        of_body = [place for place in range(first, last) if entries.fields[place] == FIELD_NAMES.index("body")]
+        found.append([text for place in of_body for text in texts[slice(*entries.word_start[place : place + 2])]])
+    return found
 
 
 def test_a_short_body_gives_all_its_telling_words_once():

@@ -85,10 +85,13 @@ def read_entries(documents: Sequence[SearchDocument], vocabulary: Vocabulary) ->
         fields += [*[_TRIGGERS] * len(triggers), *[_KEYWORDS] * len(keywords)]
         counts.append(len(own))
         keys.append(card_key(make_card(called, clauses, triggers, tags)))
+    # The bodies come last: all texts are read in one go.
+    lines += [_strip_code(document.body[:BODY_CHARACTERS]) for document in ordered]
     words, starts = vocabulary.read(lines)
+    first = starts[len(fields)]
+    key_terms, key_starts = pick_key_terms(words[first:], starts[len(fields) :] - first, vocabulary)
     owners = np.repeat(np.arange(len(ordered)), counts)
-    words, starts = _limit_fields(words, starts, owners, np.array(fields, np.uint8))
-    key_terms, key_starts = pick_key_terms([document.body for document in ordered], vocabulary)
+    words, starts = _limit_fields(words[:first], starts[: len(fields) + 1], owners, np.array(fields, np.uint8))
     # The key terms of each document come after its lines.
     order = np.argsort(np.append(owners, np.arange(len(ordered))), kind="stable")
     begins = np.append(starts[:-1], key_starts[:-1] + len(words))[order]
@@ -120,13 +123,13 @@ def _limit_fields(words: Array, starts: Array, owners: Array, fields: Array) -> 
     return words[places], offsets_of(kept)
 
 
-def pick_key_terms(bodies: Sequence[str], vocabulary: Vocabulary) -> tuple[Array, Array]:
+def pick_key_terms(words: Array, starts: Array, vocabulary: Vocabulary) -> tuple[Array, Array]:
     """Return at most thirty words of each body, by frequency and general weight, and where those of each body begin.
 
     The choice depends on a body alone, so a change to another skill never changes it.
     """
-    words, starts = vocabulary.read([_strip_code(body[:BODY_CHARACTERS]) for body in bodies])
-    owners = np.repeat(np.arange(len(bodies)), np.diff(starts))
+    count = len(starts) - 1
+    owners = np.repeat(np.arange(count), np.diff(starts))
     may = vocabulary.may_be_key_term[words]
     # Body and word as the halves of one number: one sort counts the words of every body.
     pairs = np.sort(owners[may].astype(np.uint64) << np.uint64(32) | words[may])
@@ -134,9 +137,8 @@ def pick_key_terms(bodies: Sequence[str], vocabulary: Vocabulary) -> tuple[Array
     counts = np.diff(np.append(firsts, len(pairs)))
     owners = (pairs[firsts] >> np.uint64(32)).astype(np.int64)
     words = (pairs[firsts] & np.uint64(0xFFFF_FFFF)).astype(np.uint32)
-    sizes = np.bincount(owners, minlength=len(bodies))
+    sizes = np.bincount(owners, minlength=count)
     is_long = sizes[owners] > MAX_KEY_TERMS
-    vocabulary.weigh(words[is_long])
     # Frequency × √weight, squared: whole numbers, so that the order is the same everywhere.
     worth = np.where(is_long, counts**2 * vocabulary.weights[words].astype(np.int64), 0)
     order = np.lexsort((vocabulary.numbers[words], -worth, owners))

@@ -168,7 +168,7 @@ class _Numbers(dict[str, int]):
 class Vocabulary:
     """The words of many skills as arrays, each looked up once. Not thread-safe.
 
-    A word is a position in these arrays. `weights` are filled in by `weigh`.
+    A word is a position in these arrays.
     """
 
     def __init__(self) -> None:
@@ -177,7 +177,6 @@ class Vocabulary:
         self._token_starts: Array = np.zeros(1, np.int64)
         self._words = _Numbers()
         self._texts: list[str] = []
-        self._weighed: Array = np.zeros(0, np.bool_)
         self.numbers: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self.terms: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self.is_stop_word: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -205,23 +204,12 @@ class Vocabulary:
         words = self._token_words[places]
         starts = offsets_of(ends - begins)[offsets_of(np.concatenate(sizes))]
         is_telling = ~self.is_stop_word[words]
-        counts = np.append(0, is_telling.cumsum())
+        counts = offsets_of(is_telling)
         # A text of stop words alone keeps them.
         silent = np.flatnonzero((counts[starts[1:]] == counts[starts[:-1]]) & (starts[1:] > starts[:-1]))
         for first, last in zip(starts[silent].tolist(), starts[silent + 1].tolist(), strict=True):
             is_telling[first:last] = True
-        counts = np.append(0, is_telling.cumsum())
-        return words[is_telling], counts[starts]
-
-    def weigh(self, words: Array) -> None:
-        """Fill in the weights of words."""
-        is_wanted = ~self._weighed
-        is_used = np.zeros(len(is_wanted), np.bool_)
-        is_used[words] = True
-        places = np.flatnonzero(is_wanted & is_used)
-        if len(places):
-            self.weights[places] = default_encoder().pieces.weight([self._texts[place] for place in places.tolist()])
-            self._weighed[places] = True
+        return words[is_telling], (offsets_of(is_telling) if len(silent) else counts)[starts]
 
     def texts(self, words: Array) -> list[str]:
         """Return words as text."""
@@ -231,19 +219,20 @@ class Vocabulary:
         split = split_new_tokens(tokens)
         sizes = list(map(len, split))
         words = np.fromiter(map(self._words.__getitem__, chain.from_iterable(split)), np.uint32, sum(sizes))
-        self._token_starts = np.append(self._token_starts, self._token_starts[-1] + np.cumsum(sizes, dtype=np.int64))
-        self._token_words = np.append(self._token_words, words)
+        starts = self._token_starts[-1] + np.cumsum(sizes, dtype=np.int64)
+        self._token_starts = np.concatenate((self._token_starts, starts))
+        self._token_words = np.concatenate((self._token_words, words))
         self._learn_words(self._words.take_new())
 
     def _learn_words(self, words: Sequence[str]) -> None:
         size = len(words)
         self._texts += words
-        self.numbers = np.concatenate((self.numbers, hash_words(words)))
-        self.terms = np.concatenate((self.terms, hash_words(stem_words(words))))
-        self.is_stop_word = np.append(
-            self.is_stop_word, np.fromiter(map(STOP_WORDS.__contains__, words), np.bool_, size)
-        )
-        keys = [len(word) > _LONGEST_UNTELLING and not word.isdigit() for word in words]
-        self.may_be_key_term = np.append(self.may_be_key_term, np.array(keys, np.bool_))
-        self._weighed = np.append(self._weighed, np.zeros(size, np.bool_))
-        self.weights = np.append(self.weights, np.zeros(size, np.uint16))
+        hashes = hash_words([*words, *stem_words(words)])
+        self.numbers = np.concatenate((self.numbers, hashes[:size]))
+        self.terms = np.concatenate((self.terms, hashes[size:]))
+        stops = np.fromiter(map(STOP_WORDS.__contains__, words), np.bool_, size)
+        self.is_stop_word = np.concatenate((self.is_stop_word, stops))
+        keys = np.array([len(word) > _LONGEST_UNTELLING and not word.isdigit() for word in words], np.bool_)
+        self.may_be_key_term = np.concatenate((self.may_be_key_term, keys))
+        weights = default_encoder().pieces.weight(words).astype(np.uint16)
+        self.weights = np.concatenate((self.weights, weights))

@@ -114,7 +114,6 @@ class Segment:
 def build_segment(entries: Entries, vocabulary: Vocabulary) -> Segment:
     """Return the segment of these entries."""
     documents, fields, phrase_start = entries.documents, entries.fields, entries.phrase_start
-    vocabulary.weigh(entries.words)
     table = _WordTable(vocabulary, entries.words)
     said = _PhraseWords(entries.word_start, phrase_start, fields, table)
     metas = [_encode_metadata(document) for document in documents]

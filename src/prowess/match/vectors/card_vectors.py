@@ -168,7 +168,7 @@ class CardVectors:
         self._looked_at = state if state and time.time_ns() - state[-1] > _CLOCK_TICK else ()
         before = self._files
         for _ in range(_ATTEMPTS):
-            names = _list_files(self.folder, _SUFFIX)
+            names = _list_names(self.folder, _SUFFIX)
             known, self._files = self._files, {}
             gone = bool(known.keys() - set(names))
             for name in names:
@@ -233,7 +233,7 @@ class CardVectors:
                 merged.days[places[places >= 0]] = current_day()
             if merged.size and not self._write(folder, merged):
                 return
-        leftover = [path for path in _list_paths(folder, _TEMPORARY_SUFFIX) if _is_old(path)]
+        leftover = [path for name in _list_names(folder, _TEMPORARY_SUFFIX) if _is_old(path := folder / name)]
         for path in (*(folder / name for name in (*files, *self._damaged)), *leftover):
             with suppress(OSError):
                 path.unlink()  # a process that has mapped it keeps its content
@@ -268,16 +268,12 @@ def _folder_name(embedder: str) -> str:
     return f"{readable}-{hashlib.sha256(embedder.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
-def _list_files(folder: Path, suffix: str) -> list[str]:
-    return [path.name for path in _list_paths(folder, suffix)]
-
-
-def _list_paths(folder: Path, suffix: str) -> list[Path]:
-    """Return the files with this suffix, in order; [] if the folder is missing, or a link, which could lead anywhere."""
+def _list_names(folder: Path, suffix: str) -> list[str]:
+    """Return the names of files with this suffix, in order; [] if the folder is missing, or a link, which could lead anywhere."""
     if _is_linked(folder):
         return []
     try:
-        return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(suffix)]  # noqa: PTH208
+        return sorted(name for name in os.listdir(folder) if name.endswith(suffix))  # noqa: PTH208
     except OSError:
         return []
 
