@@ -78,7 +78,8 @@ class KeptProwess:
         saved = snapshot.load(chosen)
         if saved is None:
             raise SystemExit("the snapshot cannot be loaded")
-        return cls(snapshot, saved.index.with_vectors(CardVectors(folder / "vectors", chosen)))
+        # A server writes single vectors at most every two seconds, too.
+        return cls(snapshot, saved.index.with_vectors(CardVectors(folder / "vectors", chosen, pause=2.0)))
 
     def rank(self, message: str, limit: int = 5) -> list[int]:
         """The whole ranking."""
