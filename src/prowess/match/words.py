@@ -138,7 +138,7 @@ def split_ascii(text: str) -> list[str]:
 
 def split_token(token: str) -> tuple[str, ...]:
     """Return the words of a token: several if it is written in camel case."""
-    (words,) = split_new_tokens([token])
+    words = (token,) if token.islower() and len(token) <= LONGEST_WORD else split_new_tokens([token])[0]
     if len(token) <= LONGEST_WORD:
         if len(_TOKEN_CACHE) >= _MAX_TOKENS:
             _TOKEN_CACHE.clear()

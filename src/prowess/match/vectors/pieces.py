@@ -29,6 +29,7 @@ _SCORE_UNITS = 2_000
 """Scores, logarithms of probabilities, are stored in units of -1/2000 and added exactly."""
 _BASE = 0x9E37_79B9_7F4A_7C15
 _MASK = (1 << 64) - 1
+_FEW_TEXTS = 24
 _CACHED_WORDS = 20_000
 _LONGEST_CACHED = 32
 """Longer words are mostly whole sentences in a language without spaces, which do not recur."""
@@ -99,10 +100,8 @@ class Pieces:
     def know(self, words: Sequence[str]) -> NDArray[np.bool_]:
         """Return the same for several words."""
         texts = [text if len(text := normalize(word)) < LONGEST_PIECE else "" for word in words]
-        codes = np.frombuffer("".join([_WORD_START + text for text in texts]).encode("utf-32-le"), np.uint32)
-        ends = np.cumsum([len(text) + 1 for text in texts])
-        starts = np.append(0, ends[:-1])
-        return find_sorted(self._hashes, _hash_stretches(codes, starts, ends))[1] & (ends - starts > 1)
+        is_piece = find_sorted(self._hashes, _hash_all([_WORD_START + text for text in texts]))[1]
+        return is_piece & np.array([text != "" for text in texts], np.bool_)
 
     def weight(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Return how much each word says about what a text is about: 0 for everyday words, `FULL_WEIGHT` for rare ones.
@@ -113,14 +112,10 @@ class Pieces:
             return np.zeros(0, np.int64)
         if not "".join(words).isascii():
             words = [word if word.isascii() else normalize(word).replace(" ", "") for word in words]
-        codes = np.frombuffer("".join([_WORD_START + word for word in words]).encode("utf-32-le"), np.uint32)
-        starts = (codes == ord(_WORD_START)).nonzero()[0]
-        ends = np.append(starts[1:], len(codes))
         # Chinese words, and some names, are pieces without a word start only.
-        hashes = _hash_stretches(codes, np.append(starts, starts + 1), np.append(ends, ends))
-        places, is_piece = find_sorted(self._hashes, hashes)
+        places, is_piece = find_sorted(self._hashes, _hash_all([_WORD_START + word for word in words] + [*words]))
         scores = np.where(is_piece, self._scores[self._rows[places]], np.uint16(_RAREST))
-        rarity = np.where(is_piece[: len(starts)], scores[: len(starts)], scores[len(starts) :])
+        rarity = np.where(is_piece[: len(words)], scores[: len(words)], scores[len(words) :])
         share = (rarity / _SCORE_UNITS - EVERYDAY) / (INFORMATIVE - EVERYDAY)
         return np.rint(share.clip(0.0, 1.0) * FULL_WEIGHT).astype(np.int64)
 
@@ -205,6 +200,15 @@ def _hash(piece: str) -> int:
     for character in reversed(piece):
         number = (number * _BASE + ord(character) + 1) & _MASK
     return number
+
+
+def _hash_all(texts: Sequence[str]) -> NDArray[np.uint64]:
+    """Return the hashes of whole texts."""
+    if len(texts) <= _FEW_TEXTS:
+        return np.array(list(map(_hash, texts)), np.uint64)
+    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    ends = np.cumsum(list(map(len, texts)))
+    return _hash_stretches(codes, np.concatenate(([0], ends[:-1])), ends)
 
 
 def _hash_stretches(codes: Array, starts: Array, ends: Array) -> NDArray[np.uint64]:
