@@ -10,9 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-import schemathesis
 import uvicorn
-from schemathesis.engine import Status, events, from_schema
 from starlette.types import ASGIApp
 from tests.sources.registry_stubs import ClawHubStub, SkillsShStub
 
@@ -49,6 +47,10 @@ def served(app: ASGIApp) -> Generator[str]:
 
 def tried(url: str, *, examples: int, everything: bool) -> list[str]:
     """Send requests of all phases, or only random ones, to a server, and return a description of everything that failed."""
+    # Imported only here: it takes a second, which each process that collects this file would wait for.
+    import schemathesis
+    from schemathesis.engine import Status, events, from_schema
+
     settings = {
         "auth": {"openapi": {"token": {"bearer": TOKEN}}},
         "generation": {"max-examples": examples, "deterministic": True, "database": "none"},
