@@ -24,6 +24,16 @@ def sort_unique(numbers: Array) -> Array:
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
+def rank_unique(numbers: Array) -> tuple[Array, Array]:
+    """Return the distinct numbers in ascending order, and the place of each number among them."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    is_new = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    places = np.empty(len(order), np.int64)
+    places[order] = is_new.cumsum() - 1
+    return ordered[is_new], places
+
+
 def expand_slices(begins: Array, ends: Array) -> tuple[Array, Array]:
     """Return the positions in several slices, concatenated, and the start of each slice among them."""
     lengths = ends - begins

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.arrays import Array, offsets_of, take_slices
+from prowess.match.arrays import Array, offsets_of, rank_unique, take_slices
 from prowess.match.segment import Segment
 
 
@@ -44,7 +44,7 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
     words, placed = _unite([segment.words[some] for segment, some in zip(segments, used, strict=True)])
     word_places = _new_places(segments, used, placed, "words")
     stems = [segment.terms[segment.word_term[some]] for segment, some in zip(segments, used, strict=True)]
-    terms, word_term = np.unique(_merge_rows(stems, placed, len(words)), return_inverse=True)
+    terms, word_term = rank_unique(_merge_rows(stems, placed, len(words)))
 
     phrase_start = offsets_of(_slice_lengths(segments, kept, "phrase_start"))
     moved = _new_documents(segments, kept)
@@ -74,7 +74,7 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
 
 def _unite(numbers: Sequence[Array]) -> tuple[Array, list[Array]]:
     """Return the sorted distinct numbers of all tables, and the positions of each table's numbers among them."""
-    every, placed = np.unique(np.concatenate(numbers), return_inverse=True)
+    every, placed = rank_unique(np.concatenate(numbers))
     return every, np.split(placed, np.cumsum([len(some) for some in numbers])[:-1])
 
 
@@ -173,10 +173,10 @@ def _merge_tags(segments: Sequence[Segment], moved: Sequence[Array]) -> dict[str
         tagged.append(now[now >= 0])
     tag, where = np.concatenate(tags), np.concatenate(tagged)
     order = np.lexsort((where, tag))
-    found, starts = np.unique(tag[order], return_index=True)
+    found, places = rank_unique(tag)
     return {
         "tags": found,
-        "tagged_start": np.append(starts, len(order)).astype(np.int64),
+        "tagged_start": offsets_of(np.bincount(places, minlength=len(found))),
         "tagged": where[order].astype(np.uint32),
     }
 

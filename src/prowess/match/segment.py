@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prowess.lazy_dataclass import dataclass
-from prowess.match.arrays import Array, count_documents, offsets_of, sort_unique
+from prowess.match.arrays import Array, count_documents, offsets_of, rank_unique, sort_unique
 from prowess.match.entry import FIELD_WEIGHTS, MAX_TRIGGERS, Entries
 from prowess.match.lexicon import Vocabulary, hash_word, hash_words
 from prowess.match.recommendation import FIELD_NAMES
@@ -156,7 +156,7 @@ class _WordTable:
         self.places = moved[learnt]
         self.numbers = vocabulary.numbers[used]
         self.weights = vocabulary.weights[used]
-        self.terms, term = np.unique(vocabulary.terms[used], return_inverse=True)
+        self.terms, term = rank_unique(vocabulary.terms[used])
         self.term = term.astype(np.uint32)
 
 
@@ -202,7 +202,7 @@ class _PhraseWords:
 def _group_by_tag(documents: Sequence[SearchDocument]) -> dict[str, Array]:
     every = [tag for document in documents for tag in document.tags]
     distinct = list(dict.fromkeys(every))
-    tags, number = np.unique(hash_words([_fold_tag(tag) for tag in distinct]), return_inverse=True)
+    tags, number = rank_unique(hash_words([_fold_tag(tag) for tag in distinct]))
     numbers = dict(zip(distinct, number.tolist(), strict=True))
     owners = np.repeat(np.arange(len(documents)), [len(document.tags) for document in documents])
     pairs = sort_unique(

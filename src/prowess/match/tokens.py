@@ -27,7 +27,9 @@ _SPACE, _APOSTROPHE, _PLUS, _HASH = b" '+#"
 _TABLE = bytes(code if chr(code).isalnum() or code == 1 else _SPACE for code in range(128)).ljust(256)
 _IS_WORD: NDArray[np.bool_] = np.array([chr(code).isalnum() or chr(code) == "_" for code in range(128)] + [False] * 128)
 _LOWER = np.frombuffer(bytes(range(256)).lower(), np.uint8)
-_LONG_ENDINGS = [int.from_bytes(ending) for ending in (b"ll", b"re", b"ve")]
+_IS_SHORT_ENDING, _IS_LONG_ENDING = np.zeros(1 << 8, np.bool_), np.zeros(1 << 16, np.bool_)
+_IS_SHORT_ENDING[list(b"stdm")] = True
+_IS_LONG_ENDING[[int.from_bytes(ending) for ending in (b"ll", b"re", b"ve")]] = True
 
 _CJK_RUNS = re.compile(f"({CJK_RUN.pattern})")
 _MARKS = "+#'’\u3099\u309a"
@@ -171,8 +173,8 @@ def _remove_contractions(told: Array, codes: Array) -> None:
     if not len(marks):
         return
     one, two = _LOWER[told[marks + 1]], _LOWER[told[marks + 2]]
-    is_short = np.isin(one, np.frombuffer(b"stdm", np.uint8)) & ~_IS_WORD[two]
-    is_long = np.isin(one.astype(np.uint16) << 8 | two, _LONG_ENDINGS) & ~_IS_WORD[told[marks + 3]]
+    is_short = _IS_SHORT_ENDING[one] & ~_IS_WORD[two]
+    is_long = _IS_LONG_ENDING[one.astype(np.uint16) << 8 | two] & ~_IS_WORD[told[marks + 3]]
     codes[marks[is_short] + 1] = _SPACE
     codes[marks[is_long] + 1] = codes[marks[is_long] + 2] = _SPACE
 

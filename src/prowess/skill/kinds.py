@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, field_validator
 
@@ -32,6 +32,22 @@ class FrozenModel(BaseModel):
 
     # Validators are built at first use: most processes touch few models, and building all of them was about a third of the import.
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True, defer_build=True)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_set = object.__setattr__
+
+
+def construct(model: type[Model], values: dict[str, Any], given: set[str]) -> Model:
+    """Construct a model from values for all its fields, which have exactly their types; `given` are not defaults."""
+    # What pydantic's `model_construct` does, without looking up aliases and defaults for every field.
+    made = model.__new__(model)
+    _set(made, "__dict__", values)
+    _set(made, "__pydantic_fields_set__", given)
+    _set(made, "__pydantic_extra__", None)
+    _set(made, "__pydantic_private__", None)
+    return made
 
 
 class Artifact(FrozenModel):

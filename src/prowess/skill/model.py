@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from prowess.errors import NotFound
 from prowess.skill.form_info import FormName
-from prowess.skill.kinds import AnyArtifact, Artifact, FrozenModel, JsonObject, Kind, kind_info
+from prowess.skill.kinds import AnyArtifact, Artifact, FrozenModel, JsonObject, Kind, construct, kind_info
 from prowess.skill.package import FileEntry
 from prowess.skill.slug import check_slug
 
@@ -137,18 +137,20 @@ class Skill(FrozenModel):
     @property
     def card(self) -> SkillCard:
         """The part that may be shown before the skill is chosen."""
-        return SkillCard(
-            slug=self.slug,
-            title=self.title,
-            description=self.description,
-            version=self.version,
-            tags=self.tags,
-            scope=self.scope,
-            source=self.provenance.source,
-            digest=self.digest,
-            kinds=self.kinds,
-            chars=self.content_length,
-        )
+        values: dict[str, Any] = {
+            "slug": self.slug,
+            "title": self.title,
+            "description": self.description,
+            "version": self.version,
+            "tags": self.tags,
+            "scope": self.scope,
+            "source": self.provenance.source,
+            "digest": self.digest,
+            "kinds": self.kinds,
+            "chars": self.content_length,
+        }
+        # The values were checked with the skill. Building pydantic's validator takes a tenth of a short command.
+        return construct(SkillCard, {**values, "hides": (), "trust": "", "enabled": True}, set(values))
 
     def artifact(self, name: str, variant: str | None = None) -> Artifact | None:
         """Return the artifact with this name and variant, or None."""

@@ -143,7 +143,7 @@ def find_rows(tables: tuple[VectorTable, ...], keys: Array) -> VectorRows:
         first[found], count[found] = one.starts[places], one.starts[places + 1] - one.starts[places]
         missing[found] = False
     # Only the tables that are used: another one may go without a lookup of these documents in all tables again.
-    used: list[int] = np.unique(table[table >= 0]).tolist()
+    used: list[int] = np.bincount(table + 1, minlength=1)[1:].nonzero()[0].tolist()
     place = np.full(len(tables) + 1, -1, np.int16)  # the last one for -1, which stays
     place[used] = np.arange(len(used))
     return VectorRows(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -24,15 +24,11 @@ from prowess.skill.form_info import FormName
 from prowess.skill.forms.form import Candidate, Reading, error, info
 from prowess.skill.forms.frontmatter_fields import read_fields
 from prowess.skill.forms.origin import Origin
-from prowess.skill.kinds import Artifact, Instructions, Kind, kind_info
+from prowess.skill.kinds import Artifact, Instructions, Kind, construct, kind_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.skill.text.document import Document
-
-Model = TypeVar("Model", bound=BaseModel)
-
-_set = object.__setattr__
 
 
 def _defaults(model: type[BaseModel]) -> dict[str, Any]:
@@ -46,23 +42,13 @@ _INSTRUCTIONS = _defaults(Instructions)
 
 def construct_skill(values: dict[str, Any]) -> Skill:
     """Construct a skill from values that have exactly the types of their fields."""
-    return _construct(Skill, {**_SKILL, "metadata": {}, "policy": {}, "extra": {}, **values}, set(values))
+    return construct(Skill, {**_SKILL, "metadata": {}, "policy": {}, "extra": {}, **values}, set(values))
 
 
 def construct_instructions(path: str, content: str) -> Instructions:
     """Construct the artifact for the body of a document."""
     values = {"name": "instructions", "path": path, "content": content}
-    return _construct(Instructions, {**_INSTRUCTIONS, "metadata": {}, **values}, set(values))
-
-
-def _construct(model: type[Model], values: dict[str, Any], given: set[str]) -> Model:
-    # What pydantic's `model_construct` does, without looking up aliases and defaults for every field.
-    made = model.__new__(model)
-    _set(made, "__dict__", values)
-    _set(made, "__pydantic_fields_set__", given)
-    _set(made, "__pydantic_extra__", None)
-    _set(made, "__pydantic_private__", None)
-    return made
+    return construct(Instructions, {**_INSTRUCTIONS, "metadata": {}, **values}, set(values))
 
 
 def read(form: FormName, candidate: Candidate) -> Reading:
