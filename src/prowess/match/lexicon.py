@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from prowess.lazy_dataclass import dataclass
 from prowess.match.arrays import Array, expand_slices, offsets_of
-from prowess.match.tokens import split_tokens
 from prowess.match.vectors.encoder import default_encoder
 from prowess.match.words import STOP_WORDS, split_new_tokens, stem_words
 
@@ -190,6 +189,8 @@ class Vocabulary:
 
     def read(self, texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return the words of texts as `extract_words` does, concatenated, and the start of each text among them."""
+        from prowess.match.tokens import split_tokens  # not needed as long as nothing has changed
+
         portions: list[Array] = [np.zeros(0, np.int64)]
         sizes: list[Array] = [np.zeros(0, np.int64)]
         for distinct, chosen, size in split_tokens(texts):

@@ -7,8 +7,8 @@ recur. `split_words` gives the same for a single text.
 from __future__ import annotations
 
 import codecs
+import os
 import re
-import secrets
 import unicodedata
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from prowess.match.arrays import Array
 from prowess.match.words import CJK_RUN, LONGEST_TEXT, normalize, split_words, strip_accents
+from prowess.patterns import lazy_pattern
 
 _SEPARATOR = "\x01"
 _CHUNK = 1 << 20
@@ -31,16 +32,16 @@ _IS_SHORT_ENDING, _IS_LONG_ENDING = np.zeros(1 << 8, np.bool_), np.zeros(1 << 16
 _IS_SHORT_ENDING[list(b"stdm")] = True
 _IS_LONG_ENDING[[int.from_bytes(ending) for ending in (b"ll", b"re", b"ve")]] = True
 
-_CJK_RUNS = re.compile(f"({CJK_RUN.pattern})")
+_CJK_RUNS = lazy_pattern(f"({CJK_RUN.pattern})")
 _MARKS = "+#'’\u3099\u309a"
-_MIXED = re.compile(r"(?:[+#]|['’][a-z]{0,2})[^\x00-\x7f]|[\u3099\u309a]", re.IGNORECASE)
+_MIXED = lazy_pattern(r"(?:[+#]|['’][a-z]{0,2})[^\x00-\x7f]|[\u3099\u309a]", re.IGNORECASE)
 
 _UNIT = 8
 _LONGEST_HASHED = 64
 # The bytes of a token of up to so many bytes, of the eight that are read.
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(_UNIT + 1)], np.uint64)
 # Unknown to the authors of skills, who could otherwise make a token that passes for another one.
-_FACTOR = np.uint64(secrets.randbits(64) | 1)
+_FACTOR = np.uint64(int.from_bytes(os.urandom(8)) | 1)
 
 
 def split_tokens(texts: Sequence[str]) -> Iterator[tuple[list[str], Array, Array]]:
