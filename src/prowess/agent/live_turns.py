@@ -14,6 +14,7 @@ from contextlib import aclosing
 from prowess.agent.updates import TextWritten, TurnEnded, Update
 from prowess.errors import ProwessError, TryLater
 from prowess.storage.clock import now
+from prowess.storage.owner import Owner
 
 MAX_TURNS = 256
 """How many turns may run at once. Those in the background have no request that is counted elsewhere."""
@@ -29,8 +30,11 @@ class LiveTurn:
     conversation had when it began.
     """
 
-    def __init__(self, session: str, turn: Callable[[], AsyncGenerator[Update]], *, message: str, after: int) -> None:
+    def __init__(
+        self, session: str, turn: Callable[[], AsyncGenerator[Update]], *, owner: Owner, message: str, after: int
+    ) -> None:
         self.session = session
+        self.owner = owner
         self.message = message
         self.after = after
         self.started_at = now()
@@ -111,15 +115,22 @@ class LiveTurns:
         self._all: set[LiveTurn] = set()
 
     def start(
-        self, session: str, turn: Callable[[], AsyncGenerator[Update]], *, message: str = "", after: int = 0
+        self,
+        session: str,
+        turn: Callable[[], AsyncGenerator[Update]],
+        *,
+        owner: Owner,
+        message: str = "",
+        after: int = 0,
     ) -> LiveTurn:
         """Start a turn of a session. One that cannot begin, because another runs, fails without disturbing that one.
 
-        Raise `TryLater` if too many turns are running.
+        Raise `TryLater` if too many turns are running, or half as many of this owner.
         """
-        if len(self._all) >= MAX_TURNS:
-            raise TryLater(f"{MAX_TURNS} turns are running already.", hint="Wait until one has ended.")
-        live = LiveTurn(session, turn, message=message, after=after)
+        own = sum(one.owner == owner for one in self._all)
+        if len(self._all) >= MAX_TURNS or own >= max(MAX_TURNS // 2, 1):
+            raise TryLater("Too many turns are running already.", hint="Wait until one has ended.")
+        live = LiveTurn(session, turn, owner=owner, message=message, after=after)
         self._all.add(live)
         self._turns.setdefault(session, live)
         live.task.add_done_callback(lambda _: self._forget(live))

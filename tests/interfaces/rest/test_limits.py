@@ -132,13 +132,32 @@ def test_streams_are_counted_apart_and_end_with_their_last_chunk_when_the_server
             await asyncio.Event().wait()
 
         guarded = Guarded(stream, max_running=2, max_streams=3)
-        opened = [asyncio.create_task(guarded.get("ann")) for _ in range(3)]
+        opened = [asyncio.create_task(guarded.get(token)) for token in ("ann", "ann", "bob")]
         for _ in opened:
             await begun.acquire()
-        assert (await guarded.get("ann"))[0] == 503
+        assert (await guarded.get("bob"))[0] == 503
         guarded.guard.stop()
         assert [(status, ended) for status, _, ended in await asyncio.gather(*opened)] == [(200, True)] * 3
         assert (await guarded.get("bob"))[0] == 503
+
+    asyncio.run(check())
+
+
+def test_nobody_opens_more_than_half_of_the_streams():
+    async def check():
+        begun = asyncio.Semaphore(0)
+
+        async def stream(scope, receive, send):
+            await start(send, b"text/event-stream")
+            begun.release()
+            await asyncio.Event().wait()
+
+        guarded = Guarded(stream, max_streams=4)
+        opened = [asyncio.create_task(guarded.get(token)) for token in ("ann", "ann", "ann", "bob")]
+        for _ in opened:
+            await begun.acquire()
+        guarded.guard.stop()
+        assert [status for status, _, _ in await asyncio.gather(*opened)] == [200, 200, 503, 200]
 
     asyncio.run(check())
 

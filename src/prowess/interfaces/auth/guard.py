@@ -35,7 +35,7 @@ MAX_RUNNING = 512
 MAX_STREAMS = 2000
 """How many requests may run, and streams of events may be open, at once.
 
-One caller gets half of the requests: at 200 a second, a stall of a second refuses none."""
+One caller gets half of both: at 200 requests a second, a stall of a second refuses none."""
 
 _UNAUTHORIZED = Refusal(
     status=401,
@@ -99,7 +99,7 @@ class RequestGuard:
         self._max_streams = max_streams
         self._running: Counter[str] = Counter()
         self._keys: dict[Exchange, str] = {}
-        self._streams: set[Exchange] = set()
+        self._streams: dict[Exchange, str] = {}
         self._is_stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -189,17 +189,19 @@ class RequestGuard:
             found = {SCOPE_KEY: caller, FIND_AGAIN_KEY: lambda: self._find_caller(scope)}
             await exchange.run(self._app, {**scope, **found})
         finally:
-            self._streams.discard(exchange)
+            self._streams.pop(exchange, None)
             self._release(exchange)
 
     def _open_stream(self, exchange: Exchange) -> Refusal | None:
         """Count a request as a stream from now on. Return a refusal if there are too many."""
         if self._is_stopping:
             return STOPPING
-        if len(self._streams) >= self._max_streams:
+        key = self._keys.get(exchange, "")
+        own = sum(one == key for one in self._streams.values())
+        if len(self._streams) >= self._max_streams or own >= self._max_streams / 2:
             return retry_later(503, "overloaded", "Too many streams are open.", RETRY_SECONDS)
         self._release(exchange)
-        self._streams.add(exchange)
+        self._streams[exchange] = key
         return None
 
     def _release(self, exchange: Exchange) -> None:

@@ -26,6 +26,7 @@ from prowess.interfaces.rest.request import (
     Reader,
     Runner,
     Shape,
+    caller_of,
     cursor_at,
     paginate,
     respond,
@@ -321,7 +322,8 @@ async def _start(
 ) -> Response:
     """Start a turn, and answer with its updates or its result."""
     message = body.message if isinstance(body, MessageBody) else ""
-    live = _turns(request).start(session, turn, message=message, after=await agent.count_messages(session))
+    owner, after = caller_of(request).actor.owner, await agent.count_messages(session)
+    live = _turns(request).start(session, turn, owner=owner, message=message, after=after)
     stop = _nothing if body.background else live.stop
     try:
         await unless_gone(request, live.begin())
