@@ -55,7 +55,7 @@ async def test_a_request_that_does_not_fit_shows_both_and_takes_no_step():
 
 async def test_steps_that_nobody_asked_for_are_an_error_at_the_end():
     with (
-        pytest.raises(RunFailed, match="1 steps of the script scripted:test were not used"),
+        pytest.raises(RunFailed, match="1 step of the script scripted:test was not used"),
         ScriptedModel(["x"]),
     ):
         pass
@@ -158,7 +158,7 @@ async def test_closing_models_tells_of_steps_that_were_not_asked_for_once_any_wa
     await models.close()
     await model.complete(asking())
 
-    with pytest.raises(RunFailed, match="1 steps of the script"):
+    with pytest.raises(RunFailed, match="1 step of the script"):
         await models.close()
     await model.complete(asking())
     await models.close()

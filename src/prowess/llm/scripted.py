@@ -80,8 +80,10 @@ class ScriptedModel:
         """Raise `RunFailed` if steps are left."""
         if self._steps:
             raise RunFailed(
-                f"{self.left} steps of the script {self.name} were not used. The next is {_describe_step(self._steps[0])}.",
-                hint="Make the requests, or remove the steps from the script.",
+                f"{'1 step' if self.left == 1 else f'{self.left} steps'} of the script {self.name} "
+                f"{'was' if self.left == 1 else 'were'} not used. "
+                f"The next is {_describe_step(self._steps[0])}.",
+                hint="Make more requests, or remove what is left from the script.",
             )
 
     async def close(self) -> None:

@@ -144,6 +144,19 @@ def test_show_prints_one_reference_script_or_artifact_exactly(prowess, sample):
     assert variant["content"] == (folder / "consistency-checker/prompts/check.anthropic.j2").read_text()
 
 
+def test_show_prints_any_file_of_a_skill_by_its_path(prowess, sample):
+    folder = sample / ".agents/skills/consistency-checker"
+    for path in ("SKILL.md", "prompts/check.j2"):
+        text = (folder / path).read_text()
+        assert prowess("show", "consistency-checker", path).out == text
+        shown = prowess("show", "consistency-checker", path, "--json").json
+        assert (shown["path"], shown["content"]) == (path, text)
+    missing = prowess("show", "consistency-checker", "none.md")
+    assert missing.code == 4
+    assert "SKILL.md" in missing.err
+    assert prowess("show", "consistency-checker", "SKILL.md", "--artifact", "x").code == 2
+
+
 def test_a_bare_name_means_the_default_variant_whatever_the_order(prowess, workspace, write_skill):
     folder = write_skill("ask")
     for name in ("agents", "prompts"):
@@ -157,9 +170,10 @@ def test_a_bare_name_means_the_default_variant_whatever_the_order(prowess, works
 
 def test_show_of_a_file_that_leads_outside_finds_nothing(prowess, sample):
     for name in ("../SKILL.md", "/etc/passwd", "references/../SKILL.md", ""):
-        ran = prowess("show", "release-notes", "--reference", name or ".")
-        assert ran.code == 4
-        assert "tone.md" in ran.err
+        for given in (("--reference", name or "."), (name or ".",)):
+            ran = prowess("show", "release-notes", *given)
+            assert ran.code == 4
+            assert "tone.md" in ran.err
 
 
 def test_an_unknown_slug_is_answered_with_near_ones(prowess, sample):

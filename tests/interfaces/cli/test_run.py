@@ -225,7 +225,7 @@ def test_saving_replaces_a_file_only_when_told_to_and_says_so_before_it_asks(pro
 def test_steps_of_a_script_that_are_left_over_are_told_after_the_answer(prowess, greeter, script):
     ran = prowess("run", "greeter", "-i", "name=Ada", "-m", script("Hello, Ada!", "Never asked for."))
     assert (ran.code, ran.out) == (8, "Hello, Ada!\n")
-    assert "1 steps of the script" in ran.err
+    assert "1 step of the script" in ran.err
     ran = prowess("run", "greeter", "-i", "name=Ada", "-m", script("Hello, Ada!", "Never asked for."), "--json")
     assert (ran.code, ran.json["output"]) == (8, "Hello, Ada!")
     assert prowess("run", "greeter", "-i", "name=Ada", "-m", script("Not asked."), "--dry-run").code == 0

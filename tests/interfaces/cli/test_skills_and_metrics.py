@@ -172,7 +172,9 @@ def test_templates_come_before_shipped_packs_and_a_stub_after_all(prowess, works
     missing = prowess(*given)
     assert (missing.code, "project" in missing.err) == (3, True)
     assert prowess(*given, "--value", "project").code == 3
-    assert prowess("role", "juggler", "--templates", "templates").out.strip() == "You are a juggler specialist."
+    unknown = prowess("role", "juggler", "--templates", "templates")
+    assert unknown.out.strip() == "You are a juggler specialist."
+    assert "No pack or template for this role." in unknown.err
 
 
 @pytest.mark.parametrize("name", ["../backend", "Back End", "-x-", ""])

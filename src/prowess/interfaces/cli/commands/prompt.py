@@ -198,6 +198,10 @@ def role_command(
         raise click.UsageError(f"To start an agent, say which one: --for {AGENTS[0]}.")
     given = read_inputs(values)
     prompt = with_engine(workspace, lambda prowess: prowess.roles.prompt(name, templates=templates, values=given))
+    if prompt.source == "stub" and not as_json:
+        click.echo(
+            "No pack or template for this role. `prowess list --scope system` lists the built-in packs.", err=True
+        )
     if agent is not None and not as_json:
         from prowess.interfaces.cli.agent_command import start_agent
 

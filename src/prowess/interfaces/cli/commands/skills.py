@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from prowess.feed.usage import SkillUsage, UsageReport
     from prowess.interfaces.cli.skill_scores import Scores
     from prowess.open import Prowess
-    from prowess.skill.kinds import Kind
     from prowess.skill.model import Skill, SkillCard
 
 
@@ -167,18 +166,20 @@ NO_SKILLS = """No skills here yet. Next steps:
   prowess init            set up this folder and find the skills your agents have
   prowess new my-skill    create a skill
   prowess import PATH     import skills from a folder, a file or an archive
-Skills in .agents/skills, .claude/skills and the folders of other agents are found
-automatically."""
+Skills in .agents/skills, .claude/skills and the folders of other agents are
+found automatically."""
 
 
-@command("show", "prowess show my-skill", "prowess show my-skill --reference guide.md", "prowess show account:my-skill")
+@command("show", "prowess show my-skill", "prowess show my-skill SKILL.md", "prowess show account:my-skill")
 @click.argument("slug")
+@click.argument("file", required=False)
 @click.option("--reference", metavar="F", help="Print this reference file.")
 @click.option("--script", metavar="F", help="Print this script.")
 @click.option("--artifact", metavar="A", help="Print this artifact (NAME or NAME@VARIANT).")
 @common_options
 def show_command(
     slug: str,
+    file: str | None,
     reference: str | None,
     script: str | None,
     artifact: str | None,
@@ -189,11 +190,11 @@ def show_command(
 
     Use SCOPE:SLUG for a skill that a nearer scope hides.
     """
-    wanted = [name for name in (reference, script, artifact) if name]
+    wanted = [name for name in (file, reference, script, artifact) if name]
     if len(wanted) > 1:
-        raise click.UsageError("--reference, --script and --artifact cannot be combined.")
+        raise click.UsageError("FILE, --reference, --script and --artifact cannot be combined.")
     if wanted:
-        kind = "reference" if reference else "script" if script else None
+        kind = "file" if file else "reference" if reference else "script" if script else None
         _print_part(slug, wanted[0], kind, workspace=workspace, as_json=as_json)
         return
 
@@ -211,10 +212,14 @@ def show_command(
         _print_skill(skill, findings, score.text if score else "")
 
 
-def _print_part(slug: str, name: str, kind: Kind | None, *, workspace: str | None, as_json: bool) -> None:
+def _print_part(
+    slug: str, name: str, kind: Literal["file", "reference", "script"] | None, *, workspace: str | None, as_json: bool
+) -> None:
     from prowess.interfaces.cli.output import clean, print_json
 
     async def work(prowess: Prowess) -> tuple[str, bytes]:
+        if kind == "file":
+            return name, await prowess.skills.read_file(slug, name)
         found, data = await prowess.skills.part(slug, name, kind=kind)
         return found.path or found.name, data
 
