@@ -119,18 +119,32 @@ def test_a_record_holds_after_writes_to_the_account_that_are_not_about_skills(
     stores: Stores, settings: Settings
 ) -> None:
     stores.writable("account").save(pack("one"))
-    record = Places(settings).record()
-    known = Places(settings)
+    record = Places(settings, by_rows=True).record()
+    known = Places(settings, by_rows=True)
     assert known.holds(record)
     with stores.records().write() as connection:
         connection.execute(sa.text("INSERT INTO org_settings VALUES ('', 'some', '1', '', '')"))
     stores.close()
 
     assert known.holds(record)
-    assert Places(settings).holds(record)
+    assert Places(settings, by_rows=True).holds(record)
     stores.writable("account").save_all([pack("one", "Do it twice.")], replace=True)
     assert not known.holds(record)
-    assert not Places(settings).holds(record)
+    assert not Places(settings, by_rows=True).holds(record)
+
+
+@pytest.mark.usefixtures("later")
+def test_a_short_command_accepts_the_record_of_a_process_that_had_the_database_open(
+    stores: Stores, settings: Settings
+) -> None:
+    stores.writable("account").save(pack("one"))
+    stores.close()
+    record = Places(settings).record()
+
+    assert Places(settings, by_rows=True).holds(record)
+    stores.writable("account").save(pack("two"))
+    stores.close()
+    assert not Places(settings, by_rows=True).holds(record)
 
 
 @pytest.mark.usefixtures("later")

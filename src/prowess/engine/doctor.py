@@ -255,6 +255,7 @@ def _check_index(stores: Stores) -> list[Finding]:
     Wrong settings and missing models show here too.
     """
     from prowess.engine.matcher import open_card_vectors, open_embedder, snapshot_folder
+    from prowess.engine.places import Places
     from prowess.match.snapshot import Snapshot
 
     name, folder = "match index", snapshot_folder(stores.settings)
@@ -271,7 +272,8 @@ def _check_index(stores: Stores) -> list[Finding]:
         with suppress(OSError):  # another process may just have replaced it
             size += file.stat().st_size
     count = f"{saved.index.size:,} skill{'s' * (saved.index.size != 1)}, {size:,} bytes"
-    state = "current" if stores.holds(saved.record) else "updated by the next match"
+    is_current = Places(stores.settings, by_rows=True).holds(saved.record)
+    state = "current" if is_current else "updated by the next match"
     found = Finding(name=name, status="ok", detail=f"{folder}: {count}, {state}")
     return [found, _check_vectors(stores.settings, saved.index.with_vectors(cards))]
 

@@ -115,7 +115,7 @@ def open_matcher(
         while opened:
             opened.pop()[0].close()
 
-    return make_matcher(chosen, catalog, Places(chosen), patient=patient, close=close)
+    return make_matcher(chosen, catalog, Places(chosen, by_rows=True), patient=patient, close=close)
 
 
 def make_matcher(

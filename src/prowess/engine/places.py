@@ -68,13 +68,17 @@ def _find_packs(home: Path, key: str, _current: bytes) -> Path:
 
 
 class Places:
-    """The places of these settings. They are looked up again at every call."""
+    """The places of these settings. They are looked up again at every call.
 
-    def __init__(self, settings: Settings) -> None:
+    With `by_rows`, the account's database has changed only if a skill in it has. That is for short commands, which would import
+    SQLAlchemy to find out. A process that has the database open is faster if it asks for the changes after each write.
+    """
+
+    def __init__(self, settings: Settings, *, by_rows: bool = False) -> None:
         self.settings = settings
+        self._by_rows = by_rows
         self._checked = (b"", 0)
         self._trace: tuple[list[str], bytes] = ([], b"")
-        self._marked = ("", "")
         # Before any skill is read: plugins add kinds and forms to the tables that readers look into.
         working_plugins()
 
@@ -162,7 +166,7 @@ class Places:
         Take it before the skills are read, so that a change in between is seen the next time.
         """
         places = self.present()
-        head = self._head(places)
+        head = self._head(places, by_rows=self._by_rows)
         trace = self._fingerprint([place.address for place in places if place.kind == "folder"]) if head else b""
         return head + trace if trace else b""
 
@@ -183,8 +187,8 @@ class Places:
 
         False may also mean that something irrelevant has changed.
         """
-        head = self._head(self.present())
-        if not head or not record.startswith(head):
+        head = self._head_of(record, self.present())
+        if not head:
             return False
         different = first_difference(record[len(head) :])
         self._checked = (record, different or 0)
@@ -196,11 +200,11 @@ class Places:
         None if it is unknown, or if anything else has changed. The fingerprint in the result is a record, or b''.
         """
         places = self.present()
-        head = self._head(places)
+        head = self._head_of(record, places)
         # `holds` has just found the beginning of this record unchanged, so it is not looked at again.
         (checked, start), self._checked = self._checked, (b"", 0)
         start = start if checked is record else 0
-        found = fingerprint_changes(record[len(head) :], start) if head and record.startswith(head) else None
+        found = fingerprint_changes(record[len(head) :], start) if head else None
         if found is None:
             return None
         now = head + found.fingerprint if found.fingerprint else b""
@@ -210,7 +214,16 @@ class Places:
         """Return True: other processes can see all skills of folders and databases."""
         return True
 
-    def _head(self, places: list[Place]) -> bytes:
+    def _head_of(self, record: bytes, places: list[Place]) -> bytes:
+        """Return the beginning of a record that was made with the limits, places and databases of now; b'' for any other."""
+        # The fingerprints of files first: they take microseconds. A process that had the database open made its record so.
+        for by_rows in (False, True) if self._by_rows else (False,):
+            head = self._head(places, by_rows=by_rows)
+            if head and record.startswith(head):
+                return head
+        return b""
+
+    def _head(self, places: list[Place], *, by_rows: bool) -> bytes:
         """Return the limits, the places, and the state of the databases; b'' if that is unknown."""
         settings = self.settings
         # A plugin's store has no fingerprint, so it is unknown whether it has changed.
@@ -220,7 +233,7 @@ class Places:
         marks: dict[str, str] = {}
         for place in places:
             if place.kind == "database" and place.address not in marks:
-                marks[place.address] = self._database_mark(place.address)
+                marks[place.address] = self._database_mark(place.address, by_rows=by_rows)
             now = marks.get(place.address, "folder")
             if not now:
                 return b""
@@ -228,17 +241,11 @@ class Places:
         # Two NULs at the end: no head is the beginning of another one, as `holds` requires.
         return "\0".join([*parts, "", ""]).encode(errors="surrogateescape")
 
-    def _database_mark(self, url: str) -> str:
+    def _database_mark(self, url: str, *, by_rows: bool) -> str:
         """Return a value that changes with the skills in a database; '' if there is none."""
         if not url.startswith(SQLITE_PREFIX):
             return ""
-        path, settings = sqlite_path(url), self.settings
-        # A server's database may hold the skills of many organizations, and one in a workspace may come from anyone.
-        if not settings.skill_folders or url != settings.account_database:
-            return fingerprint_sqlite(path)
-        # Reading the mark takes a millisecond. While the file is the same, so is the mark.
-        fingerprint = fingerprint_sqlite(path)
-        known = self._marked
-        if not fingerprint or known[0] != fingerprint:
-            known = self._marked = (fingerprint, read_skills_mark(path))
-        return known[1] or fingerprint
+        path = sqlite_path(url)
+        # One in a workspace may come from anyone, so nothing is read from it here.
+        rows = read_skills_mark(path) if by_rows and url == self.settings.account_database else ""
+        return rows or fingerprint_sqlite(path)
