@@ -52,6 +52,8 @@ class VectorTable:
             # The first halves of two keys may be the same: go on to the next as long as only the second halves differ.
             inside = np.minimum(places, self.size - 1)
             same = (places < self.size) & (self.keys[0, inside] == keys[:, 0])
+            if not same.any():
+                return np.full(len(keys), -1, np.int64)
             other = same & (self.keys[1, inside] != keys[:, 1])
             if not other.any():
                 return np.where(same, places, -1)
@@ -137,6 +139,8 @@ def find_rows(tables: tuple[VectorTable, ...], keys: Array) -> VectorRows:
     left = np.argsort(keys[:, 0]) if tables else np.zeros(0, np.int64)
     for number, one in enumerate(tables):
         left = left[missing[left]]
+        if not len(left):
+            break
         places = one.find(keys[left])
         found, places = left[places >= 0], places[places >= 0]
         table[found] = number
