@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prowess.lazy_dataclass import dataclass
-from prowess.match.arrays import Array, expand_slices, offsets_of
+from prowess.match.arrays import Array, offsets_of
 from prowess.match.vectors.encoder import default_encoder
 from prowess.match.words import STOP_WORDS, split_new_tokens, stem_words
 
@@ -173,7 +173,8 @@ class Vocabulary:
     def __init__(self) -> None:
         self._tokens = _Numbers()
         self._token_words: Array = np.zeros(0, np.uint32)
-        self._token_starts: Array = np.zeros(1, np.int64)
+        self._token_starts: Array = np.zeros(0, np.int64)
+        self._token_sizes: Array = np.zeros(0, np.int32)
         self._words = _Numbers()
         self._texts: list[str] = []
         self.numbers: NDArray[np.uint64] = np.zeros(0, np.uint64)
@@ -191,19 +192,22 @@ class Vocabulary:
         """Return the words of texts as `extract_words` does, concatenated, and the start of each text among them."""
         from prowess.match.tokens import split_tokens  # not needed as long as nothing has changed
 
-        portions: list[Array] = [np.zeros(0, np.int64)]
+        portions: list[Array] = [np.zeros(0, np.int32)]
         sizes: list[Array] = [np.zeros(0, np.int64)]
         for distinct, chosen, size in split_tokens(texts):
-            known = np.fromiter(map(self._tokens.__getitem__, distinct), np.int64, len(distinct))
+            known = np.fromiter(map(self._tokens.__getitem__, distinct), np.int32, len(distinct))
             portions.append(known[chosen])
             sizes.append(size)
         self._learn_tokens(self._tokens.take_new())
         numbers = np.concatenate(portions)
-        begins = self._token_starts[numbers]
-        ends = self._token_starts[numbers + 1]
-        places, _ = expand_slices(begins, ends)
+        counts = self._token_sizes[numbers]
+        ends = offsets_of(counts)
+        places = np.repeat(self._token_starts[numbers], counts)
+        # Most tokens are one word.
+        for more in range(1, int(counts.max(initial=0))):
+            places[ends[:-1][counts > more] + more] += more
         words = self._token_words[places]
-        starts = offsets_of(ends - begins)[offsets_of(np.concatenate(sizes))]
+        starts = ends[offsets_of(np.concatenate(sizes))]
         is_telling = ~self.is_stop_word[words]
         counts = offsets_of(is_telling)
         # A text of stop words alone keeps them.
@@ -220,8 +224,9 @@ class Vocabulary:
         split = split_new_tokens(tokens)
         sizes = list(map(len, split))
         words = np.fromiter(map(self._words.__getitem__, chain.from_iterable(split)), np.uint32, sum(sizes))
-        starts = self._token_starts[-1] + np.cumsum(sizes, dtype=np.int64)
+        starts = len(self._token_words) + offsets_of(sizes)[:-1]
         self._token_starts = np.concatenate((self._token_starts, starts))
+        self._token_sizes = np.concatenate((self._token_sizes, np.array(sizes, np.int32)))
         self._token_words = np.concatenate((self._token_words, words))
         self._learn_words(self._words.take_new())
 

@@ -142,7 +142,7 @@ def _split(texts: Sequence[str]) -> tuple[list[str], Array, Array]:
     order = (order & np.uint64((1 << int(bits)) - 1)).astype(np.int64)
     hashes = hashes[order]
     is_new = np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]
-    places = np.empty(len(order), np.int64)
+    places = np.empty(len(order), np.int32)
     places[order] = is_new.cumsum() - 1
     firsts = order[is_new]
     distinct = [text[start:end] for start, end in zip(starts[firsts].tolist(), ends[firsts].tolist(), strict=True)]
@@ -200,7 +200,7 @@ def _insert(
     parts: list[Array] = []
     before = 0
     for text, tokens in more.items():
-        parts += [places[before : ends[text]], np.arange(len(distinct), len(distinct) + len(tokens))]
+        parts += [places[before : ends[text]], np.arange(len(distinct), len(distinct) + len(tokens), dtype=np.int32)]
         distinct.extend(tokens)
         before = ends[text]
         counts[text] += len(tokens)
