@@ -151,9 +151,9 @@ def split_new_tokens(tokens: Sequence[str]) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     camel: dict[int, tuple[str, ...]] = {}
     for token in tokens:
-        word = token[:LONGEST_WORD].lower()
-        # Nothing but the first letter is a capital, which is so for most.
-        if word[1:] != token[1:] and _INNER_CAPITAL.search(token):
+        word = token.lower() if len(token) <= LONGEST_WORD else token[:LONGEST_WORD].lower()
+        # Most have no capital, or the first letter alone is one.
+        if word != token and word[1:] != token[1:] and _INNER_CAPITAL.search(token):
             parts = [part.lower() for part in _CAMEL.split(token[:LONGEST_WORD])]
             if len(parts) > 1:
                 camel[len(found)] = (*parts, word)

@@ -110,7 +110,7 @@ class Pieces:
         """
         if not words:
             return np.zeros(0, np.int64)
-        if not "".join(words).isascii():
+        if not _are_normal(" ".join(words)):
             words = [word if word.isascii() else normalize(word).replace(" ", "") for word in words]
         # Chinese words, and some names, are pieces without a word start only.
         places, is_piece = find_sorted(self._hashes, _hash_all([_WORD_START + word for word in words] + [*words]))
@@ -174,6 +174,13 @@ def normalize(text: str) -> str:
     text = remove_surrogates(text).translate(_SPACES)
     # The one character that the model's normalizer leaves as it is, unlike NFKC.
     return "～".join(unicodedata.normalize("NFKC", part) for part in text.split("～"))
+
+
+def _are_normal(words: str) -> bool:
+    """Return True if `normalize` would change none of these words, with spaces between them."""
+    # A space combines with nothing, so all words are normal if the whole is.
+    is_plain = words.isprintable() and not any(char in words for char in "▁\ufffd")
+    return words.isascii() or (is_plain and unicodedata.is_normalized("NFKC", words))
 
 
 def _trace_back(words: Sequence[str], before: list[int], number_at: list[int]) -> list[tuple[int, ...]]:
