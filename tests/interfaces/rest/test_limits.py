@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from prowess.interfaces.auth import exchange
+from prowess.interfaces.auth import exchange, guard
 from prowess.interfaces.auth.browser import make_rules
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import RequestGuard
@@ -158,6 +158,33 @@ def test_nobody_opens_more_than_half_of_the_streams():
             await begun.acquire()
         guarded.guard.stop()
         assert [status for status, _, _ in await asyncio.gather(*opened)] == [200, 200, 503, 200]
+
+    asyncio.run(check())
+
+
+def test_a_stream_ends_once_its_token_is_revoked(monkeypatch):
+    monkeypatch.setattr(guard, "CHECK_SECONDS", 0)
+
+    async def check():
+        begun = asyncio.Event()
+
+        async def stream(scope, receive, send):
+            await start(send, b"text/event-stream")
+            begun.set()
+            await asyncio.Event().wait()
+
+        guarded = Guarded(stream)
+        opened = asyncio.create_task(guarded.get("ann"))
+        await begun.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not opened.done()
+        monkeypatch.delitem(CALLERS, "ann")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert opened.done()
+        status, _, ended = await opened
+        assert (status, ended) == (200, True)
 
     asyncio.run(check())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -64,6 +64,8 @@ class Exchange:
         self._is_read = False
         self._is_ended = False
         self._is_finished = False
+        self.watch: Callable[[], Coroutine[Any, Any, None]] | None = None
+        """Ends the stream when its caller may no longer have it."""
         self.is_stopping = False
         """True if the server stops, and may cancel the request."""
         self.status = 0

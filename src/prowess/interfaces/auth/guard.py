@@ -6,17 +6,19 @@ rules about browsers, `limits.py` those about rates.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from prowess.errors import Unavailable
+from prowess.errors import ProwessError, Unavailable
 from prowess.interfaces.auth.browser import BrowserRules, single_header
 from prowess.interfaces.auth.caller import FIND_AGAIN_KEY, SCOPE_KEY, Caller
 from prowess.interfaces.auth.exchange import MAX_BODY_BYTES, STOPPING, Exchange, too_large
@@ -36,6 +38,9 @@ MAX_STREAMS = 2000
 """How many requests may run, and streams of events may be open, at once.
 
 One caller gets half of both: at 200 requests a second, a stall of a second refuses none."""
+
+CHECK_SECONDS = 15.0
+"""How often the caller of an open stream is looked up again."""
 
 _UNAUTHORIZED = Refusal(
     status=401,
@@ -100,6 +105,7 @@ class RequestGuard:
         self._running: Counter[str] = Counter()
         self._keys: dict[Exchange, str] = {}
         self._streams: dict[Exchange, str] = {}
+        self._watches: dict[Exchange, asyncio.Task[None]] = {}
         self._is_stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -185,11 +191,15 @@ class RequestGuard:
             return
         self._running[key] += 1
         self._keys[exchange] = key
+        exchange.watch = lambda: self._watch(exchange, scope, caller)
         try:
             found = {SCOPE_KEY: caller, FIND_AGAIN_KEY: lambda: self._find_caller(scope)}
             await exchange.run(self._app, {**scope, **found})
         finally:
             self._streams.pop(exchange, None)
+            watch = self._watches.pop(exchange, None)
+            if watch is not None:
+                watch.cancel()
             self._release(exchange)
 
     def _open_stream(self, exchange: Exchange) -> Refusal | None:
@@ -202,7 +212,19 @@ class RequestGuard:
             return retry_later(503, "overloaded", "Too many streams are open.", RETRY_SECONDS)
         self._release(exchange)
         self._streams[exchange] = key
+        if exchange.watch is not None:
+            self._watches[exchange] = asyncio.create_task(exchange.watch())
         return None
+
+    async def _watch(self, exchange: Exchange, scope: Scope, caller: Caller) -> None:
+        """End a stream when its token was revoked, has expired or has other permissions than at the beginning."""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            # Without the database nobody can be found again.
+            with suppress(ProwessError):
+                if await self._find_caller(scope) != caller:
+                    exchange.end()
+                    return
 
     def _release(self, exchange: Exchange) -> None:
         key = self._keys.pop(exchange, None)
