@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import httpx2
 import pytest
+from fastapi import applications
 from starlette.testclient import TestClient
 
 from prowess import Prowess
@@ -22,6 +23,21 @@ from prowess.settings import read_settings
 
 KEY = b"0123456789abcdef0123456789abcdef"
 ME = Actor(name="me", channel="http")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_document() -> Generator[None]:
+    """Generate the OpenAPI document once for the servers of all tests, which have the same routes: it takes seconds."""
+    generate, made = applications.get_openapi, list[str]()
+
+    def get_openapi(**options: Any) -> dict[str, Any]:
+        if not made:
+            made.append(json.dumps(generate(**options)))
+        return json.loads(made[0])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(applications, "get_openapi", get_openapi)
+        yield
 
 
 @pytest.fixture

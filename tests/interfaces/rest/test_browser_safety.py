@@ -25,18 +25,10 @@ FOREIGN = [
 OPERATION = ("/", "/sign-in", "/assets/prowess.css", "/api/v1/docs", "/api/v1/openapi.json", "/no-such-route")
 
 
-@pytest.fixture(scope="module")
-def kept_document():
-    """Keep the OpenAPI document for all tests of this module: making it takes a second."""
-    return {}
-
-
 @pytest.fixture
-def document(client, kept_document):
+def document(client):
     """Return the OpenAPI document."""
-    if not kept_document:
-        kept_document.update(client.get("/api/v1/openapi.json").json())
-    return kept_document
+    return client.get("/api/v1/openapi.json").json()
 
 
 @pytest.fixture
