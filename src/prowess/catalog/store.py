@@ -43,7 +43,7 @@ def slug_conflict(slug: str, served: str, other: str) -> Problem:
     return fault_problem(
         "slug-conflict",
         f"The slug {slug!r} is used by {served!r} and by {other!r}; the first one is available.",
-        f"Rename {other!r}, or remove one of the two.",
+        "Rename or remove one of the two skills.",
     )
 
 

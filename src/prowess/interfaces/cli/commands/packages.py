@@ -186,14 +186,18 @@ def _check_is_local(path: str) -> None:
 
 def _print_imported(outcome: list[ImportResult], scope: str, limit: int, *, show_conflicts: bool) -> None:
     from prowess.errors import DuplicateSkill
-    from prowess.interfaces.cli.error_output import print_findings
+    from prowess.interfaces.cli.error_output import print_findings, print_problems
+    from prowess.skill.form_info import form_info
 
     imported = [item for item in outcome if item.error is None and not item.skipped]
     for item in imported:
-        if len(imported) <= MAX_LISTED or item.dangers:
+        # A descriptor may name a prompt or a rubric that has to be added before it runs.
+        told = item.problems if item.form and form_info(item.form).is_descriptor else ()
+        if len(imported) <= MAX_LISTED or told or item.dangers:
             words = "imported" if item.changed else "unchanged"
             warnings = f", {_count_warnings(len(item.problems))}" if item.problems else ""
             click.echo(f"{click.style('✓', fg='green')} {item.slug}  {words} ({item.form}){warnings}")
+        print_problems(told)
         print_findings([finding.as_json() for finding in item.findings if finding.severity == "danger"])
     conflicts = [item for item in outcome if isinstance(item.error, DuplicateSkill)]
     for item in outcome:
