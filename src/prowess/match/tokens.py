@@ -22,7 +22,7 @@ from prowess.patterns import lazy_pattern
 _SEPARATOR = "\x01"
 _CHUNK = 1 << 20
 """The number of characters that are split at a time, which bounds the memory and fits into the processor's cache."""
-_MAX_RUNS = 20_000
+_MAX_RUNS, _LONGEST_RUN = 20_000, 16
 
 _SPACE, _APOSTROPHE, _PLUS, _HASH = b" '+#"
 _TABLE = bytes(code if chr(code).isalnum() or code == 1 else _SPACE for code in range(128)).ljust(256)
@@ -112,9 +112,11 @@ def _strip_run(error: UnicodeError) -> tuple[bytes, int]:
         bare = strip_accents(normal).replace("’", "'")
         if not bare.isascii() or CJK_RUN.search(normal):
             raise error
-        if len(_runs) >= _MAX_RUNS:
-            _runs.clear()
-        known = _runs[run] = bare.encode()
+        known = bare.encode()
+        if len(run) <= _LONGEST_RUN:
+            if len(_runs) >= _MAX_RUNS:
+                _runs.clear()
+            _runs[run] = known
     return known, error.end
 
 
