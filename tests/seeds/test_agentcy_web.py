@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from tests.sources.registry_stubs import SkillsShStub, skill_md
-from tests.web.conftest import look, open_browser, serve
+from tests.web.conftest import browser, look, serve
 from tests.web.site import Site, View
 
-__all__ = ["look", "serve"]
+__all__ = ["browser", "look", "serve"]
 
 SLUG = "postgres.health-triage"
 SOURCE, LIVE = "acme/runbooks", "kafka-lag"
@@ -33,12 +33,6 @@ SCRIPT = [
     call("fetch_registry_skill", source=SOURCE, skill_id=LIVE, reason="the consumers lag"),
     "Look at the consumer groups.",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any, NoReturn
 
 import pytest
@@ -16,8 +15,6 @@ from prowess.interfaces.rest.web_app import FOLDER
 from prowess.policy.actor import Actor
 
 from .site import ME, WAIT_MS, Site, View
-
-HERE = Path(__file__).parent
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -34,9 +31,9 @@ def _go_without(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-@contextmanager
-def open_browser() -> Generator[Browser]:
-    """Start Chromium. Skip the test where there is none."""
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser]:
+    """Return Chromium. Skip the test where there is none."""
     if not (FOLDER / "index.html").is_file():
         _go_without("the web application is not built: run `make ui`")
     path = _find_browser()
@@ -51,27 +48,6 @@ def open_browser() -> Generator[Browser]:
             _go_without(f"Chromium does not start: {error.message.splitlines()[0]}")
         yield opened
         opened.close()
-
-
-_closing = ExitStack()
-_shared: list[Browser] = []
-
-
-@pytest.fixture
-def browser() -> Browser:
-    """Return the browser that the tests of this folder share."""
-    if not _shared:
-        _shared.append(_closing.enter_context(open_browser()))
-    return _shared[0]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
-    """Close the browser after the last test of this folder: while it is open, this thread can run no event loop."""
-    yield
-    if nextitem is None or HERE not in nextitem.path.parents:
-        _shared.clear()
-        _closing.close()
 
 
 @pytest.fixture
