@@ -62,6 +62,8 @@ class Connection:
 
     async def request(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         """Send a request and return the status and the body of the response."""
+        if self._reader is not None and self._reader.at_eof():
+            self.close()  # the server ends connections that nobody has used for more than a minute
         if self._reader is None or self._writer is None:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._server.port, limit=2**24)
         content = b"" if body is None else json.dumps(body).encode()
