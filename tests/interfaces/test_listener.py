@@ -143,7 +143,7 @@ async def test_requests_that_were_sent_at_once_are_answered_one_after_another():
 
 
 @pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
-async def test_the_wish_for_another_protocol_is_ignored(protocol):
+async def test_an_offer_to_switch_to_another_protocol_is_ignored(protocol):
     app = Echo()
     upgrade = HEAD + b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\nContent-Length: 3\r\n\r\n"
     got = await answer(app, upgrade + b"abc" + upgrade, b"de", b"f" + b"GET /y HTTP/1.0\r\nHost: a\r\n\r\n")

@@ -81,11 +81,11 @@ async def serve_http(
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol over httptools, which takes a quarter of the time of h11, with the limits that it lacks.
+    """Uvicorn's protocol over httptools, which takes a third of the time of h11, with the limits that it lacks.
 
-    It closes connections whose headers do not arrive in time or are too large; ignores trailers, which would otherwise
-    count as headers of a request that was checked already; and ignores the wish for another protocol, whose request would
-    otherwise lose its body.
+    It closes connections whose headers do not arrive in time or are too large. It ignores trailers, which would otherwise
+    count as headers of a request that was checked already, and offers to switch to another protocol, which would otherwise
+    lose the body of the request.
     """
 
     parser: httptools.HttpRequestParser

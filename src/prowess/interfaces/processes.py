@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -30,7 +31,7 @@ class ServerProcess:
 
 
 class _Supervisor:
-    """Starts the processes, and starts those again that are killed. Forks, so no thread may run before it."""
+    """Starts the processes, and replaces those that are killed. It forks, so no thread may run before."""
 
     def __init__(self) -> None:
         self._children: set[int] = set()
@@ -102,12 +103,13 @@ class _Supervisor:
 
     def _stop(self) -> None:
         for child in self._children:
-            os.kill(child, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # a signal may arrive just after the end of a child was noticed
+                os.kill(child, signal.SIGTERM)
 
 
 def start_processes(count: int) -> ServerProcess | int:
     """Start several processes. Return in each of them; in this one, return the exit code after all have ended.
 
-    They end on SIGINT, SIGTERM and SIGHUP, and if one of them fails. One that is killed is started again.
+    They end on SIGINT, SIGTERM and SIGHUP, and if one of them fails. One that is killed is replaced.
     """
     return _Supervisor().run(count)
