@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from prowess.interfaces.auth import guard
 from prowess.interfaces.rest import streams
 from prowess.policy.actor import Actor, agent_of
 from prowess.storage.ledger import EventEntry, append
@@ -128,12 +129,22 @@ async def test_an_idle_stream_has_heartbeats(site, monkeypatch):
 
 
 async def test_a_stream_ends_when_its_token_is_revoked(site, monkeypatch):
-    monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(guard, "CHECK_SECONDS", 0.01)
     publish(site, "a")
     stream = await site.stream("/events?after=0", ANN)
     await stream.events(1)
     site.callers.clear()
-    assert (await stream.rest())[-1].comment == "closed: the token is no longer valid; resume after 1"
+    assert await stream.rest() == []
+
+
+async def test_only_the_guard_looks_up_the_caller_of_a_stream(site, monkeypatch):
+    monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.01)
+    stream = await site.stream("/events", ANN)
+    await stream.next()
+    # The guard checks again only after 15 seconds.
+    site.callers.clear()
+    assert [(await stream.next()).comment for _ in range(3)] == ["heartbeat"] * 3
+    await stream.close()
 
 
 async def test_a_slow_client_is_dropped_with_a_position_and_loses_nothing(site, monkeypatch):

@@ -9,9 +9,6 @@ from prowess.policy.actor import Actor
 SCOPE_KEY = "prowess.caller"
 """The key in an ASGI scope under which `RequestGuard` stores the caller."""
 
-FIND_AGAIN_KEY = "prowess.find_again"
-"""The key of a function that finds the caller of the request again, for responses that may outlive a token."""
-
 _MAX_AGENT_CHARS = 60
 
 

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from prowess.errors import ProwessError, Unavailable
 from prowess.interfaces.auth.browser import BrowserRules, single_header
-from prowess.interfaces.auth.caller import FIND_AGAIN_KEY, SCOPE_KEY, Caller
+from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.auth.exchange import MAX_BODY_BYTES, STOPPING, Exchange, too_large
 from prowess.interfaces.auth.refusal import RETRY_SECONDS, Refusal, Respond, plain_response, retry_later, unavailable
 
@@ -193,8 +193,7 @@ class RequestGuard:
         self._keys[exchange] = key
         exchange.watch = lambda: self._watch(exchange, scope, caller)
         try:
-            found = {SCOPE_KEY: caller, FIND_AGAIN_KEY: lambda: self._find_caller(scope)}
-            await exchange.run(self._app, {**scope, **found})
+            await exchange.run(self._app, {**scope, SCOPE_KEY: caller})
         finally:
             self._streams.pop(exchange, None)
             watch = self._watches.pop(exchange, None)

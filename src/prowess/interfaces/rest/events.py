@@ -8,10 +8,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from prowess.engine.engine import Engine
-from prowess.errors import Invalid, ProwessError
+from prowess.errors import Invalid
 from prowess.events import EVENT_NAMES
-from prowess.interfaces.auth.caller import FIND_AGAIN_KEY
-from prowess.interfaces.rest.request import Reader, Shape, caller_of, respond
+from prowess.interfaces.rest.request import Reader, Shape, respond
 from prowess.interfaces.rest.sessions import SessionId
 from prowess.interfaces.rest.streams import STREAM_RESPONSE, EventStream, FrameCache, StreamResponse
 
@@ -104,19 +103,7 @@ async def _follow(
     state = request.app.state
     if not hasattr(state, "frames"):
         state.frames = FrameCache()
-    return await EventStream(subscription, state.frames, is_allowed=lambda: _is_same_caller(request)).respond()
-
-
-async def _is_same_caller(request: Request) -> bool:
-    """Return False if the token was revoked, has expired or has other permissions than at the beginning."""
-    find = request.scope.get(FIND_AGAIN_KEY)
-    if find is None:
-        return True
-    try:
-        return await find() == caller_of(request)
-    except ProwessError:
-        # Without the database nobody can be found again, and there is nothing to send either.
-        return True
+    return await EventStream(subscription, state.frames).respond()
 
 
 def _parse_names(names: str) -> list[str]:

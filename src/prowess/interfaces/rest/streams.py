@@ -27,7 +27,7 @@ STREAM_RESPONSE: dict[str, Any] = {"content": {EVENT_STREAM: {"schema": {"type":
 """The OpenAPI description of a stream."""
 
 HEARTBEAT_SECONDS = 15.0
-"""How often an idle stream has a comment, and how often the caller's token is checked again."""
+"""How often an idle stream has a comment."""
 SEND_SECONDS = 30.0
 """How long a client may take to receive one chunk before the connection is closed."""
 MAX_BEHIND_EVENTS = 1_000
@@ -147,16 +147,9 @@ class EventStream:
     that the server ends says where to resume, in a comment; the client has the same number as its last event id.
     """
 
-    def __init__(
-        self,
-        entered: AbstractContextManager[Subscription],
-        frames: FrameCache,
-        *,
-        is_allowed: Callable[[], Awaitable[bool]],
-    ) -> None:
+    def __init__(self, entered: AbstractContextManager[Subscription], frames: FrameCache) -> None:
         self._entered = entered
         self._frames = frames
-        self._is_allowed = is_allowed
         self._subscription = entered.__enter__()
 
     async def respond(self) -> StreamResponse:
@@ -184,9 +177,6 @@ class EventStream:
                     return
             if monotonic() >= due:
                 due = monotonic() + HEARTBEAT_SECONDS
-                if not await self._is_allowed():
-                    yield _farewell("the token is no longer valid", sent)
-                    return
                 if not events:
                     yield _HEARTBEAT
         yield _farewell("the server is closing", sent)
