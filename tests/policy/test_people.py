@@ -50,6 +50,12 @@ def actor_of(tokens: Tokens, secret: str) -> Actor | None:
     return to_actor(holder, channel="http") if holder else None
 
 
+def actor_or_fail(tokens: Tokens, secret: str) -> Actor:
+    found = actor_of(tokens, secret)
+    assert found is not None
+    return found
+
+
 def test_an_admin_manages_the_members_of_their_own_organization(people: People, desk: Any) -> None:
     people.add_member(ANN, "eve", name="Eve", email="eve@acme.example", permissions=["skills.read"])
     people.change_member(ANN, "eve", permissions=["skills.read", "skills.run"])
@@ -160,7 +166,9 @@ def test_a_token_acts_for_its_user_with_what_both_are_allowed(people: People, to
     people.change_member(ANN, "bob", permissions=["skills.read"])
 
     assert made.secret.startswith("prw_")
-    assert actor_of(tokens, made.secret) == person("bob", permissions=frozenset({"skills.read"}), channel="http")
+    assert actor_of(tokens, made.secret) == person(
+        "bob", permissions=frozenset({"skills.read"}), channel="http", token=made.token.id
+    )
 
 
 def test_the_secret_of_a_token_is_not_stored(people: People, tokens: Tokens, database: Database) -> None:
@@ -282,10 +290,38 @@ def test_only_the_operator_creates_tokens_that_never_expire(tokens: Tokens) -> N
             tokens.create(ANN, days=days)
 
 
+@pytest.mark.parametrize("days", [1, 90, None])
+def test_a_token_expires_no_later_than_the_one_it_was_created_with(tokens: Tokens, days: float | None) -> None:
+    maker = tokens.create(OPERATOR, days=30)
+    made = tokens.create(actor_or_fail(tokens, maker.secret), days=days).token
+
+    assert maker.token.expires_at is not None
+    assert made.expires_at is not None
+    assert (made.expires_at < maker.token.expires_at) == (days == 1)
+    assert made.expires_at <= maker.token.expires_at
+    assert made.created_with == maker.token.id
+
+
+def test_revoking_a_token_revokes_those_that_were_created_with_it(tokens: Tokens, people: People) -> None:
+    other, first = tokens.create(ANN), tokens.create(ANN)
+    second = tokens.create(actor_or_fail(tokens, first.secret), user="bob")
+    third = tokens.create(actor_or_fail(tokens, second.secret), agent="helper")
+    tokens.revoke(ANN, first.token.id)
+
+    assert [tokens.find_holder(one.secret) for one in (first, second, third)] == [None] * 3
+    kept = actor_or_fail(tokens, other.secret)
+    of_bob = tokens.create(kept, user="bob")
+    people.add_member(ANN, "eve", admin=True)
+    people.remove_member(person("eve", permissions=PERMISSIONS), "ann")
+    assert tokens.find_holder(of_bob.secret) is None
+    with pytest.raises(Refused, match="has been revoked"):
+        tokens.create(kept)
+
+
 def test_the_operators_own_token_may_do_everything_on_this_machine(tokens: Tokens) -> None:
     made = tokens.create(OPERATOR, name="script")
 
-    assert actor_of(tokens, made.secret) == Actor(name="root", channel="http")
+    assert actor_of(tokens, made.secret) == Actor(name="root", channel="http", token=made.token.id)
 
 
 def test_a_token_row_without_an_organization_but_with_a_user_lets_nobody_act(

@@ -29,7 +29,8 @@ class Actor:
     An agent never has `approvals.resolve` or `admin`, even if they are passed; every actor that is not a person is an
     agent. Names are checked so that no `label` can be mistaken for another one. `channel` is how the actor connected
     (`library`, `cli`, `terminal`, `mcp:CLIENT`, `http`, `web`, or `agent:CHANNEL` for the agent of a conversation that a person has
-    through this channel); it gives no rights and is recorded with everything the actor does.
+    through this channel); it gives no rights and is recorded with everything the actor does. `token` is the id of the token
+    that the actor acts with, if there is one; tokens that are created with it do not outlive it.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Actor:
     role: str = ""
     permissions: frozenset[Permission] = PERMISSIONS
     channel: str = "library"
+    token: str = ""
 
     def __post_init__(self) -> None:
         _check_name(self.name, person=self.is_person)

@@ -1,7 +1,8 @@
 """Who may create, see and revoke tokens, and whom a token or a web session lets act.
 
 A token never gives more than the membership of its user: what counts is the intersection of both at the time of each
-request. Agents cannot create tokens, and their tokens can neither approve nor administer.
+request. Agents cannot create tokens, and their tokens can neither approve nor administer. A token that was created with
+another one expires and is revoked with it at the latest, so that revoking a stolen token leaves nothing to its thief.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def to_actor(holder: Holder, *, channel: str) -> Actor:
         user=holder.user_id,
         permissions=allowed if holder.scopes is None else allowed & frozenset(holder.scopes),
         channel=channel,
+        # A web session has no scopes.
+        token="" if holder.scopes is None else holder.id,
     )
 
 
@@ -98,7 +101,8 @@ class Tokens:
         """Create a token for the actor, or as an admin or the operator for a member of an organization.
 
         With `agent`, it is the token of an agent of that name. `scopes` default to everything that is allowed. It expires
-        after `days`; with None never, which only the operator can choose.
+        after `days`; with None never, which only the operator can choose. If the actor acts with a token, it expires no
+        later than that one, and is revoked with it.
 
         Raise `Refused` for an agent, and for scopes that the actor or the user does not have.
         """
@@ -108,6 +112,8 @@ class Tokens:
         label = _check_name(name or agent or "token")
         expires_at = _check_days(actor, days)
         with self.database.write() as connection:
+            if actor.token:
+                expires_at = min(filter(None, (expires_at, _expiry_of_maker(connection, actor))), default=None)
             allowed = actor.permissions & _permissions_of(connection, owner)
             if kind == "agent":
                 allowed &= AGENT_PERMISSIONS
@@ -128,6 +134,7 @@ class Tokens:
                 scopes=given,
                 expires_at=expires_at,
                 by=recorded_name(actor, owner.organization_id),
+                created_with=actor.token or None,
             )
             detail = {"id": token.id, "name": label, "kind": kind, "user": owner.user_id}
             detail |= {"scopes": sorted(given), "expires_at": expires_at}
@@ -152,7 +159,7 @@ class Tokens:
             return credentials.list_tokens(connection, organization_id=None if every else target)
 
     def revoke(self, actor: Actor, token_id: str) -> Token:
-        """Revoke a token at once, and return it. People revoke their own, admins those of their organization.
+        """Revoke a token at once, with those created with it, and return it. People revoke their own, admins all.
 
         Raise `NotFound` for a token that the actor may not see, and `Conflict` if it was revoked before.
         """
@@ -240,6 +247,14 @@ def _check_days(actor: Actor, days: float | None) -> str | None:
     if not 0 < days <= (MAX_DAYS if not is_operator(actor) else 100 * MAX_DAYS):
         raise Invalid(f"Invalid lifetime of {days:g} days.", hint=f"Choose up to {MAX_DAYS} days.")
     return seconds_from_now(days * _DAY_SECONDS)
+
+
+def _expiry_of_maker(connection: sa.Connection, actor: Actor) -> str | None:
+    """Return when the token that the actor acts with expires. It cannot be revoked until the transaction ends."""
+    maker = credentials.get_token(connection, actor.token, lock=True)
+    if maker is None or maker.state != "active":
+        raise Refused("The token that you use has been revoked or has expired.", hint="Use another token.")
+    return maker.expires_at
 
 
 def _check_name(name: str) -> str:

@@ -24,7 +24,10 @@ _NEVER = "9999"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """One token, without its secret. `scopes` are the permissions that it was created with; `kind` is whose it is."""
+    """One token, without its secret. `scopes` are the permissions that it was created with; `kind` is whose it is.
+
+    `created_with` is the id of the token that it was created with, if there was one.
+    """
 
     id: str
     organization_id: str
@@ -39,6 +42,7 @@ class Token:
     last_used_at: str | None = None
     revoked_at: str | None = None
     revoked_by: str | None = None
+    created_with: str | None = None
 
     @property
     def state(self) -> Literal["active", "expired", "revoked"]:
@@ -59,6 +63,7 @@ class Token:
             "state": self.state,
             "created_at": self.created_at,
             "created_by": self.created_by,
+            "created_with": self.created_with,
             "expires_at": self.expires_at,
             "last_used_at": self.last_used_at,
             "revoked_at": self.revoked_at,
@@ -213,6 +218,7 @@ def add_token(
     scopes: Iterable[str],
     expires_at: str | None,
     by: str,
+    created_with: str | None = None,
 ) -> tuple[str, Token]:
     """Add a token, and return its secret and its row."""
     secret = new_secret(TOKEN_PREFIX)
@@ -223,6 +229,7 @@ def add_token(
         "scopes": " ".join(sorted(scopes)),
         "created_by": by,
         "expires_at": expires_at,
+        "created_with": created_with,
     }
     connection.execute(sa.insert(tokens), row)
     return secret, _to_token(row)
@@ -239,9 +246,10 @@ def list_tokens(
     return [_to_token(row) for row in rows.mappings()]
 
 
-def get_token(connection: sa.Connection, id: str) -> Token | None:
-    """Return a token of any organization by its id, or None."""
-    found = connection.execute(sa.select(tokens).where(tokens.c.id == id)).mappings().first()
+def get_token(connection: sa.Connection, id: str, *, lock: bool = False) -> Token | None:
+    """Return a token of any organization by its id, or None. With `lock`, it does not change until the transaction ends."""
+    query = sa.select(tokens).where(tokens.c.id == id)
+    found = connection.execute(query.with_for_update(read=True) if lock else query).mappings().first()
     return _to_token(found) if found else None
 
 
@@ -320,8 +328,8 @@ def record_use(connection: sa.Connection, id: str, *, expires_at: str | None = N
 
 
 def revoke_token(connection: sa.Connection, token: Token, by: str) -> bool:
-    """Revoke a token; return False if it was revoked before."""
-    return _revoke(connection, tokens, tokens.c.id == token.id, by) == 1
+    """Revoke a token, and those that were created with it; return False if it was revoked before."""
+    return _revoke_tokens(connection, tokens.c.id == token.id, by) > 0
 
 
 def revoke_session(connection: sa.Connection, id: str, by: str) -> bool:
@@ -345,7 +353,18 @@ def revoke_credentials(
 
     connection.execute(sa.delete(sign_in_codes).where(of(sign_in_codes)))
     _revoke(connection, web_sessions, of(web_sessions), by)
-    return _revoke(connection, tokens, of(tokens), by)
+    return _revoke_tokens(connection, of(tokens), by)
+
+
+def _revoke_tokens(connection: sa.Connection, condition: sa.ColumnElement[bool], by: str) -> int:
+    """Revoke tokens, those that were created with them, and so on; return how many."""
+    revoked = count = _revoke(connection, tokens, condition, by)
+    maker = tokens.alias()
+    orphans = tokens.c.created_with.in_(sa.select(maker.c.id).where(maker.c.revoked_at.is_not(None)))
+    # One statement for each generation: it waits for tokens that are being created, and the next one sees them.
+    while revoked:
+        count += (revoked := _revoke(connection, tokens, orphans, by))
+    return count
 
 
 def _revoke(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool], by: str) -> int:

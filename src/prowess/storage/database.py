@@ -23,7 +23,7 @@ from prowess.storage.seals import PROCESS_SEALS, Seals
 from prowess.storage.sqlite import WriterLock, no_deadline, sqlite_engines, was_interrupted
 from prowess.storage.transaction import SharedRead, Snapshot, Transaction, close_returned
 
-HEAD_REVISION = "0019"
+HEAD_REVISION = "0020"
 """The newest revision. It is repeated here so that an up-to-date database opens without importing alembic."""
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"

@@ -1,4 +1,4 @@
--- Revision 0019. Written by scripts/schema.py from the migrations. Do not edit.
+-- Revision 0020. Written by scripts/schema.py from the migrations. Do not edit.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -345,7 +345,7 @@ CREATE TABLE tokens (
 	expires_at TEXT, 
 	last_used_at TEXT, 
 	revoked_at TEXT, 
-	revoked_by TEXT, 
+	revoked_by TEXT, created_with TEXT, 
 	CONSTRAINT pk_tokens PRIMARY KEY (hash)
 );
 CREATE INDEX ix_tokens_owner ON tokens (organization_id, user_id);

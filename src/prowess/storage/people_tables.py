@@ -79,6 +79,7 @@ tokens = sa.Table(
     sa.Column("last_used_at", sa.Text),
     sa.Column("revoked_at", sa.Text),
     sa.Column("revoked_by", sa.Text),
+    sa.Column("created_with", sa.Text),  # the id of the token that it was created with
 )
 
 sign_in_codes = sa.Table(

@@ -40,6 +40,7 @@ FINGERPRINTS = {
     "0017": "e1c29133e901412e4d0aa4afbb90a427",
     "0018": "a2465573e674159494ef1b2b25b463b3",
     "0019": "2ccfaabe81370fa1c046a7a1a6f98fb9",
+    "0020": "15f02b7638deb96f80c67d0dd35e990b",
 }
 """The fingerprint of each revision. `tests/storage/test_schema_check.py` prints the line to add for a new one."""
 

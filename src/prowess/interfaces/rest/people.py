@@ -72,6 +72,7 @@ class TokenShape(Shape):
     state: Literal["active", "expired", "revoked"]
     created_at: str
     created_by: str
+    created_with: str | None
     expires_at: str | None
     last_used_at: str | None
     revoked_at: str | None
@@ -212,7 +213,10 @@ async def list_tokens(
 
 @router.post("/tokens", status_code=201, response_model=NewTokenShape)
 async def create_token(body: TokenBody, engine: Anyone, organization: OfOrganization = "") -> Response:
-    """Create a token with no more than the caller's permissions. Its secret is only in this response."""
+    """Create a token with no more than the caller's permissions. Its secret is only in this response.
+
+    One that is created with another token expires no later than that one, and is revoked with it.
+    """
     made = await engine.tokens.create(
         body.name,
         agent=body.agent,
@@ -226,7 +230,7 @@ async def create_token(body: TokenBody, engine: Anyone, organization: OfOrganiza
 
 @router.delete("/tokens/{id}", response_model=TokenShape)
 async def revoke_token(id: str, engine: Anyone) -> Response:
-    """Revoke a token at once: one of the caller's own, or as an admin any of the organization."""
+    """Revoke a token, and those created with it, at once: one of the caller's own, or as an admin any of the organization."""
     return respond(await engine.tokens.revoke(id))
 
 
