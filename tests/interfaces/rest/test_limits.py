@@ -75,7 +75,7 @@ class Guarded:
             app, callers=CALLERS.get, rules=make_rules({"here"}), log=self.logged.append, **options
         )
 
-    async def get(self, token: str = "ann", *, body=b"", receive=None):
+    async def get(self, token: str = "ann", *, method="GET", body=b"", receive=None):
         """Send a request. Return the status, the headers and whether the response ended."""
         sent = []
         parts = [{"type": "http.request", "body": body, "more_body": False}]
@@ -88,7 +88,7 @@ class Guarded:
 
         headers = [(b"host", b"here"), (b"authorization", f"Bearer {token}".encode())]
         headers += [(b"content-type", b"application/json"), (b"transfer-encoding", b"chunked")] if receive else []
-        scope = {"type": "http", "method": "GET", "path": "/x", "query_string": b"secret=1", "headers": headers}
+        scope = {"type": "http", "method": method, "path": "/x", "query_string": b"secret=1", "headers": headers}
         await self.guard(scope, receive or take, send)
         ended = sent[-1]["type"] == "http.response.body" and not sent[-1].get("more_body")
         return sent[0]["status"], dict(sent[0]["headers"]), ended
@@ -139,6 +139,20 @@ def test_streams_are_counted_apart_and_end_with_their_last_chunk_when_the_server
         guarded.guard.stop()
         assert [(status, ended) for status, _, ended in await asyncio.gather(*opened)] == [(200, True)] * 3
         assert (await guarded.get("bob"))[0] == 503
+
+    asyncio.run(check())
+
+
+def test_head_begins_no_stream():
+    async def check():
+        async def stream(scope, receive, send):
+            assert scope["method"] == "GET"
+            await start(send, b"text/event-stream")
+            await asyncio.Event().wait()
+
+        guarded = Guarded(stream, max_streams=0)
+        status, headers, ended = await guarded.get(method="HEAD")
+        assert (status, headers[b"content-type"], ended) == (200, b"text/event-stream", True)
 
     asyncio.run(check())
 

@@ -141,7 +141,7 @@ def test_a_wrong_path_is_answered_with_where_the_routes_are(client):
 def test_a_wrong_method_is_answered_with_the_right_ones(client, method, path, allowed):
     answer = client.request(method, path)
     assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
-    assert answer.headers["allow"] == allowed
+    assert answer.headers["allow"] == allowed.replace("GET", "GET, HEAD")
     assert answer.json()["detail"] == f"{method} is not allowed here."
     assert answer.json()["hint"] == f"Use {allowed}."
 
@@ -152,7 +152,17 @@ def test_the_methods_that_a_wrong_one_is_answered_with_are_those_of_the_document
     asked = {path: methods for path, methods in plain.items() if "PATCH" not in methods}
     assert len(asked) > 30
     told = {path: client.request("PATCH", path).headers.get("allow") for path in asked}
-    assert told == {path: ", ".join(methods) for path, methods in asked.items()}
+    assert told == {path: ", ".join(methods).replace("GET", "GET, HEAD") for path, methods in asked.items()}
+
+
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/healthz", "/assets/icon.svg", f"{API}/skills", f"{API}/skills/no"])
+@pytest.mark.parametrize("token", ["secret", "wrong"])
+def test_head_is_answered_as_get_without_a_body(client, path, token):
+    headers = {"authorization": f"Bearer {token}"}
+    head, get = client.head(path, headers=headers), client.get(path, headers=headers)
+    assert (head.status_code, dict(head.headers)) == (get.status_code, dict(get.headers))
+    assert get.content
+    assert head.content == b""
 
 
 def test_a_query_parameter_that_a_route_does_not_have_is_answered_with_those_that_it_has(client):

@@ -34,7 +34,7 @@ class Exchange:
 
     A body over `max_bytes`, or one that takes too long, ends for the application as if the client had gone away, and the
     client gets the refusal instead of the application's response. `on_stream` is called when a stream of events begins; it
-    returns a refusal if there are too many.
+    returns a refusal if there are too many. The application answers `HEAD` as `GET`; the body is not sent.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Exchange:
         self._is_read = False
         self._is_ended = False
         self._is_finished = False
+        self._is_head = scope["method"] == "HEAD"
         self.watch: Callable[[], Coroutine[Any, Any, None]] | None = None
         """Ends the stream when its caller may no longer have it."""
         self.is_stopping = False
@@ -74,7 +75,7 @@ class Exchange:
     async def run(self, app: ASGIApp, scope: Scope) -> None:
         """Pass the request on, and finish the response if the application does not."""
         try:
-            await app(scope, self.receive, self.send)
+            await app({**scope, "method": "GET"} if self._is_head else scope, self.receive, self.send)
         except asyncio.CancelledError:
             if self._task is None or not (self._is_ended or self.is_stopping) or self._task.uncancel():
                 raise
@@ -128,13 +129,21 @@ class Exchange:
 
     async def send(self, message: Message) -> None:
         """Send a part of the response, with the headers that every response has."""
-        if self._refusal is not None:
-            return  # `run` sends the refusal instead
+        if self._refusal is not None or (self._is_head and self._is_finished):
+            return  # `run` sends the refusal instead, and a response to `HEAD` has no body
         is_first = True
         if message["type"] == "http.response.start":
             message = self._start(message)
             if self._refusal is not None:
                 self.end()
+                return
+            if self._is_head:
+                await self._send(message)
+                await self._send({"type": "http.response.body", "body": b""})
+                self._is_finished = True
+                if _is_stream(message):
+                    # The application would go on for as long as the client stays.
+                    self.end()
                 return
         elif message["type"] == "http.response.body":
             self._is_finished = not message.get("more_body", False)
@@ -152,7 +161,7 @@ class Exchange:
     def _start(self, message: Message) -> Message:
         headers: Headers = list(message.get("headers", ()))
         present = {name.lower(): value for name, value in headers}
-        if present.get(b"content-type", b"").startswith(_STREAM_TYPE):
+        if _is_stream(message) and not self._is_head:
             self._refusal = self._on_stream(self)
             if self._refusal is not None:
                 return message
@@ -174,6 +183,11 @@ class Exchange:
             "caller": caller,
             "organization": organization,
         }
+
+
+def _is_stream(start: Message) -> bool:
+    headers: Headers = start.get("headers", [])
+    return any(name.lower() == b"content-type" and value.startswith(_STREAM_TYPE) for name, value in headers)
 
 
 def too_large(limit: int) -> Refusal:

@@ -157,7 +157,8 @@ def add_handlers(app: FastAPI) -> None:
             return plain_problem(404, "No such route.", headers=error.headers, hint=_ROUTES_HINT)
         if error.status_code == 405:
             allowed = ", ".join(_allowed_methods(app, path))
-            headers = {**(error.headers or {}), "Allow": allowed}
+            # The guard asks for the body of `GET` and leaves it out.
+            headers = {**(error.headers or {}), "Allow": allowed.replace("GET", "GET, HEAD")}
             return plain_problem(
                 405, f"{method} is not allowed here.", headers=headers, hint=f"Use {allowed}." if allowed else ""
             )
