@@ -59,6 +59,18 @@ async def test_a_skill_that_clearly_fits_is_in_the_first_request_and_the_decisio
     assert updates[-1].skills == ("postgres-triage",)
 
 
+async def test_without_a_model_no_skill_is_enabled(place):
+    place.write("postgres-triage", TRIAGE)
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        updates = await play(prowess.agent.send(conversation.id, "Postgres is slow: diagnose lock waits"))
+        session = await prowess.sessions.get(conversation.id)
+
+    (ended,) = updates
+    assert (ended.state, ended.error["code"], ended.skills) == ("failed", "no-model", ())
+    assert session.enabled == ()
+
+
 async def test_a_skill_that_the_model_enables_is_part_of_the_very_next_request(place):
     place.write("postgres-triage", TRIAGE)
     steps = [

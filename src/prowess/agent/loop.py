@@ -124,6 +124,8 @@ class TurnLoop:
 
     async def _run(self, deadline: float) -> AsyncGenerator[Update]:
         if "decision" not in self.journal.question.detail:
+            # Without a model the turn fails, and must not have enabled a skill.
+            await self.requests.model()
             async for update in self._decide():
                 yield update
         if self.session.role:
