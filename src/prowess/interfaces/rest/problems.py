@@ -75,8 +75,10 @@ class ProblemDetails(BaseModel):
     command_hint: str = Field(default="", description="The hint with commands of the shell, if it has any.")
 
 
+# Without their model, from which FastAPI would make a validator for each status of each route: most of the time that the
+# first request to a route took, and the OpenAPI document.
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": ProblemDetails, "description": HTTPStatus(status).phrase}
+    status: {"description": HTTPStatus(status).phrase}
     for status in (400, 401, 403, 404, 405, 408, 409, 412, 413, 414, 415, 421, 422, 429, 431, 502, 503)
 }
 """The responses of every route, besides its own."""
@@ -185,17 +187,17 @@ def _without_location(error: ProwessError, database: str) -> dict[str, str]:
 
 
 def _describe_problems(app: FastAPI) -> None:
-    """Give every error in the OpenAPI document its content type."""
+    """Give every error in the OpenAPI document its content type and schema."""
     generate = app.openapi
 
     def describe() -> dict[str, Any]:
-        # FastAPI gives every response model of a route the content type of the route's own response.
         document = generate()
+        schemas = {**document["components"]["schemas"], ProblemDetails.__name__: ProblemDetails.model_json_schema()}
+        document["components"]["schemas"] = dict(sorted(schemas.items()))
         for operations in document["paths"].values():
             for operation in operations.values():
-                for status, response in operation["responses"].items():
-                    if status in _PROBLEM_STATUSES and "content" in response:
-                        response["content"] = {PROBLEM_TYPE: {"schema": _PROBLEM_SCHEMA}}
+                for status in _PROBLEM_STATUSES & operation["responses"].keys():
+                    operation["responses"][status]["content"] = {PROBLEM_TYPE: {"schema": _PROBLEM_SCHEMA}}
         return document
 
     app.openapi = describe
