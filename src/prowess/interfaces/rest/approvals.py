@@ -93,8 +93,7 @@ async def list_approvals(
 ) -> Response:
     """Return the approvals that the caller may see, newest first, at most 1,000."""
     rows = await engine.approvals.list(_STATES if state == "all" else (state,))
-    keyed = sorted(rows, key=lambda row: f"{row.created_at} {row.id}", reverse=True)
-    return respond(paginate(keyed, page, lambda row: f"{row.created_at} {row.id}", newest_first=True))
+    return respond(paginate(rows, page, lambda row: f"{row.created_at} {row.id}", newest_first=True))
 
 
 @router.get("/{id}", response_model=ApprovalDetailShape)

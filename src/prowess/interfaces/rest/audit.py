@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from prowess.errors import Invalid
-from prowess.interfaces.rest.request import Admin, Page, PageQuery, PageShape, Shape, cursor_at, respond
+from prowess.interfaces.rest.request import Admin, Page, PageQuery, PageShape, Shape, make_page, respond
 from prowess.storage.ledger import AuditRow
 
 router = APIRouter(prefix="/audit", tags=["audit"])
@@ -93,7 +92,7 @@ async def read_audit(
     after: Annotated[int, Query(ge=0, le=_MAX_NUMBER, description="Only rows after this number.")] = 0,
 ) -> Response:
     """Return the recorded decisions of the organization, oldest first."""
-    last, position = await engine.audit.last(), _position(page)
+    last, position = await engine.audit.last(), page.after_number(_MAX_NUMBER)
     found = await engine.audit.rows(after=after if position is None else position, limit=page.limit + 1)
     return _respond(found, page, last, last)
 
@@ -111,23 +110,20 @@ async def find_in_audit(
     """Return the recorded decisions of the organization that fit, newest first. `total` counts those that fit."""
     last = await engine.audit.last()
     found = await engine.audit.find(
-        before=_position(page), limit=page.limit + 1, by=actor, action=action, slug=slug, outcome=outcome, since=since
+        before=page.after_number(_MAX_NUMBER),
+        limit=page.limit + 1,
+        by=actor,
+        action=action,
+        slug=slug,
+        outcome=outcome,
+        since=since,
     )
     total = await engine.audit.count(by=actor, action=action, slug=slug, outcome=outcome, since=since)
     return _respond(found, page, last, total)
 
 
-def _position(page: PageQuery) -> int | None:
-    position = page.after
-    if position is not None and not (isinstance(position, int) and 0 <= position <= _MAX_NUMBER):
-        raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
-    return position
-
-
 def _respond(found: Sequence[AuditRow], page: PageQuery, last: int, total: int) -> Response:
-    shown = found[: page.limit]
-    cursor = cursor_at(shown[-1].number) if len(found) > len(shown) else None
-    return respond({"items": shown, "next_cursor": cursor, "total": total, "last": last})
+    return respond({**make_page(found, page, lambda row: row.number, total), "last": last})
 
 
 @router.get("/verify", response_model=AuditVerdictShape)

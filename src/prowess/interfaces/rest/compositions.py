@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Path, Query
@@ -111,11 +112,8 @@ async def list_compositions(
 ) -> Response:
     """Return the caller's compositions without their rounds, the last changed first, at most 1,000."""
     found = await _composer(engine).list(state=state or None, limit=MAX_LISTED)
-    keys = {id(one): f"{one.updated_at} {one.id}" for one in found}
-    ordered = sorted(found, key=lambda one: keys[id(one)], reverse=True)
-    listed = paginate(ordered, page, lambda one: keys[id(one)], newest_first=True)
-    shown = {one.id: _view(engine, one) for one in ordered}
-    return respond({**listed, "items": [shown[item["id"]] for item in listed["items"]]})
+    show = partial(_view, engine)
+    return respond(paginate(found, page, lambda one: f"{one.updated_at} {one.id}", newest_first=True, show=show))
 
 
 @router.get("/{id}", response_model=CompositionShape)

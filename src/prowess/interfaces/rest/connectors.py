@@ -104,8 +104,7 @@ class AllowBody(Body):
 @router.get("", response_model=PageShape[ConnectorShape])
 async def list_connectors(engine: Reader, page: Page) -> Response:
     """Return the connectors of the organization, by name. Nothing is started."""
-    found = [one.as_json() for one in await _of(engine).list()]
-    return respond(paginate(found, page, lambda one: str(one["name"])))
+    return respond(paginate(await _of(engine).list(), page, lambda one: one.name))
 
 
 @router.get("/{name}", response_model=ConnectorShape)

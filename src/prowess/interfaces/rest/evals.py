@@ -11,18 +11,16 @@ from starlette.responses import Response
 from prowess.authoring.evals.plan import MAX_CONCURRENCY, MAX_MODELS, MAX_REPEATS, EvalPlan
 from prowess.authoring.evals.statistics import Verdict
 from prowess.engine.engine import Engine
-from prowess.errors import Invalid
 from prowess.interfaces.rest.jobs import Dollars, JobShape
 from prowess.interfaces.rest.request import (
     Body,
     Page,
-    PageQuery,
     PageShape,
     Reader,
     Runner,
     Shape,
     WholeNumber,
-    cursor_at,
+    make_page,
     respond,
 )
 from prowess.interfaces.rest.sessions import Name
@@ -141,10 +139,9 @@ async def list_evals(
     engine: Reader, page: Page, skill: Annotated[Name, Query(description="Only of this skill.")] = ""
 ) -> Response:
     """Return the caller's evaluations without their results, newest first; all of the organization for an administrator."""
-    found = await _evals(engine).list(skill=skill, limit=page.limit + 1, before=_position(page))
-    shown = found[: page.limit]
-    cursor = cursor_at([shown[-1].created_at, shown[-1].id]) if len(found) > len(shown) else None
-    return respond({"items": shown, "next_cursor": cursor, "total": await _evals(engine).count(skill=skill)})
+    evals = _evals(engine)
+    found = await evals.list(skill=skill, limit=page.limit + 1, before=page.after_row)
+    return respond(make_page(found, page, lambda run: [run.created_at, run.id], await evals.count(skill=skill)))
 
 
 @router.get("/{id}", response_model=EvalShape)
@@ -165,13 +162,3 @@ async def compare_evals(id: EvalId, other: EvalId, engine: Reader) -> Response:
 
 def _evals(engine: Engine) -> Evals:
     return cast("Prowess", engine).evals
-
-
-def _position(page: PageQuery) -> tuple[str, str] | None:
-    match page.after:
-        case None:
-            return None
-        case [str(moment), str(run_id)]:
-            return moment, run_id
-        case _:
-            raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")

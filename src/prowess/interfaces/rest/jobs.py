@@ -9,17 +9,15 @@ from pydantic import Field
 from starlette.responses import Response
 
 from prowess.engine.engine import Engine
-from prowess.errors import Invalid
 from prowess.interfaces.rest.request import (
     Body,
     Page,
-    PageQuery,
     PageShape,
     Reader,
     Runner,
     Shape,
     WholeNumber,
-    cursor_at,
+    make_page,
     respond,
 )
 from prowess.interfaces.rest.sessions import Name
@@ -135,11 +133,8 @@ async def list_jobs(
     """Return the caller's jobs without their results, newest first; all of the organization for an administrator."""
     states: tuple[JobState, ...] = (state,) if state else ()
     jobs = _jobs(engine)
-    found = await jobs.list(states=states, limit=page.limit + 1, before=_position(page))
-    shown = found[: page.limit]
-    more = len(found) > len(shown)
-    cursor = cursor_at([shown[-1].created_at, shown[-1].id]) if more else None
-    return respond({"items": shown, "next_cursor": cursor, "total": await jobs.count(states=states)})
+    found = await jobs.list(states=states, limit=page.limit + 1, before=page.after_row)
+    return respond(make_page(found, page, lambda job: [job.created_at, job.id], await jobs.count(states=states)))
 
 
 @router.get("/{id}", response_model=JobShape)
@@ -161,14 +156,12 @@ async def list_results(
     """Return the results of the items of a batch, in input order. `total` counts all that there are, or all that failed."""
     jobs = _jobs(engine)
     job: Job = await jobs.get(id)
-    start: object = after if page.after is None else page.after
-    if not isinstance(start, int):
-        raise _invalid_cursor()
-    found = await jobs.results(job.id, after=start, limit=page.limit + 1, failed_only=failed)
-    shown = found[: page.limit]
-    cursor = cursor_at(shown[-1]["index"]) if len(found) > len(shown) else None
-    total = job.failed if failed else job.total
-    return respond({"items": shown, "next_cursor": cursor, "total": total if job.kind == "batch" else 0})
+    start = page.after_number()
+    found = await jobs.results(
+        job.id, after=after if start is None else start, limit=page.limit + 1, failed_only=failed
+    )
+    total = 0 if job.kind != "batch" else job.failed if failed else job.total
+    return respond(make_page(found, page, lambda item: item["index"], total))
 
 
 @router.post("/{id}/cancel", response_model=JobShape)
@@ -185,17 +178,3 @@ async def retry_job(id: JobId, body: RetryBody, engine: Runner) -> Response:
 
 def _jobs(engine: Engine) -> Jobs:
     return cast("Prowess", engine).jobs
-
-
-def _position(page: PageQuery) -> tuple[str, str] | None:
-    match page.after:
-        case None:
-            return None
-        case [str(moment), str(job_id)]:
-            return moment, job_id
-        case _:
-            raise _invalid_cursor()
-
-
-def _invalid_cursor() -> Invalid:
-    return Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")

@@ -35,7 +35,7 @@ class FactBody(Body):
 @router.get("", response_model=PageShape[FactShape])
 async def list_facts(engine: Reader, page: Page) -> Response:
     """Return the remembered facts of the caller, newest first."""
-    facts = sorted(await _agent(engine).memories(), key=lambda one: f"{one.created_at} {one.id}", reverse=True)
+    facts = await _agent(engine).memories()
     return respond(paginate(facts, page, lambda one: f"{one.created_at} {one.id}", newest_first=True))
 
 

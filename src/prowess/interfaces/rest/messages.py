@@ -16,18 +16,17 @@ from prowess.agent.conversation import ConversationFormat
 from prowess.agent.live_turns import LiveTurn, LiveTurns
 from prowess.agent.updates import TurnEnded, TurnState, Update
 from prowess.engine.engine import Engine
-from prowess.errors import Conflict, Invalid, NotFound, ProwessError
+from prowess.errors import Conflict, NotFound, ProwessError
 from prowess.interfaces.rest.problems import problem_json
 from prowess.interfaces.rest.request import (
     Body,
     Page,
-    PageQuery,
     PageShape,
     Reader,
     Runner,
     Shape,
     caller_of,
-    cursor_at,
+    make_page,
     paginate,
     respond,
 )
@@ -238,14 +237,12 @@ async def list_messages(
     """Return what was said in a session, with tool calls and their results."""
     try:
         found, total = await _agent(engine).messages(
-            id, limit=page.limit + 1, beyond=_number(page), newest_first=order == "newest"
+            id, limit=page.limit + 1, beyond=page.after_number(), newest_first=order == "newest"
         )
     except NotFound:
         await engine.sessions.get(id)  # a session without a message is no error
         found, total = [], 0
-    shown = found[: page.limit]
-    more = cursor_at(shown[-1].number) if len(found) > len(shown) else None
-    return respond({"items": shown, "next_cursor": more, "total": total})
+    return respond(make_page(found, page, lambda message: message.number, total))
 
 
 @router.delete("/sessions/{id}/messages", status_code=204, response_class=Response)
@@ -299,14 +296,6 @@ async def change_conversation(id: SessionId, body: ConversationChange, engine: R
 async def get_conversation(id: SessionId, engine: Reader) -> Response:
     """Return one conversation, without its messages. `error` says why its last turn failed."""
     return respond(await _agent(engine).get(id, after=_NO_MESSAGES))
-
-
-def _number(page: PageQuery) -> int | None:
-    """Return the number of the last message on the page before, or None for the first page."""
-    after = page.after
-    if after is None or (type(after) is int and 0 <= after <= _NO_MESSAGES):
-        return after
-    raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
 
 
 def _agent(engine: Engine) -> Agent:

@@ -12,18 +12,16 @@ from prowess.authoring.optimize.budget import DEFAULT_CALLS, DEFAULT_MINUTES, Bu
 from prowess.authoring.optimize.optimizations import Optimizations
 from prowess.authoring.optimize.proposal import MAX_REPEATS, Method, OptimizationRequest
 from prowess.engine.engine import Engine
-from prowess.errors import Invalid
 from prowess.interfaces.rest.request import (
     Body,
     Page,
-    PageQuery,
     PageShape,
     Reader,
     Runner,
     Shape,
     WholeNumber,
     Writer,
-    cursor_at,
+    make_page,
     respond,
 )
 from prowess.interfaces.rest.sessions import Name
@@ -133,11 +131,9 @@ async def list_optimizations(
     """Return the caller's optimisations, newest first; all of the organization for an administrator."""
     part = _part(engine)
     states = () if state is None else (state,)
-    found = await part.list(skill=skill, states=states, limit=page.limit + 1, before=_position(page))
-    shown = found[: page.limit]
-    more = len(found) > len(shown)
-    cursor = cursor_at([shown[-1].created_at, shown[-1].id]) if more else None
-    return respond({"items": shown, "next_cursor": cursor, "total": await part.count(skill=skill, states=states)})
+    found = await part.list(skill=skill, states=states, limit=page.limit + 1, before=page.after_row)
+    total = await part.count(skill=skill, states=states)
+    return respond(make_page(found, page, lambda one: [one.created_at, one.id], total))
 
 
 @router.get("/{id}", response_model=OptimizationShape)
@@ -172,13 +168,3 @@ async def cancel_optimization(id: ProposalId, engine: Runner) -> Response:
 
 def _part(engine: Engine) -> Optimizations:
     return cast("Prowess", engine).optimize
-
-
-def _position(page: PageQuery) -> tuple[str, str] | None:
-    match page.after:
-        case None:
-            return None
-        case [str(moment), str(proposal_id)]:
-            return moment, proposal_id
-        case _:
-            raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")

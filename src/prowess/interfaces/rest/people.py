@@ -208,7 +208,7 @@ async def list_tokens(
 ) -> Response:
     """List the caller's own tokens, without their secrets; as an admin those of everyone."""
     found = await engine.tokens.list(organization=organization, everyone=everyone)
-    return respond(paginate(sorted(found, key=lambda one: one.id), page, lambda one: one.id))
+    return respond(paginate(found, page, lambda one: one.id))
 
 
 @router.post("/tokens", status_code=201, response_model=NewTokenShape)
@@ -237,8 +237,7 @@ async def revoke_token(id: str, engine: Anyone) -> Response:
 @router.get("/web-sessions", response_model=PageShape[WebSessionShape])
 async def list_web_sessions(engine: Anyone, page: Page) -> Response:
     """List the browsers in which the caller is signed in."""
-    found = sorted(await engine.sign_ins.list(), key=lambda one: one.id)
-    return respond(paginate(found, page, lambda one: one.id))
+    return respond(paginate(await engine.sign_ins.list(), page, lambda one: one.id))
 
 
 @router.delete("/web-sessions/{id}", status_code=204)

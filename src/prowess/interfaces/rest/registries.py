@@ -60,9 +60,7 @@ async def list_entries(kind: Kind, engine: Reader, page: Page) -> Response:
     found = [_summary(entry) for entry in await engine.registry.list(_KINDS[kind])]
     # An id and version may occur in several places.
     keyed = [(f"{one['id']}\n{one['version']}\n{one['origin']}\n{place:06}", one) for place, one in enumerate(found)]
-    keyed.sort(key=lambda pair: pair[0])
-    listed = paginate(keyed, page, lambda pair: pair[0])
-    return respond({**listed, "items": [one for _, one in listed["items"]]})
+    return respond(paginate(keyed, page, lambda pair: pair[0], show=lambda pair: pair[1]))
 
 
 @router.get("/{kind}/{id}", response_model=WholeEntryShape)

@@ -132,9 +132,38 @@ class PageQuery:
             padded = self._cursor + "=" * (-len(self._cursor) % 4)
             return json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
         except (ValueError, binascii.Error) as error:
-            raise Invalid(
-                "Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page."
-            ) from error
+            raise invalid_cursor() from error
+
+    def after_number(self, largest: int = 2**31 - 1) -> int | None:
+        """Return the position in a list whose items have numbers."""
+        position = self.after
+        if position is not None and not (type(position) is int and 0 <= position <= largest):
+            raise invalid_cursor()
+        return position
+
+    @property
+    def after_text(self) -> str | None:
+        """The position in a list that is sorted by a text."""
+        position = self.after
+        if position is not None and not isinstance(position, str):
+            raise invalid_cursor()
+        return position
+
+    @property
+    def after_row(self) -> tuple[str, str] | None:
+        """The position in a list that is sorted by time and id."""
+        match self.after:
+            case None:
+                return None
+            case [str(moment), str(row_id)]:
+                return moment, row_id
+            case _:
+                raise invalid_cursor()
+
+
+def invalid_cursor() -> Invalid:
+    """Return the error for a cursor that this list did not give."""
+    return Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
 
 
 # Asynchronous, because FastAPI hands everything else to a thread, even a constructor.
@@ -155,21 +184,33 @@ def cursor_at(position: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(position, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
-def paginate(
-    items: Sequence[T], page: PageQuery, key: Callable[[T], str], *, newest_first: bool = False
+def make_page(
+    found: Sequence[T],
+    page: PageQuery,
+    position: Callable[[T], Any],
+    total: int,
+    *,
+    show: Callable[[T], object] = to_json,
 ) -> dict[str, Any]:
-    """Return one page of a whole list that is sorted by a unique text, or in the reverse order."""
-    after = page.after
-    if after is not None and not isinstance(after, str):
-        raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
+    """Return the first of the items after a position as a page. If more of them are given, it has a cursor."""
+    shown = found[: page.limit]
+    cursor = cursor_at(position(shown[-1])) if len(found) > len(shown) else None
+    return {"items": [show(item) for item in shown], "next_cursor": cursor, "total": total}
+
+
+def paginate(
+    items: Sequence[T],
+    page: PageQuery,
+    key: Callable[[T], str],
+    *,
+    newest_first: bool = False,
+    show: Callable[[T], object] = to_json,
+) -> dict[str, Any]:
+    """Return one page of a whole list, sorted by a unique text, or in the reverse order."""
+    after = page.after_text
     rest = [item for item in items if after is None or (key(item) < after if newest_first else key(item) > after)]
-    shown = rest[: page.limit]
-    more = len(rest) > len(shown)
-    return {
-        "items": [to_json(item) for item in shown],
-        "next_cursor": cursor_at(key(shown[-1])) if more else None,
-        "total": len(items),
-    }
+    rest.sort(key=key, reverse=newest_first)
+    return make_page(rest, page, key, len(items), show=show)
 
 
 def respond(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -8,8 +8,7 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 from starlette.responses import Response
 
-from prowess.errors import Invalid
-from prowess.interfaces.rest.request import Body, Page, PageQuery, PageShape, Reader, Shape, cursor_at, respond
+from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, make_page, respond
 from prowess.session.prompt import join_blocks, replace_blocks
 from prowess.session.turn import TurnAction, TurnDecision
 from prowess.view import session_json, turn_json
@@ -167,15 +166,9 @@ async def open_session(body: SessionBody, engine: Reader) -> Response:
 @router.get("", response_model=PageShape[SessionShape])
 async def list_sessions(engine: Reader, page: Page) -> Response:
     """Return the open sessions, last changed first."""
-    found = await engine.sessions.list(limit=page.limit + 1, after=_position(page))
-    shown = found[: page.limit]
-    return respond(
-        {
-            "items": [session_json(session) for session in shown],
-            "next_cursor": cursor_at(shown[-1].position) if len(found) > len(shown) else None,
-            "total": await engine.sessions.count(),
-        }
-    )
+    found = await engine.sessions.list(limit=page.limit + 1, after=page.after_row)
+    total = await engine.sessions.count()
+    return respond(make_page(found, page, lambda session: session.position, total, show=session_json))
 
 
 @router.get("/{id}", response_model=SessionShape)
@@ -246,13 +239,3 @@ async def decide(id: SessionId, body: DecideBody, engine: Reader) -> Response:
         )
     turn = await engine.turns.decide(package, decision)
     return respond(turn_json(package, turn))
-
-
-def _position(page: PageQuery) -> tuple[str, str] | None:
-    match page.after:
-        case None:
-            return None
-        case [str(changed), str(last)]:
-            return changed, last
-        case _:
-            raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")

@@ -175,9 +175,6 @@ async def list_skills(
     enabled: Annotated[bool | None, Query(description="Only skills that are switched on, or off.")] = None,
 ) -> Response:
     """Return the available skills, by slug. If several scopes have a slug, the nearest one is listed."""
-    after = page.after
-    if after is not None and not isinstance(after, str):
-        raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
     found = await engine.skills.page(
         SkillQuery(
             words=tuple(q.casefold().split()),
@@ -186,7 +183,7 @@ async def list_skills(
             source_id=source_id,
             enabled=enabled,
             limit=page.limit,
-            after=after or "",
+            after=page.after_text or "",
         )
     )
     last = found.rows[-1].slug if found.rows and found.more else None

@@ -139,9 +139,7 @@ class SyncsShape(Shape):
 @router.get("", response_model=PageShape[SourceShape], summary="List sources")
 async def list_sources(engine: Reader, page: Page) -> Response:
     """Return the sources of the organization, and the caller's own."""
-    found = sorted(await engine.sources.list(), key=lambda source: source.id)
-    listed = paginate([source.as_json() for source in found], page, lambda source: str(source["id"]))
-    return respond(listed)
+    return respond(paginate(await engine.sources.list(), page, lambda source: source.id))
 
 
 @router.post("", status_code=201, response_model=SourceShape, summary="Create a source")

@@ -10,7 +10,17 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response, StreamingResponse
 
 from prowess.errors import Invalid
-from prowess.interfaces.rest.request import Page, PageQuery, PageShape, Reader, Shape, cursor_at, respond, to_bytes
+from prowess.interfaces.rest.request import (
+    Page,
+    PageQuery,
+    PageShape,
+    Reader,
+    Shape,
+    invalid_cursor,
+    make_page,
+    respond,
+    to_bytes,
+)
 from prowess.storage.trace_stats import Bucket, GroupBy
 from prowess.storage.traces import TracePosition, TraceSort, sort_position
 from prowess.traces.export import ExportFormat
@@ -163,10 +173,8 @@ async def list_traces(
     total = await engine.traces.count(
         skill=skill, artifact=artifact, status=status, session=session, model=model, run=run, kind=kind, days=back
     )
-    shown = found[: page.limit]
-    more = len(found) > len(shown)
-    cursor = cursor_at(sort_position(getattr(shown[-1], sort), shown[-1].id)) if more else None
-    return respond({"items": [trace_json(trace) for trace in shown], "next_cursor": cursor, "total": total})
+    listed = make_page(found, page, lambda trace: sort_position(getattr(trace, sort), trace.id), total, show=trace_json)
+    return respond(listed)
 
 
 @router.get(
@@ -290,4 +298,4 @@ def _position(page: PageQuery, sort: TraceSort) -> TracePosition | None:
         case [int() | float() as value, str(last)] if sort != "started_at" and abs(value) < _LARGEST:
             return value, last
         case _:
-            raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
+            raise invalid_cursor()

@@ -97,18 +97,14 @@ class RevokedShape(Shape):
 async def list_accepted(engine: Reader, page: Page) -> Response:
     """Return the contents of skills that are accepted for the caller, newest first."""
     listed = await engine.trust.list()
-    keyed = sorted(listed.skills, key=lambda one: f"{one.created_at} {one.id}", reverse=True)
-    return respond(paginate(keyed, page, lambda one: f"{one.created_at} {one.id}", newest_first=True))
+    return respond(paginate(listed.skills, page, lambda one: f"{one.created_at} {one.id}", newest_first=True))
 
 
 @router.get("/found", response_model=PageShape[FoundSkillShape])
 async def list_found(engine: Approver, page: Page) -> Response:
     """Return the skills that nobody has accepted, as a person sees them. Only a person can."""
-    found = sorted((await engine.trust.preview()).skills, key=lambda one: f"{one.slug} {one.scope}")
-    listed = paginate(found, page, lambda one: f"{one.slug} {one.scope}")
-    shown = {(one.slug, one.scope): one for one in found}
-    listed["items"] = [_summary(shown[one["slug"], one["scope"]]) for one in listed["items"]]
-    return respond(listed)
+    found = (await engine.trust.preview()).skills
+    return respond(paginate(found, page, lambda one: f"{one.slug} {one.scope}", show=_summary))
 
 
 @router.get("/found/{slug}", response_model=FoundSkillDetailShape)

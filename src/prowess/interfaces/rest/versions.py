@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from prowess.errors import Conflict, Invalid
+from prowess.errors import Conflict
 from prowess.interfaces.rest.packages import FileShape
 from prowess.interfaces.rest.request import (
     Body,
@@ -19,9 +19,9 @@ from prowess.interfaces.rest.request import (
     Shape,
     WholeNumber,
     Writer,
-    cursor_at,
     etag,
     expected_digests,
+    make_page,
     respond,
 )
 from prowess.interfaces.rest.skills import SkillId, WholeSkillShape, WritableScope, stale
@@ -89,14 +89,10 @@ async def list_versions(id: SkillId, engine: Reader, page: Page) -> Response:
     """Return every accepted change, oldest first, even if the skill was deleted."""
     address = await engine.skills.locate(id)
     await engine.skills.check_readable(address)
-    after = page.after or 0
-    if type(after) is not int:
-        raise Invalid("Invalid cursor.", hint="Use `next_cursor` of the page before, or none for the first page.")
+    after = page.after_number() or 0
     history = await engine.skills.history(address)
     rest = [version for version in history if version.number > after]
-    shown = rest[: page.limit]
-    more = cursor_at(shown[-1].number) if len(rest) > len(shown) else None
-    return respond({"items": shown, "next_cursor": more, "total": len(history)})
+    return respond(make_page(rest, page, lambda version: version.number, len(history)))
 
 
 @router.get("/versions/{number}", response_model=WholeVersionShape, summary="Get a version")
