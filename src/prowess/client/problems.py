@@ -156,7 +156,7 @@ def _problem(given: Any) -> Problem:
         code=str(fields.get("code", "")),
         severity=severity if severity in ("error", "warning", "info") else "error",
         message=_text(fields.get("message")),
-        hint=_text(fields.get("hint")),
+        hint=_text(fields.get("command_hint") or fields.get("hint")),
         field=None if field is None else str(field),
         line=line if isinstance(line, int) else None,
     )

@@ -257,11 +257,18 @@ def read_json(response: httpx2.Response) -> Any:
     if not response.content:
         return None
     try:
-        return response.json()
+        if b'"command_hint"' not in response.content:
+            return response.json()
+        return response.json(object_hook=_keep_commands)
     except (ValueError, RecursionError) as error:
         raise Invalid(
             f"{response.request.url.host} did not answer with JSON, as a Prowess server does.", hint="Check the URL."
         ) from error
+
+
+def _keep_commands(fields: dict[str, Any]) -> dict[str, Any]:
+    """Give an error inside a response the hint with commands: the other one names requests, for callers without a shell."""
+    return {**fields, "hint": fields.pop("command_hint")} if "command_hint" in fields else fields
 
 
 def check_url(url: str) -> httpx2.URL:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
+import httpx2
 import pytest
 import uvicorn
 from starlette.types import ASGIApp
 from tests.sources.registry_stubs import ClawHubStub, SkillsShStub
 
+from prowess.client.transport import read_json
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
 from prowess.interfaces.listener import GuardedProtocol, open_listener
 from prowess.interfaces.rest.app import OPENAPI_PATH
 from prowess.interfaces.rest.hints import API, REQUESTS, hint_for_requests
+from prowess.interfaces.rest.request import respond
 from prowess.interfaces.server import make_app
 from prowess.policy.actor import Actor
 
@@ -230,3 +234,13 @@ def test_an_error_has_the_request_to_send_and_the_command_for_clients_that_are_a
     assert "/api/v1/skills" in answer["hint"]
     assert "`prowess " not in answer["hint"]
     assert "`prowess " in answer["command_hint"]
+
+
+def test_errors_inside_a_response_name_requests_too():
+    error = {"code": "not-found", "message": "No skill.", "hint": "Run `prowess list`."}
+    output = {"hint": "Run `prowess list`.", "text": "Run `prowess list`."}
+    answer = json.loads(respond({"items": [{"error": error, "output": output}]}).body)
+    named = {**error, "hint": "Send `GET /api/v1/skills`.", "command_hint": error["hint"]}
+    assert answer == {"items": [{"error": named, "output": output}]}
+    # The client is used where there is a shell.
+    assert read_json(httpx2.Response(200, json=answer)) == {"items": [{"error": error, "output": output}]}

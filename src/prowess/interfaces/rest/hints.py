@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 API: Final = "/api/v1"
@@ -81,6 +81,24 @@ _VALUE = re.compile(r"(?!-)(?!…)(?![A-Z_]+$).+")
 def hint_for_requests(hint: str) -> str:
     """Return a hint with requests in the place of commands."""
     return _COMMAND.sub(_to_request, hint)
+
+
+def hint_fields(hint: str) -> dict[str, str]:
+    """Return a hint with requests as `hint`; if that changes it, the one with commands is `command_hint`, for shells."""
+    named = hint_for_requests(hint)
+    return {"hint": named} if named == hint else {"hint": named, "command_hint": hint}
+
+
+def name_requests(value: Any) -> Any:
+    """Return plain JSON in which the hints of errors and warnings, at any depth, name requests."""
+    if isinstance(value, list):
+        return [name_requests(one) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = {key: name_requests(one) for key, one in cast("dict[Any, Any]", value).items()}
+    hint = fields.get("hint")
+    # Only what looks like one of ours: the outputs of skills may have hints of their own.
+    return fields | hint_fields(hint) if isinstance(hint, str) and {"message", "error"} & fields.keys() else fields
 
 
 def _to_request(found: re.Match[str]) -> str:

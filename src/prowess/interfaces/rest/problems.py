@@ -27,7 +27,7 @@ from prowess.errors import (
     TryLater,
     Unavailable,
 )
-from prowess.interfaces.rest.hints import hint_for_requests
+from prowess.interfaces.rest.hints import hint_fields, name_requests
 from prowess.view import error_json
 
 PROBLEM_TYPE = "application/problem+json"
@@ -96,7 +96,7 @@ def problem_json(error: ProwessError) -> dict[str, Any]:
 
     `hint` names requests. If the error names commands instead, these are in `command_hint`, for clients that are a shell.
     """
-    fields = {**error_json(error), **_hints(error.hint)}
+    fields = {**error_json(error), **hint_fields(error.hint)}
     status = status_of(error)
     if isinstance(error, PreconditionFailed):
         fields |= {"etag": error.etag, "version": error.version}
@@ -107,11 +107,6 @@ def problem_json(error: ProwessError) -> dict[str, Any]:
         "detail": fields.pop("message"),
         **fields,
     }
-
-
-def _hints(hint: str) -> dict[str, str]:
-    named = hint_for_requests(hint)
-    return {"hint": named} if named == hint else {"hint": named, "command_hint": hint}
 
 
 def problem_response(error: ProwessError, extra: Mapping[str, Any] | None = None) -> Response:
@@ -183,7 +178,7 @@ def _without_location(error: ProwessError, database: str) -> dict[str, str]:
         said = {"detail": "The database does not answer.", "hint": "Try again. The server's log says more."}
         return {**said, "command_hint": said["hint"]}
     detail, hint = (text.replace(database, "the database") for text in (error.message, error.hint))
-    return {"detail": detail, "command_hint": hint, **_hints(hint)}
+    return {"detail": detail, "command_hint": hint, **hint_fields(hint)}
 
 
 def _describe_problems(app: FastAPI) -> None:
@@ -240,5 +235,5 @@ def _invalid_request(error: RequestValidationError) -> Response:
 
 
 def _respond(fields: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
-    body = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+    body = json.dumps(name_requests(fields), ensure_ascii=False).encode("utf-8", "replace")
     return Response(body, fields["status"], {**headers, "content-type": PROBLEM_TYPE})

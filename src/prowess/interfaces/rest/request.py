@@ -22,6 +22,7 @@ from starlette.responses import Response
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid, Problem
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
+from prowess.interfaces.rest.hints import name_requests
 from prowess.policy.actor import Permission
 from prowess.suggestions import did_you_mean
 from prowess.view import to_json
@@ -221,6 +222,12 @@ def respond(value: object, status: int = 200, headers: Mapping[str, str] | None 
 def to_bytes(value: object) -> bytes:
     """Return a value as JSON on one line."""
     plain = to_json(value)
+    encoded = _encode(plain)
+    # Searching bytes costs next to nothing, and few responses have a hint.
+    return _encode(name_requests(plain)) if b"`prowess " in encoded else encoded
+
+
+def _encode(plain: object) -> bytes:
     try:
         return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
