@@ -268,7 +268,9 @@ def read_json(response: httpx2.Response) -> Any:
 
 def _keep_commands(fields: dict[str, Any]) -> dict[str, Any]:
     """Give an error inside a response the hint with commands: the other one names requests, for callers without a shell."""
-    return {**fields, "hint": fields.pop("command_hint")} if "command_hint" in fields else fields
+    if "command_hint" in fields:
+        fields["hint"] = fields.pop("command_hint")
+    return fields
 
 
 def check_url(url: str) -> httpx2.URL:
