@@ -205,6 +205,17 @@ def test_a_deleted_skill_has_a_history_still():
         Catalog([kept]).history("never")
 
 
+@pytest.mark.parametrize("address", ["tidy", "user:tidy"])
+def test_an_error_about_a_deleted_skill_says_how_to_restore_it(address: str):
+    kept = store("user", pack("tidy"))
+    kept.delete_skill(kept.get_skill_by_name("tidy").id)
+    with pytest.raises(NotFound) as caught:
+        Catalog([kept]).get(address)
+    assert caught.value.hint == f"It was deleted. Restore it with `prowess rollback {address} 2`."
+    kept.rollback("tidy", 2)
+    assert Catalog([kept]).get(address).slug == "tidy"
+
+
 def test_a_skill_that_was_never_changed_through_prowess_says_that_it_has_no_versions(tmp_path: Path):
     (tmp_path / "tidy").mkdir()
     (tmp_path / "tidy/SKILL.md").write_bytes(pack("tidy").get("SKILL.md").content)

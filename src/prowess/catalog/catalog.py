@@ -322,7 +322,11 @@ class Catalog:
             return NotFound(
                 f"The skill {slug[:80]!r} at {broken.location!r} cannot be used: {first.message}", hint=first.hint
             )
+        stores, _ = _split_address(slug, self.stores())
+        last = next((versions[-1] for _, versions in _with_versions(stores, name)), None)
         hint = suggest_names(name, slugs)
+        if last is not None and last.change == "delete":
+            hint = f"It was deleted. Restore it with `prowess rollback {slug} {last.number}`."
         if unavailable:
             hint += f" These stores could not be read: {', '.join({place: None for place, _ in unavailable})}."
         return NotFound(f"Skill {slug[:80]!r} not found.", hint=hint)
