@@ -41,6 +41,14 @@ def test_a_skill_that_triggers_as_it_should_passes(prowess, evals):
     assert "100 of 100 (trigger F1 1.00)" in prowess("show", "invoice-reader").out
 
 
+@pytest.mark.parametrize("queries", [GOOD, BAD])
+def test_no_line_is_wider_than_the_terminal(prowess, evals, monkeypatch, queries):
+    monkeypatch.setenv("COLUMNS", "80")
+    evals(queries)
+    ran = prowess("eval", "triggers", "invoice-reader")
+    assert [line for line in ran.out.splitlines() if len(line) > 80] == []
+
+
 def test_only_the_skills_own_queries_give_it_a_score(prowess, evals, office):
     (office / "queries.json").write_text(json.dumps(GOOD))
     evals(GOOD)

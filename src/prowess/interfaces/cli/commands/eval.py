@@ -58,7 +58,8 @@ def _print_evaluation(evaluation: Evaluation) -> None:
     report = evaluation.report
     mark = click.style("✓", fg="green") if evaluation.ok else click.style("✗", fg="red")
     figures = f"precision {report.precision:.2f}  recall {report.recall:.2f}  F1 {report.f1:.2f}"
-    click.echo(f"{mark} {click.style(report.slug, bold=True)}  {figures}  ({_format_counts(report)})")
+    click.echo(f"{mark} {click.style(report.slug, bold=True)}  {figures}")
+    print_wrapped(_format_counts(report), 4)
     print_problems(evaluation.subject.evals.problems)
     failed = [*report.missed, *report.false_triggers]
     for outcome in failed[:MAX_FAILED_QUERIES]:
