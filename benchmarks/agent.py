@@ -256,11 +256,12 @@ async def ask_local(model: str, most: int, minutes: float, kept: Path) -> None:
                 break
             began = time.monotonic()
             outcome = await ask_one(with_skills if skills == "on" else without, model, task, message)
-            row = {"model": model, "skills": skills, "message": message, **outcome}
+            seconds = round(time.monotonic() - began, 1)
+            row = {"model": model, "skills": skills, "message": message, **outcome, "seconds": seconds}
             with kept.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
             words = ", ".join(name for name, held in outcome.items() if held) or "nothing"
-            print(f"{place} of {len(left)}, skills {skills}, {time.monotonic() - began:.0f} s: {words}", flush=True)
+            print(f"{place} of {len(left)}, skills {skills}, {seconds:.0f} s: {words}", flush=True)
 
 
 async def ask_one(prowess: Prowess, model: str, task: dict[str, Any], message: str) -> dict[str, bool]:
@@ -282,12 +283,14 @@ def read_outcomes(kept: Path, model: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["model"] == model]
 
 
-def print_local(rows: list[dict[str, Any]]) -> None:
+def print_local(rows: list[dict[str, Any]], messages: int) -> None:
     for skills in ("on", "off"):
         own = [row for row in rows if row["skills"] == skills]
         counts = {name: sum(bool(row.get(name)) for row in own) for name in ("found", "enabled", "used", "failed")}
-        words = ", ".join(f"{name} {count}" for name, count in counts.items())
-        print(f"skills {skills}: of {len(own)} messages, {words}.")
+        words = ", ".join(f"{name} {count} ({count / len(own):.0%})" for name, count in counts.items() if own)
+        seconds = [row["seconds"] for row in own if "seconds" in row]
+        took = f"; {statistics.median(seconds):.0f} s in the median" if seconds else ""
+        print(f"skills {skills}: {len(own)} of {messages} messages asked, {words}{took}.")
 
 
 def in_own_process(*arguments: str) -> Any:
@@ -337,7 +340,7 @@ def main() -> None:
     if given.local:
         kept = given.out.with_name("agent_local.jsonl")
         asyncio.run(ask_local(given.local, given.messages, given.minutes, kept))
-        print_local(read_outcomes(kept, given.local))
+        print_local(read_outcomes(kept, given.local), given.messages)
         return
     turns = ("--turns", str(given.turns))
     rows: list[dict[str, Any]] = []

@@ -9,6 +9,7 @@ import pytest
 from prowess.agent import loop
 from prowess.agent.calls import RESULT_CHARS
 from prowess.agent.updates import ToolEnded, ToolStarted
+from prowess.errors import Invalid
 from prowess.llm.scripted import ScriptedModel
 
 from .turns import add_tools, calling, end_of, make_tool, play
@@ -74,6 +75,20 @@ async def test_the_third_equal_call_of_a_turn_is_not_made_and_the_model_has_to_a
     assert ended[2].data["error"]["code"] == "repeated-call"
     assert len(made) == 3
     assert [request.answer_only for request in model.requests] == [False, False, False, True, False, False]
+
+
+async def test_a_model_that_gets_the_same_error_three_times_has_to_answer(place):
+    async def look(n: int) -> dict:
+        raise Invalid("Wrong number." if n else "No number.")
+
+    async with place.open() as prowess:
+        add_tools(prowess, make_tool("look", look))
+        conversation = await prowess.agent.start()
+        steps = [calling(("look", {"n": n})) for n in (0, 1, 2, 3)]
+        with ScriptedModel([*steps, "I stop."]) as model:
+            await play(prowess.agent.send(conversation.id, "Hello", model=model))
+
+    assert [request.answer_only for request in model.requests] == [False, False, False, False, True]
 
 
 async def test_a_turn_that_never_ends_is_stopped_at_the_limit_of_steps_and_the_next_message_goes_on(place, monkeypatch):

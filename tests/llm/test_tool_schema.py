@@ -110,12 +110,13 @@ async def test_any_answer_survives_any_division_into_chunks(answer, ascii_only):
     assert "".join(pieces) == last.text == answer
 
 
-async def test_the_prompt_lists_the_tools_after_the_instructions(ask):
+async def test_the_prompt_lists_the_tools_before_instructions_that_may_change(ask):
     inner = ScriptedModel([{"answer": "Here."}])
     await ask(ToolSchemaModel(inner))
     system, user = inner.requests[0].messages
-    assert system.text.startswith("Be brief.\n\nYou can call tools.")
-    assert "\n- find_page(slug, kind?): Find a page by its slug.\n- count(): Count." in system.text
+    assert system.text.startswith("You can call tools.")
+    listed = "\n- find_page(slug, kind?): Find a page by its slug.\n- count(): Count.\n\nBe brief."
+    assert system.text.endswith(listed)
     assert user == ASKING.messages[1]
 
 
@@ -162,7 +163,17 @@ async def test_a_model_that_has_to_answer_cannot_write_a_call(ask, kind):
     inner = ScriptedModel([json.dumps(CALL)])
     reply = await ask(kind(inner), replace(ASKING, messages=EARLIER, answer_only=True))
     assert (reply.text, reply.calls) == (json.dumps(CALL), ())
-    assert inner.requests[0].schema is None
+
+
+async def test_a_model_that_has_to_answer_reads_the_same_prompt_and_can_only_answer(ask):
+    inner = ScriptedModel([CALL, {"answer": "In Italy."}])
+    model = ToolSchemaModel(inner)
+    await ask(model)
+    reply = await ask(model, replace(ASKING, answer_only=True))
+
+    before, last = inner.requests
+    assert (reply.text, last.messages) == ("In Italy.", before.messages)
+    assert [jsonschema_rs.is_valid(last.schema, one) for one in (CALL, {"answer": "x"})] == [False, True]
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "compatible"])

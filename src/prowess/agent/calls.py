@@ -201,5 +201,11 @@ def repeats_itself(answers: Sequence[MessageRow]) -> bool:
     return bool(answers) and any(made[key] > MAX_REPEATS for key in _count_calls(answers[-1:]))
 
 
+def fails_alike(messages: Sequence[MessageRow]) -> bool:
+    """Return True if the last results of a turn are one and the same error of one tool, more often than a call is repeated."""
+    last = [(one.name, one.text, one.detail.get("ok")) for one in messages if one.role == "tool"][-MAX_REPEATS - 1 :]
+    return len(last) > MAX_REPEATS and len(set(last)) == 1 and last[0][2] is False
+
+
 def _key(call: ToolCall) -> str:
     return json.dumps([call.name, call.arguments], sort_keys=True, default=str)

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from prowess.agent.calls import AgentTools, CallRunner, Emit, repeats_itself
+from prowess.agent.calls import AgentTools, CallRunner, Emit, fails_alike, repeats_itself
 from prowess.agent.compaction import fit_history, history_limit
 from prowess.agent.decision import Decider, decide_turn
 from prowess.agent.delegation import DELEGATE
@@ -214,8 +214,8 @@ class TurnLoop:
         system = join_blocks(part for part in (PREAMBLE, self._role_prompt, *blocks, hint) if part)
         used = len(system) + sum(tool.chars for tool in tools)
         history = fit_history(self.journal.messages, history_limit(self.session.window, used))
-        # A small model that repeats a refused call does so until the limit, unless it has to answer.
-        must_answer = repeats_itself(self.journal.steps)
+        # A small model that repeats a refused call, or the mistake in it, does so until the limit, unless it has to answer.
+        must_answer = repeats_itself(self.journal.steps) or fails_alike(self.journal.turn)
         return Request(messages=(Message(role="system", text=system), *history), tools=specs, answer_only=must_answer)
 
     def _read_prompt(self) -> tuple[list[Tool], tuple[str, ...]]:

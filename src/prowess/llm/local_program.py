@@ -1,7 +1,7 @@
 """The program that serves a local model in its own process: `python -I local_program.py`.
 
-It reads one line of JSON with the options: `model` (the path of a GGUF file), `alias`, `key`, `threads`, `context` and
-`tokens` (the length limit of a reply). It prints one line: `{"url": …}` once it serves, or `{"problem": …}`. It listens on
+It reads one line of JSON with the options: `model` (the path of a GGUF file), `alias`, `key`, `threads` (that write),
+`reading_threads`, `context`, `tokens` (the length limit of a reply) and `cache` (MiB for prompts that were read). It prints one line: `{"url": …}` once it serves, or `{"problem": …}`. It listens on
 the loopback address only, requires the key, downloads nothing, and exits when its input is closed, so it never outlives
 the process that started it.
 
@@ -53,10 +53,11 @@ def parameters(order: dict[str, Any]) -> Any:
     given.sampling.penalty_repeat, given.sampling.penalty_last_n = 1.1, 64  # or a small model repeats itself endlessly
     given.n_parallel = 1
     given.n_gpu_layers = 0
-    given.cache_ram_mib = 0
+    # Keeps what was computed for earlier prompts, so that conversations that take turns do not read theirs again.
+    given.cache_ram_mib = order["cache"]
     given.fit_params = given.warmup = False
-    for processors in (given.cpuparams, given.cpuparams_batch):
-        processors.n_threads = order["threads"]
+    for processors, threads in ((given.cpuparams, "threads"), (given.cpuparams_batch, "reading_threads")):
+        processors.n_threads = order[threads]
         # No busy waiting: measured with other load on the machine, spinning threads fall from 10 tokens/s below 1.
         processors.poll = 0
     return given

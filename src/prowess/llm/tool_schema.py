@@ -40,13 +40,11 @@ class ToolSchemaModel(WrapperModel):
 
     async def complete(self, request: Request) -> Reply:
         """Return the whole reply."""
-        request = _without_tools(request)
         reply = await self.inner.complete(tools_as_schema(request))
         return _read_reply(reply, request, self.name)
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
         """Yield the answer's text in chunks, and the whole `Reply` last."""
-        request = _without_tools(request)
         plain = not request.tools or request.schema is not None
         answer = _AnswerText()
         async with aclosing(self.inner.stream(tools_as_schema(request))) as pieces:
@@ -145,11 +143,6 @@ async def _send(model: Model, request: Request, *, stream: bool) -> AsyncGenerat
             yield piece
 
 
-def _without_tools(request: Request) -> Request:
-    """Return the request without its tools if none may be called."""
-    return replace(request, tools=()) if request.answer_only else request
-
-
 def _needs_tools(request: Request) -> bool:
     return bool(request.tools) or any(message.calls or message.role == "tool" for message in request.messages)
 
@@ -165,7 +158,8 @@ def tools_as_schema(request: Request) -> Request:
         request,
         messages=_add_rules(messages, request.tools),
         tools=(),
-        schema=reply_schema(request.tools, request.schema),
+        # A model that has to answer still reads the tools: with the same beginning, its server need not read it again.
+        schema=reply_schema(() if request.answer_only else request.tools, request.schema),
     )
 
 
@@ -227,13 +221,17 @@ def _enforceable(schema: object, depth: int = 0) -> dict[str, Any]:
 
 
 def _add_rules(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
-    """Return the messages with the rules and the list of tools at the end of the last system message."""
+    """Return the messages with the rules and the list of tools at the beginning of the first system message.
+
+    At the beginning, because they seldom change. Servers keep what they computed for the last prompt, and read only what
+    follows the part that both prompts begin with.
+    """
     rules = "\n".join((_RULES, *_lines(tools)))
-    last = max((place for place, message in enumerate(messages) if message.role == "system"), default=None)
-    if last is None:
+    first = next((place for place, message in enumerate(messages) if message.role == "system"), None)
+    if first is None:
         return (Message(role="system", text=rules), *messages)
-    with_rules = replace(messages[last], text=f"{messages[last].text}\n\n{rules}")
-    return (*messages[:last], with_rules, *messages[last + 1 :])
+    with_rules = replace(messages[first], text=f"{rules}\n\n{messages[first].text}")
+    return (*messages[:first], with_rules, *messages[first + 1 :])
 
 
 def _lines(tools: Sequence[ToolSpec]) -> Iterator[str]:
@@ -314,7 +312,7 @@ def _read_reply(reply: Reply, request: Request, model: str) -> Reply:
     if not isinstance(read, dict):
         return replace(reply, text=_cut_answer(reply, model))
     value = cast("dict[str, Any]", read)
-    if isinstance(name := value.get(_TOOL), str):
+    if isinstance(name := value.get(_TOOL), str) and not request.answer_only:
         arguments = value.get(_ARGUMENTS, {})
         if not isinstance(arguments, dict):
             raise _unusable(reply, f"{model} called {name[:80]!r} with arguments that are not a JSON object.")
