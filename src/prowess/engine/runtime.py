@@ -339,7 +339,8 @@ def _open_registry(stores: Stores, catalog: Catalog) -> Registry:
         shelves.append(FolderShelf(settings.workspace, _registry_folders(near), origin="workspace", limits=limits))
     # A home inside the workspace is one of its folders already; its entries must not appear twice.
     if settings.skill_folders and not any(settings.home == settings.workspace / prefix for prefix in near):
-        shelves.append(FolderShelf(settings.home, _registry_folders([""]), origin="home", limits=limits))
+        home = FolderShelf(settings.home, _registry_folders([""]), origin="home", limits=limits, shared=False)
+        shelves.append(home)
     shelves.append(DatabaseShelf(stores.records, stores.has_records))
     return Registry(lambda: shelves, catalog)
 

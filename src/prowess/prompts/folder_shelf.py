@@ -36,7 +36,10 @@ class _File:
 
 
 class FolderShelf:
-    """The prompts and rubrics in some folders below `root` ('' for itself). No path from there to a file may have a link."""
+    """The prompts and rubrics in some folders below `root` ('' for itself). No path from there to a file may have a link.
+
+    Organizations see them only if they are `shared`; those in the home folder belong to the operator.
+    """
 
     def __init__(
         self,
@@ -46,16 +49,20 @@ class FolderShelf:
         origin: str,
         limits: Limits = DEFAULT_LIMITS,
         clock: Callable[[], int] = time.time_ns,
+        shared: bool = True,
     ) -> None:
         self._root = str(root)
         self._folders = folders
         self._origin = origin
         self._limits = limits
         self._clock = clock
+        self._shared = shared
         self._known: dict[EntryKind, dict[str, tuple[Stamp, RegistryEntry]]] = {}
 
-    def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:  # noqa: ARG002
+    def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:
         """Return the entries that are there now; of two with the same id and version, the first by path counts."""
+        if organization and not self._shared:
+            return []
         known = self._known.get(kind, {})
         fresh: dict[str, tuple[Stamp, RegistryEntry]] = {}
         found: list[RegistryEntry] = []

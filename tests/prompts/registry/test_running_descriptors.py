@@ -97,6 +97,15 @@ async def test_the_descriptors_own_prompt_comes_before_all_others(outliner):
         assert await asked(prowess) == "Own cats."
 
 
+async def test_organizations_do_not_see_what_is_in_the_home_folder(outliner, home):
+    prompt_file(home / ".prowess/prompts", "1.0.0", "Home {{topic}}.")
+    prompt_file(outliner.workspace / "prompts", "0.1.0", "Workspace {{topic}}.")
+    async with outliner.open() as prowess:
+        member = prowess.as_actor(organization="acme")
+        assert [entry.origin for entry in await prowess.registry.list("prompt")] == ["workspace", "home"]
+        assert [entry.origin for entry in await member.registry.list("prompt")] == ["workspace"]
+
+
 async def test_what_one_organization_keeps_no_other_is_served(outliner, tmp_path):
     ann, bob = Actor(name="ann", organization="acme"), Actor(name="bob", organization="other")
     async with outliner.open() as prowess:
