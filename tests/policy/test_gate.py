@@ -14,7 +14,7 @@ from prowess.policy.approvals import Approvals
 from prowess.policy.configuration import Policies
 from prowess.policy.gate import PENDING_LIMIT
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.subject import Subject
+from prowess.policy.subject import Subject, UsedEntry
 from prowess.storage.policy_tables import audit
 
 QUESTION = {"type", "approval_id", "skill", "reason", "requester", "session_id", "expires_at"}
@@ -33,6 +33,27 @@ def test_what_is_allowed_goes_on_and_leaves_one_audit_entry(desk: Any, agent: Ac
     assert row.detail["rule"] == "skill_enablement_policy"
     assert (row.detail["session_id"], row.detail["reason"]) == ("s1", "slow")
     assert desk.events() == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "shown"),
+    [
+        ("workspace: /srv/app/.agents/skills/triage", "workspace: .agents/skills/triage"),
+        ("org: postgresql://db.internal/prowess", "org: database"),
+        ("https://github.com/acme/skills/triage", "https://github.com/acme/skills/triage"),
+    ],
+)
+def test_a_member_of_a_servers_organization_sees_no_path_of_the_server(
+    desk: Any, agent: Actor, synced: Subject, origin: str, shown: str
+) -> None:
+    used = UsedEntry(kind="prompt", label="outline", digest="d", origin="workspace", location="/srv/app/prompts/o.json")
+    subject = replace(synced, origin=origin, uses=(used,))
+
+    for actor, expected in ((replace(agent, channel="http"), shown), (agent, origin)):
+        (row,) = [desk.admit(actor, "enable", replace(subject, slug=f"triage-{actor.channel}")).approval]
+        assert row.detail["origin"] == expected
+        assert desk.events()[-1][1]["skill"]["origin"] == expected
+        assert ("/srv" in str(row.detail["requests"])) == (actor is agent)
 
 
 def test_what_is_denied_says_why_and_leaves_one_audit_entry(desk: Any, agent: Actor) -> None:

@@ -196,6 +196,7 @@ class Trust:
 
     def _accept(self, preview: TrustPreview, proof: str, texts: Mapping[str, str]) -> TrustOutcome:
         from prowess.policy.card import add_answer
+        from prowess.policy.subject import shown_path
         from prowess.policy.text import clean_text
         from prowess.storage.blobs import put_blobs
         from prowess.storage.trust import Acceptance, insert_acceptances
@@ -213,7 +214,7 @@ class Trust:
                 digest=skill.digest,
                 how="trusted",
                 actor=actor.label,
-                origin=clean_text(f"{skill.scope}: {skill.location}"),
+                origin=clean_text(f"{skill.scope}: {shown_path(actor, skill.location)}"),
                 hides=skill.hides,
                 sends_out=skill.sends_out,
                 channel=actor.channel,
@@ -277,8 +278,7 @@ class Trust:
         )
 
         def write(connection: sa.Connection) -> tuple[TrustedFolder, list[AuditEntry]]:
-            stored = insert_folder(connection, rule)
-            return stored, [_entry(actor, "folder-added", folder=real, proof=rule.proof)]
+            return insert_folder(connection, rule), [_entry(actor, "folder-added", folder=real, proof=rule.proof)]
 
         return self._write(f"trust the folder {real[:200]}", write)
 

@@ -91,7 +91,7 @@ def make_acceptance(
         digest=subject.digest,
         how=how,
         actor=approver or actor.label,
-        origin=clean_text(subject.origin),
+        origin=clean_text(subject.for_actor(actor).origin),
         hides=tuple(sorted({one.scope for one in subject.hides})),
         channel=actor.channel,
         proof=proof,

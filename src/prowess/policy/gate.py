@@ -86,6 +86,7 @@ def admit(
     `reason` is why the actor wants it. `diff` is shown to the person who is asked if the bytes have changed since
     `find_last_approved`. A single-use approval is consumed here.
     """
+    subject = subject and subject.for_actor(actor)
     attempt = _Attempt(actor=actor, action=action, subject=subject, session_id=session_id, reason=clean_text(reason))
     ruling = judge(actor, action, subject, policy)
     if ruling.answer == "allow":
@@ -131,7 +132,7 @@ def _preview(actor: Actor, subject: Subject, ruling: Ruling, told: Sequence[Appr
 
 def find_last_approved(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> ApprovalRow | None:
     """Return the newest approval of this actor for other bytes of the same skill, to show a diff against."""
-    return next(iter(_find_earlier_approvals(connection, actor, action, subject)), None)
+    return next(iter(_find_earlier_approvals(connection, actor, action, subject.for_actor(actor))), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

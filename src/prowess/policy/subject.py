@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
-from typing import Any, Literal
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.lazy_dataclass import dataclass
 from prowess.policy.text import clean_text
 from prowess.skill.needs import Reach
 from prowess.skill.package import FileEntry
+
+if TYPE_CHECKING:
+    from prowess.policy.actor import Actor
 
 Trust = Literal["local", "found", "synced", "agent", "live"]
 """How far a skill is trusted: accepted by a person here, merely found, copied from a source, written by an agent, fetched."""
@@ -125,6 +128,15 @@ class Subject:
         """True if both skill and bytes are known."""
         return bool(self.slug and self.digest)
 
+    def for_actor(self, actor: Actor) -> Subject:
+        """Return the subject as it is recorded for an actor: members of a server's organizations see none of its paths."""
+        if not actor.is_tenant:
+            return self
+        scope, colon, place = self.origin.partition(": ")
+        origin = f"{scope}: {shown_path(actor, place)}" if colon else scope
+        uses = tuple(replace(entry, location=shown_path(actor, entry.location)) for entry in self.uses)
+        return replace(self, origin=origin, uses=uses)
+
     @property
     def announced(self) -> dict[str, Any]:
         """The skill's fields in events."""
@@ -138,6 +150,15 @@ class Subject:
             "origin": clean_text(self.origin),
             "requests": [clean_text(request, limit=len(request)) for request in self.requests],
         }
+
+
+def shown_path(actor: Actor, path: str) -> str:
+    """Return a path, or where a database is, as an actor sees it: without the folders above, for a server's organizations."""
+    if not actor.is_tenant:
+        return path
+    if "://" in path:
+        return "database"
+    return "/".join(path.rsplit("/", 3)[1:]) if path.startswith("/") else path
 
 
 def manifest_changes(before: Sequence[FileEntry], after: Sequence[FileEntry]) -> dict[str, list[str]]:
