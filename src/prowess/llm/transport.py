@@ -44,7 +44,7 @@ def new_exchange() -> Exchange:
     return exchange
 
 
-def http_client(url: str, *, limit: int = MAX_ANSWER_BYTES) -> httpx2.AsyncClient:
+def http_client(url: str) -> httpx2.AsyncClient:
     """Return a client for this server. A server on this machine is reached without the environment's proxy."""
 
     async def check(response: httpx2.Response) -> None:
@@ -62,7 +62,7 @@ def http_client(url: str, *, limit: int = MAX_ANSWER_BYTES) -> httpx2.AsyncClien
                 "The server sent a compressed answer, which is not supported.",
                 hint="Turn off compression on the server.",
             )
-        response.stream = _LimitedStream(response.stream, limit)
+        response.stream = _LimitedStream(response.stream, MAX_ANSWER_BYTES)
 
     return httpx2.AsyncClient(
         timeout=_TIMEOUT,

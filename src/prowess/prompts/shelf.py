@@ -34,7 +34,6 @@ REGISTRY_CODES = {
 
 
 EntryKind = Literal["prompt", "rubric"]
-ENTRY_KINDS: tuple[EntryKind, ...] = ("prompt", "rubric")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

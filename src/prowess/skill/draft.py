@@ -79,9 +79,9 @@ class ParsedDocument:
     problems: tuple[Problem, ...]
 
 
-def parse_document(content: str, *, scope: Scope = "org", limits: Limits = DEFAULT_LIMITS) -> ParsedDocument:
+def parse_document(content: str, *, limits: Limits = DEFAULT_LIMITS) -> ParsedDocument:
     """Read a document without storing anything. Bad content never raises."""
-    return describe_report(validate(_document_package("", content), "prowess", limits), content, scope)
+    return describe_report(validate(_document_package("", content), "prowess", limits), content, "org")
 
 
 def describe_report(report: ValidationReport, content: str, scope: Scope) -> ParsedDocument:

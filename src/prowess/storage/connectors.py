@@ -73,17 +73,13 @@ def remove_connector(connection: sa.Connection, organization_id: str, name: str)
     return connection.execute(gone).rowcount == 1
 
 
-def list_grants(
-    connection: sa.Connection, owner: Owner, *, connector: str = "", config_digest: str = ""
-) -> list[ConnectorGrant]:
+def list_grants(connection: sa.Connection, owner: Owner) -> list[ConnectorGrant]:
     """Return what is allowed for this owner, by connector and tool: by the owner, or for everyone in the organization."""
     query = sa.select(connector_grants).where(
         _G.organization_id == owner.organization_id, _G.user_id.in_(("", owner.user_id))
     )
-    query = query.where(_G.connector == connector) if connector else query
-    query = query.where(_G.config_digest == config_digest) if config_digest else query
-    query = query.order_by(_G.connector, _G.tool, _G.user_id)
-    return [ConnectorGrant(**row) for row in connection.execute(query).mappings()]
+    rows = connection.execute(query.order_by(_G.connector, _G.tool, _G.user_id)).mappings()
+    return [ConnectorGrant(**row) for row in rows]
 
 
 def put_grants(connection: sa.Connection, grants: Sequence[ConnectorGrant]) -> None:

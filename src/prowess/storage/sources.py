@@ -84,9 +84,9 @@ class Source:
         shown = {name: value for name, value in fields.items() if not name.startswith("lease_")}
         return {**shown, "syncing": self.is_syncing, "stale": self.is_stale()}
 
-    def is_stale(self, *, seconds: float = 0) -> bool:
-        """Return True if the last sync is longer ago than the interval, or will be in so many seconds."""
-        return self.last_sync_at is None or self.last_sync_at <= seconds_from_now(seconds - 60 * self.interval_minutes)
+    def is_stale(self) -> bool:
+        """Return True if the last sync is longer ago than the interval."""
+        return self.last_sync_at is None or self.last_sync_at <= seconds_from_now(-60 * self.interval_minutes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

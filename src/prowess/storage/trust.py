@@ -175,14 +175,14 @@ def insert_folder(connection: sa.Connection, rule: TrustedFolder) -> TrustedFold
     return TrustedFolder(**row)
 
 
-def list_folders(connection: sa.Connection, owner: Owner, *, revoked: bool = False) -> list[TrustedFolder]:
-    """Return the standing rules that count for an owner, by folder; with `revoked`, also those that no longer do."""
+def list_folders(connection: sa.Connection, owner: Owner) -> list[TrustedFolder]:
+    """Return the standing rules that count for an owner, by folder."""
     theirs = trusted_folders.c
     query = sa.select(trusted_folders).where(
-        theirs.organization_id == owner.organization_id, theirs.user_id.in_(("", owner.user_id))
+        theirs.organization_id == owner.organization_id,
+        theirs.user_id.in_(("", owner.user_id)),
+        theirs.revoked_at.is_(None),
     )
-    if not revoked:
-        query = query.where(theirs.revoked_at.is_(None))
     rows = connection.execute(query.order_by(theirs.folder, theirs.created_at)).mappings()
     return [TrustedFolder(**row) for row in rows]
 

@@ -47,9 +47,7 @@ class TrialRecord:
     tokens: int = 0
 
 
-def write_run_tree(
-    folder: Path, skill: str, records: Sequence[TrialRecord], *, skill_path: str = "", model: str = "", judge: str = ""
-) -> Path:
+def write_run_tree(folder: Path, skill: str, records: Sequence[TrialRecord], *, model: str = "") -> Path:
     """Write one new iteration into `<folder>/<skill>-workspace`, and return its folder. Nothing that exists is changed."""
     workspace = folder / f"{_safe_name(skill)}-workspace"
     workspace.mkdir(parents=True, exist_ok=True)
@@ -64,7 +62,7 @@ def write_run_tree(
             _write(home / "eval_metadata.json", _metadata(record.case, number))
         place = home / record.configuration
         _write_trial(place / f"run-{record.trial}" if trials > 1 else place, record)
-    _write(iteration / "benchmark.json", benchmark(skill, records, skill_path=skill_path, model=model, judge=judge))
+    _write(iteration / "benchmark.json", benchmark(skill, records, model=model))
     return iteration
 
 
@@ -157,9 +155,7 @@ def _result(record: TrialRecord) -> JsonObject:
     }
 
 
-def benchmark(
-    skill: str, records: Sequence[TrialRecord], *, skill_path: str = "", model: str = "", judge: str = ""
-) -> JsonObject:
+def benchmark(skill: str, records: Sequence[TrialRecord], *, model: str = "") -> JsonObject:
     """Return the content of `benchmark.json`. The old version of a skill is called `without_skill`, the name of a baseline there."""
     numbers = _numbers(records)
     runs = [
@@ -177,9 +173,9 @@ def benchmark(
     return {
         "metadata": {
             "skill_name": skill,
-            "skill_path": skill_path,
+            "skill_path": "",
             "executor_model": model,
-            "analyzer_model": judge or model,
+            "analyzer_model": model,
             "timestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "evals_run": sorted(set(numbers.values())),
             "runs_per_configuration": max((record.trial for record in records), default=1),

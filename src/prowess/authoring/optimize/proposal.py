@@ -17,7 +17,6 @@ Method = Literal["bootstrap_few_shot", "mipro_v2", "simba", "gepa", "rewrite", "
 METHODS: tuple[Method, ...] = get_args(Method)
 TRIGGER_METHODS = ("phrases", "description")
 """Methods that change what a skill says it is for, and are measured by trigger queries."""
-STATES: tuple[ProposalState, ...] = get_args(ProposalState)
 
 DEFAULT_DAYS = 90.0
 MAX_REPEATS = 20

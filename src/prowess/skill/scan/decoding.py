@@ -96,8 +96,8 @@ def decode_hex_bytes(text: str) -> str | None:
         return decode_hex(text)
 
 
-def decode_value(value: Value, decode: Callable[[str], str | None], what: str = "encoded text") -> Value:
+def decode_value(value: Value, decode: Callable[[str], str | None]) -> Value:
     """Return a value decoded, labelled as such."""
     decoded = decode(value.text) if value.is_known and len(value.text) <= MAX_DECODED else None
     texts = (decoded,) if decoded is not None else (UNKNOWN,)
-    return Value(texts=texts, labels=value.labels | {Label("decoded", what)})
+    return Value(texts=texts, labels=value.labels | {Label("decoded", "encoded text")})

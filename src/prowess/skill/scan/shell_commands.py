@@ -41,8 +41,6 @@ _VALUE_OPTIONS = {
 
 _ENVIRONMENT = re.compile(r"^\w+=")
 
-_MAX_DECODED = 256 * 1024
-
 
 class Command:
     """One command with its arguments, its input, and its line."""

@@ -67,9 +67,9 @@ def constant(text: str) -> Value:
     return Value(texts=(text[:MAX_TEXT],))
 
 
-def named(name: str, labels: Iterable[Label] = ()) -> Value:
+def named(name: str) -> Value:
     """Return a value that refers to a module, a function or an object."""
-    return Value(name=name, labels=frozenset(labels))
+    return Value(name=name)
 
 
 def join_labels(values: Iterable[Value]) -> frozenset[Label]:

@@ -159,6 +159,6 @@ def _make_entry(locked: LockedSource, form: LockForm, *, at: str, installed_at: 
     return {**kept, form.hash_key: locked.hash, "installedAt": installed_at, "updatedAt": at}
 
 
-def javascript_time(when: datetime | None = None) -> str:
-    """Return a time as JavaScript's `toISOString` does: in UTC, with milliseconds."""
-    return (when or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def javascript_time() -> str:
+    """Return the time as JavaScript's `toISOString` does: in UTC, with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

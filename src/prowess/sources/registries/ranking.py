@@ -16,7 +16,7 @@ from prowess.errors import Unavailable
 from prowess.match.index import Index
 from prowess.match.ranking import rank
 from prowess.match.recommendation import Decision, decide
-from prowess.match.vectors.embedder import Embedder, WordsOnly
+from prowess.match.vectors.embedder import WordsOnly
 from prowess.skill.slug import slugify
 from prowess.sources.registries.registry import RegistryEntry
 
@@ -40,16 +40,12 @@ class RankedEntry:
 
 
 def rank_entries(
-    query: str,
-    entries: Sequence[RegistryEntry],
-    *,
-    trending: Sequence[RegistryEntry] = (),
-    embedder: Embedder | None = None,
+    query: str, entries: Sequence[RegistryEntry], *, trending: Sequence[RegistryEntry] = ()
 ) -> list[RankedEntry]:
     """Return the entries, best first. Blocking: it computes a vector for each entry."""
     if not entries:
         return []
-    found = _match(query, entries, embedder)
+    found = _match(query, entries)
     places = {entry.id.casefold(): place for place, entry in enumerate(trending, 1)}
     most = max((entry.installs or 0 for entry in entries), default=0)
     ranked = [
@@ -93,11 +89,11 @@ def _rank(
     )
 
 
-def _match(query: str, entries: Sequence[RegistryEntry], embedder: Embedder | None) -> dict[int, _Fit]:
+def _match(query: str, entries: Sequence[RegistryEntry]) -> dict[int, _Fit]:
     """Return how well entries fit the query, by their place; those without anything in common are missing."""
     documents = [_document(place, entry) for place, entry in enumerate(entries)]
     try:
-        index = Index.build(documents, embedder)
+        index = Index.build(documents)
     except Unavailable:  # a damaged installation still matches by words
         index = Index.build(documents, WordsOnly())
     found = rank(index, query, limit=len(entries))

@@ -41,10 +41,10 @@ def contains(values: Sequence[str], *, mode: str = "all", ignore_case: bool = Fa
     return Check(type="contains", settings={"values": list(values), "mode": mode, "ignore_case": ignore_case}, **common)
 
 
-def pattern(regex: str, *, wanted: bool = True, description: str = "", weight: float = 1.0) -> Check:
+def pattern(regex: str, *, wanted: bool = True) -> Check:
     """Return a check for a regular expression that occurs, or does not."""
     settings = {"type": "pattern", "check": "match" if wanted else "no_match", "pattern": regex}
-    return Check(type="pattern", settings=settings, description=description, weight=weight)
+    return Check(type="pattern", settings=settings)
 
 
 def structural(check: str, **settings: Any) -> JsonObject:
