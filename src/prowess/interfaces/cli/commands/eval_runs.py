@@ -185,7 +185,7 @@ def _write_files(
         if html is not None:
             html.write_text(html_report(run), encoding="utf-8")
     if out is not None:
-        from prowess.authoring.evals.export import write_trees
+        from prowess.authoring.evals.run_tree import write_trees
         from prowess.interfaces.cli.output import escape_path
 
         for folder in write_trees(run, cases, out):
