@@ -20,8 +20,7 @@ from prowess.errors import RunFailed, Unavailable
 from prowess.sandbox.confine.lockdown import probe_confinement
 from prowess.sandbox.protocol import SandboxLimits
 from prowess.sandbox.script import script_from_template
-from prowess.sandbox.wasm.sandbox import MAX_CONCURRENT, WasmSandbox
-from prowess.sandbox.wasm.worker import Worker
+from prowess.sandbox.wasm.sandbox import MAX_CONCURRENT, WasmSandbox, Worker
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ import pytest
 
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.splits import held_out_cases, optimizer_cases
+from prowess.authoring.optimize.artifact_plan import make_signature
 from prowess.authoring.optimize.data import SHARES
-from prowess.authoring.optimize.module import make_signature
 from prowess.engine import runtime
 from prowess.errors import Invalid, Refused, SidecarFailed, Unavailable
 from prowess.jobs.tasks import TASKS
