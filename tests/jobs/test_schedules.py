@@ -13,7 +13,7 @@ from prowess.jobs import schedules, worker
 from prowess.settings import read_settings
 from prowess.skill.package import Package
 from prowess.sources.scripted import ScriptedFetcher, make_fetched
-from prowess.storage.job_tables import jobs as job_table
+from prowess.storage.jobs import jobs as job_table
 
 from .station import skill_files
 

@@ -20,15 +20,15 @@ from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
 from prowess.storage import (
-    eval_tables,
-    job_tables,
+    evals,
+    jobs,
     ledger,
     people_tables,
     policy_tables,
-    proposal_tables,
+    proposals,
     run_tables,
     sessions,
-    source_tables,
+    sources,
     tables,
 )
 from prowess.storage import sessions as session_tables
@@ -36,9 +36,9 @@ from prowess.storage.database import HEAD_REVISION, MIGRATIONS_FOLDER, Database,
 from prowess.storage.owner import Owner
 
 metadata = tables.metadata
-assert metadata is session_tables.metadata is people_tables.metadata is job_tables.metadata
-assert metadata is policy_tables.metadata is run_tables.metadata is source_tables.metadata
-assert metadata is eval_tables.metadata is proposal_tables.metadata
+assert metadata is session_tables.metadata is people_tables.metadata is jobs.metadata
+assert metadata is policy_tables.metadata is run_tables.metadata is sources.metadata
+assert metadata is evals.metadata is proposals.metadata
 
 OPEN = """
 import sys

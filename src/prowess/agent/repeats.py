@@ -21,8 +21,7 @@ from typing import Any, Final, cast
 import sqlalchemy as sa
 
 from prowess.engine.context import Context
-from prowess.storage.conversation_tables import conversation_messages, conversations
-from prowess.storage.conversations import ConversationRow
+from prowess.storage.conversations import ConversationRow, conversation_messages, conversations
 from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.rows import CompiledSelect, decode_json, raw_json
 

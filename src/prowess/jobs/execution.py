@@ -40,8 +40,8 @@ from prowess.skill.kinds import JsonObject
 from prowess.storage import jobs, ledger
 from prowess.storage.clock import now
 from prowess.storage.database import Connections
-from prowess.storage.job_tables import jobs as job_table
 from prowess.storage.jobs import OPEN, JobRow
+from prowess.storage.jobs import jobs as job_table
 from prowess.storage.ledger import EventEntry
 from prowess.threads import offload, offload_to_completion
 

@@ -11,8 +11,40 @@ import sqlalchemy as sa
 from prowess.skill.package import Package
 from prowess.storage.blobs import dump_manifest, get_package, load_manifest, put_blobs
 from prowess.storage.clock import now
-from prowess.storage.composition_tables import composition_rounds, compositions
 from prowess.storage.owner import Owner
+from prowess.storage.tables import ORDERED_JSON, metadata, row_values, texts
+
+compositions = sa.Table(
+    "compositions",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *texts("organization_id", "user_id", "created_by"),
+    sa.Column("state", sa.Text, nullable=False),  # open, saved or discarded
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("skill", sa.Text, nullable=False),  # the address of the skill that is changed; '' for a new one
+    sa.Column("base_digest", sa.Text, nullable=False),
+    sa.Column("round", sa.Integer, nullable=False),  # the current one; 0 before the first
+    *texts("saved_as", "saved_digest", "created_at", "updated_at"),
+)
+
+composition_rounds = sa.Table(
+    "composition_rounds",
+    metadata,
+    sa.Column("composition_id", sa.Text, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("previous", sa.Integer, nullable=False),  # the round that it refines; 0 for the first
+    *texts("feedback", "actor", "model"),
+    sa.Column("cost", sa.Float),
+    *texts("slug", "digest"),
+    sa.Column("manifest", ORDERED_JSON, nullable=False),  # the files; their bytes are in skill_blobs
+    sa.Column("draft", ORDERED_JSON, nullable=False),
+    sa.Column("checks", ORDERED_JSON, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+)
+
+sa.Index("ix_compositions_updated", compositions.c.organization_id, compositions.c.updated_at)
+
 
 CompositionState = Literal["open", "saved", "discarded"]
 _C, _R = compositions.c, composition_rounds.c
@@ -59,7 +91,7 @@ class RoundRow:
 
 def add(connection: sa.Connection, row: CompositionRow) -> None:
     """Store a new composition."""
-    connection.execute(sa.insert(compositions), {column.name: getattr(row, column.name) for column in _C})
+    connection.execute(sa.insert(compositions), row_values(row, _C))
 
 
 def find(connection: sa.Connection, owner: Owner, prefix: str) -> list[CompositionRow]:
@@ -89,7 +121,7 @@ def change(connection: sa.Connection, row: CompositionRow, values: Mapping[str, 
 def add_round(connection: sa.Connection, row: RoundRow, package: Package) -> None:
     """Store a round with its files."""
     put_blobs(connection, [package])
-    connection.execute(sa.insert(composition_rounds), {column.name: getattr(row, column.name) for column in _R})
+    connection.execute(sa.insert(composition_rounds), row_values(row, _R))
 
 
 def list_rounds(connection: sa.Connection, composition_id: str) -> list[RoundRow]:

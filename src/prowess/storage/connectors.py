@@ -9,9 +9,30 @@ from typing import Any
 import sqlalchemy as sa
 
 from prowess.storage.clock import now
-from prowess.storage.connector_tables import connector_grants, connectors
 from prowess.storage.owner import Owner
 from prowess.storage.rows import CompiledSelect
+from prowess.storage.tables import ORDERED_JSON, metadata, row_values, texts
+
+connectors = sa.Table(
+    "connectors",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("config", ORDERED_JSON, nullable=False),  # without secrets: they are named, never stored
+    *texts("created_by", "created_at", "updated_at"),
+)
+
+connector_grants = sa.Table(
+    "connector_grants",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, primary_key=True),  # '' for everyone in the organization
+    sa.Column("connector", sa.Text, primary_key=True),
+    sa.Column("config_digest", sa.Text, primary_key=True),
+    sa.Column("tool", sa.Text, primary_key=True),  # '' for the connector itself
+    *texts("tool_digest", "granted_by", "created_at"),
+)
+
 
 _C, _G = connectors.c, connector_grants.c
 _NAMES = CompiledSelect(sa.select(_C.name).where(_C.organization_id == sa.bindparam("of")))
@@ -63,7 +84,7 @@ def put_connector(connection: sa.Connection, row: ConnectorRow) -> bool:
     changed = sa.update(connectors).where(*this).values(config=row.config, updated_at=row.updated_at)
     if connection.execute(changed).rowcount:
         return False
-    connection.execute(sa.insert(connectors), {column.name: getattr(row, column.name) for column in _C})
+    connection.execute(sa.insert(connectors), row_values(row, _C))
     return True
 
 
@@ -85,7 +106,7 @@ def list_grants(connection: sa.Connection, owner: Owner) -> list[ConnectorGrant]
 def put_grants(connection: sa.Connection, grants: Sequence[ConnectorGrant]) -> None:
     """Store permissions, each in place of an earlier one for the same tool."""
     for grant in grants:
-        values = {column.name: getattr(grant, column.name) for column in _G}
+        values = row_values(grant, _G)
         keys = [column for column in _G if column.primary_key]
         connection.execute(sa.delete(connector_grants).where(*(key == values[key.name] for key in keys)))
         connection.execute(sa.insert(connector_grants), values)

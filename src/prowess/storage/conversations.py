@@ -13,10 +13,48 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from prowess.storage.clock import now, seconds_from_now
-from prowess.storage.conversation_tables import conversation_messages, conversations, memories
 from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.rows import CompiledSelect, decode_json, raw_json
-from prowess.storage.tables import dialect_insert
+from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, row_values, texts
+
+conversations = sa.Table(
+    "conversations",
+    metadata,
+    # A conversation is a session. It goes when retention deletes the session.
+    sa.Column("id", sa.Text, sa.ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True),
+    *texts("organization_id", "user_id", "created_by", "title"),
+    sa.Column("turn", sa.Integer, nullable=False),  # the number of the last turn
+    sa.Column("state", sa.Text, nullable=False),  # idle, running, waiting, stopped or failed
+    sa.Column("pending", ORDERED_JSON, nullable=False),  # the ids of approvals, by the id of the call that waits
+    sa.Column("lease", sa.Text, nullable=False),  # who works on a turn; '' for nobody
+    sa.Column("lease_until", sa.Text, nullable=False),
+    sa.Column("input_tokens", sa.Integer, nullable=False),
+    sa.Column("output_tokens", sa.Integer, nullable=False),
+    sa.Column("cost", sa.Float),
+    *texts("created_at", "updated_at"),
+)
+
+conversation_messages = sa.Table(
+    "conversation_messages",
+    metadata,
+    sa.Column("conversation_id", sa.Text, sa.ForeignKey("conversations.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("turn", sa.Integer, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),  # user, assistant or tool
+    *texts("call_id", "name", "created_at"),
+    sa.Column("calls", ORDERED_JSON, nullable=False),
+    sa.Column("detail", ORDERED_JSON, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+)
+
+memories = sa.Table(
+    "memories",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *texts("organization_id", "user_id", "created_by", "created_at", "text"),
+)
+
 
 ConversationState = Literal["idle", "running", "waiting", "stopped", "failed"]
 MessageRole = Literal["user", "assistant", "tool"]
@@ -25,6 +63,8 @@ LEASE_SECONDS = 90.0
 """How long a turn is locked after its process died."""
 
 _C, _M, _F = conversations.c, conversation_messages.c, memories.c
+sa.Index("ix_conversations_updated", _C.organization_id, _C.user_id, _C.updated_at)
+sa.Index("ix_memories_created", _F.organization_id, _F.user_id, _F.created_at)
 _THIS = _C.id == sa.bindparam("which")
 _insert = dialect_insert(conversations, lambda insert: insert.on_conflict_do_nothing())
 _FREE = sa.or_(_C.lease == "", _C.lease_until < sa.bindparam("moment"))
@@ -110,7 +150,7 @@ class MemoryRow:
 
 def add_conversation(connection: sa.Connection, row: ConversationRow) -> None:
     """Store a conversation, unless it is there."""
-    connection.execute(_insert(connection), {column.name: getattr(row, column.name) for column in _C})
+    connection.execute(_insert(connection), row_values(row, _C))
 
 
 def get_conversation(connection: sa.Connection, owner: Owner, conversation_id: str) -> ConversationRow | None:
@@ -162,7 +202,7 @@ def hold_lease(connection: sa.Connection, conversation_id: str, holder: str, val
 def add_messages(connection: sa.Connection, rows: Sequence[MessageRow]) -> None:
     """Store messages."""
     if rows:
-        values = [{column.name: getattr(row, column.name) for column in _M} for row in rows]
+        values = [row_values(row, _M) for row in rows]
         connection.execute(_INSERT_MESSAGE, values)
 
 
@@ -206,7 +246,7 @@ def last_question_detail(connection: sa.Connection, conversation_id: str) -> dic
 
 def add_memory(connection: sa.Connection, row: MemoryRow) -> None:
     """Store a fact."""
-    connection.execute(sa.insert(memories), {column.name: getattr(row, column.name) for column in _F})
+    connection.execute(sa.insert(memories), row_values(row, _F))
 
 
 def list_memories(connection: sa.Connection, owner: Owner, *, limit: int) -> list[MemoryRow]:

@@ -10,10 +10,52 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from prowess.storage.clock import now
-from prowess.storage.eval_tables import eval_results, eval_runs, eval_scores
 from prowess.storage.owner import Owner
 from prowess.storage.scores import SkillScore
-from prowess.storage.tables import dialect_insert
+from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, row_values, texts
+
+eval_runs = sa.Table(
+    "eval_runs",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *texts("organization_id", "user_id", "skill_slug", "skill_digest"),
+    sa.Column("state", sa.Text, nullable=False),  # running, done or stopped
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("finished_at", sa.Text),  # while it runs: the last sign of life of its process
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("done", sa.Integer, nullable=False),  # including those that failed and those with an error
+    sa.Column("failed", sa.Integer, nullable=False),
+    sa.Column("errors", sa.Integer, nullable=False),
+    sa.Column("cost", sa.Float),
+    sa.Column("plan", ORDERED_JSON, nullable=False),
+    sa.Column("arms", ORDERED_JSON, nullable=False),
+    sa.Column("summary", ORDERED_JSON),
+)
+
+eval_results = sa.Table(
+    "eval_results",
+    metadata,
+    sa.Column("run_id", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    *texts("organization_id", "user_id"),
+    sa.Column("cache_key", sa.Text, nullable=False),  # '' if the result must not be used again
+    sa.Column("result", sa.Text, nullable=False),  # as JSON
+)
+
+eval_scores = sa.Table(
+    "eval_scores",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("skill_slug", sa.Text, primary_key=True),
+    sa.Column("skill_digest", sa.Text, primary_key=True),
+    *texts("created_at", "run_id"),
+    sa.Column("score", sa.Float, nullable=False),
+    sa.Column("detail", ORDERED_JSON, nullable=False),
+)
+
+sa.Index("ix_eval_runs_created", eval_runs.c.organization_id, eval_runs.c.created_at)
+sa.Index("ix_eval_results_cache", eval_results.c.organization_id, eval_results.c.user_id, eval_results.c.cache_key)
+
 
 RunState = Literal["running", "done", "stopped", "interrupted"]
 """`interrupted` is never stored: it is a run that says `running`, and whose process shows no sign of life."""
@@ -66,7 +108,7 @@ class StoredResult:
 
 def add_run(connection: sa.Connection, row: EvalRunRow) -> None:
     """Store a run that begins."""
-    connection.execute(sa.insert(eval_runs), {column.name: getattr(row, column.name) for column in eval_runs.c})
+    connection.execute(sa.insert(eval_runs), row_values(row, eval_runs.c))
 
 
 def change_run(connection: sa.Connection, run_id: str, values: Mapping[str, Any]) -> None:
@@ -172,7 +214,7 @@ def find_cached(connection: sa.Connection, owner: Owner, keys: Sequence[str]) ->
 
 def put_score(connection: sa.Connection, row: SkillScore) -> None:
     """Store the score of a version, in place of an older one of the same version."""
-    connection.execute(_put_score(connection), {column.name: getattr(row, column.name) for column in eval_scores.c})
+    connection.execute(_put_score(connection), row_values(row, eval_scores.c))
 
 
 def read_scores(

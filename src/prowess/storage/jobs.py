@@ -1,4 +1,7 @@
-"""Store jobs, the items of batches, and the workers that do them."""
+"""Store jobs, the items of batches, and the workers that do them.
+
+Which steps of a job are done is recorded by DBOS, in tables of its own; see `prowess.jobs`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,56 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from prowess.storage.clock import now, seconds_from_now
-from prowess.storage.job_tables import job_items, job_workers, jobs
 from prowess.storage.owner import Owner
-from prowess.storage.tables import dialect_insert
+from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, row_values, texts
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *texts("organization_id", "user_id", "kind", "name", "state", "skill_slug", "skill_digest"),
+    sa.Column("place", sa.Text, nullable=False),  # the workspace that has the skill; '' if every worker has it
+    sa.Column("attempt", sa.Integer, nullable=False),
+    *texts("created_at", "queued_at"),
+    sa.Column("started_at", sa.Text),
+    sa.Column("finished_at", sa.Text),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("done", sa.Integer, nullable=False),
+    sa.Column("failed", sa.Integer, nullable=False),
+    sa.Column("cost", sa.Float),
+    sa.Column("approval_id", sa.Text),  # what it waits for
+    sa.Column("error_code", sa.Text),
+    sa.Column("error", sa.Text),
+    sa.Column("hint", sa.Text),
+    sa.Column("actor", ORDERED_JSON, nullable=False),
+    sa.Column("request", ORDERED_JSON, nullable=False),
+    sa.Column("result", ORDERED_JSON),
+)
+
+job_items = sa.Table(
+    "job_items",
+    metadata,
+    sa.Column("job_id", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # pending, done or failed
+    sa.Column("cost", sa.Float),
+    sa.Column("input", sa.Text, nullable=False),
+    sa.Column("result", sa.Text),  # the result as JSON on one line
+)
+
+job_workers = sa.Table(
+    "job_workers",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *texts("process", "place", "started_at", "seen_at"),
+    sa.Column("claimed_at", sa.Text),  # when another worker began to take over its jobs
+)
+
+sa.Index("uq_jobs_name", jobs.c.organization_id, jobs.c.user_id, jobs.c.name, unique=True)
+sa.Index("ix_jobs_created", jobs.c.organization_id, jobs.c.created_at)
+sa.Index("ix_job_items_state", job_items.c.job_id, job_items.c.state)
+
 
 JobKind = Literal["run", "batch", "task"]
 JobState = Literal["queued", "running", "waiting", "succeeded", "failed", "stopped", "cancelled"]
@@ -74,7 +124,7 @@ class ItemCounts:
 
 def add(connection: sa.Connection, row: JobRow, items: Iterable[str] = ()) -> bool:
     """Store a new job with the inputs of its items, as JSON; return False if the name is taken."""
-    values = {column.name: getattr(row, column.name) for column in jobs.c}
+    values = row_values(row, jobs.c)
     # The driver of PostgreSQL does not report how many rows an INSERT wrote.
     if connection.execute(_insert_once(connection), values).first() is None:
         return False

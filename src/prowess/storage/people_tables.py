@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.tables import metadata
+from prowess.storage.tables import metadata, texts
 
 organizations = sa.Table(
     "organizations",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("created_by", sa.Text, nullable=False),
+    *texts("name", "created_at", "created_by"),
     sa.Column("deactivated_at", sa.Text),
 )
 
@@ -26,8 +24,7 @@ users = sa.Table(
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("email", sa.Text, nullable=False),  # to show to people; it never identifies anybody
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("created_by", sa.Text, nullable=False),
+    *texts("created_at", "created_by"),
     sa.Column("deactivated_at", sa.Text),
 )
 
@@ -38,8 +35,7 @@ memberships = sa.Table(
     sa.Column("user_id", sa.Text, primary_key=True),
     sa.Column("role", sa.Text, nullable=False),
     sa.Column("permissions", sa.Text, nullable=False),  # separated by spaces
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("created_by", sa.Text, nullable=False),
+    *texts("created_at", "created_by"),
     sa.Column("deactivated_at", sa.Text),
 )
 
@@ -49,9 +45,7 @@ identities = sa.Table(
     metadata,
     sa.Column("issuer", sa.Text, primary_key=True),
     sa.Column("subject", sa.Text, primary_key=True),
-    sa.Column("user_id", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("created_by", sa.Text, nullable=False),
+    *texts("user_id", "created_at", "created_by"),
 )
 
 
@@ -71,8 +65,7 @@ tokens = sa.Table(
     "tokens",
     metadata,
     *_holder_columns(),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
+    *texts("kind", "name"),
     sa.Column("scopes", sa.Text, nullable=False),  # permissions, separated by spaces
     sa.Column("created_by", sa.Text, nullable=False),
     sa.Column("expires_at", sa.Text),  # NULL: never
@@ -86,8 +79,7 @@ sign_in_codes = sa.Table(
     "sign_in_codes",
     metadata,
     *_holder_columns(),
-    sa.Column("created_by", sa.Text, nullable=False),
-    sa.Column("expires_at", sa.Text, nullable=False),
+    *texts("created_by", "expires_at"),
     sa.Column("used_at", sa.Text),
 )
 

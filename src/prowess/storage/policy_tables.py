@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.tables import ORDERED_JSON, metadata
+from prowess.storage.tables import ORDERED_JSON, metadata, texts
 
 approvals = sa.Table(
     "approvals",
@@ -17,14 +17,7 @@ approvals = sa.Table(
     sa.Column("organization_id", sa.Text, nullable=False),
     sa.Column("user_id", sa.Text, nullable=False),  # the user who asked, or whose agent did
     sa.Column("session_id", sa.Text, nullable=False),  # '' outside a session; an approval outlives its session
-    sa.Column("action", sa.Text, nullable=False),
-    sa.Column("slug", sa.Text, nullable=False),
-    sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("requester", sa.Text, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("expires_at", sa.Text, nullable=False),
+    *texts("action", "slug", "digest", "requester", "reason", "state", "created_at", "expires_at"),
     sa.Column("resolved_at", sa.Text),
     sa.Column("resolver", sa.Text),
     sa.Column("note", sa.Text, nullable=False),
@@ -39,16 +32,10 @@ skill_acceptances = sa.Table(
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("organization_id", sa.Text, nullable=False),
     sa.Column("user_id", sa.Text, nullable=False),  # '' accepts for everyone in the organization
-    sa.Column("slug", sa.Text, nullable=False),
-    sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("origin", sa.Text, nullable=False),
+    *texts("slug", "digest", "origin"),
     sa.Column("hides", sa.Text, nullable=False),  # the scopes in which it may hide a trusted skill, separated by spaces
     sa.Column("sends_out", sa.Boolean, nullable=False),  # True if its reach was shown, so that it may send data out
-    sa.Column("how", sa.Text, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("channel", sa.Text, nullable=False),
-    sa.Column("proof", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
+    *texts("how", "actor", "channel", "proof", "created_at"),
     sa.Column("revoked_at", sa.Text),
     sa.Column("revoked_by", sa.Text),
     sa.Column("detail", ORDERED_JSON, nullable=False),  # what the person was shown
@@ -59,13 +46,7 @@ trusted_folders = sa.Table(
     "trusted_folders",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),
-    sa.Column("folder", sa.Text, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("channel", sa.Text, nullable=False),
-    sa.Column("proof", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
+    *texts("organization_id", "user_id", "folder", "actor", "channel", "proof", "created_at"),
     sa.Column("revoked_at", sa.Text),
     sa.Column("revoked_by", sa.Text),
 )
@@ -75,15 +56,9 @@ audit = sa.Table(
     metadata,
     sa.Column("organization_id", sa.Text, primary_key=True),
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("at", sa.Text, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("action", sa.Text, nullable=False),
-    sa.Column("slug", sa.Text, nullable=False),
-    sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("outcome", sa.Text, nullable=False),
+    *texts("at", "actor", "action", "slug", "digest", "outcome"),
     sa.Column("detail", ORDERED_JSON, nullable=False),
-    sa.Column("previous", sa.Text, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False),
+    *texts("previous", "hash"),
 )
 
 events = sa.Table(
@@ -91,11 +66,7 @@ events = sa.Table(
     metadata,
     sa.Column("organization_id", sa.Text, primary_key=True),
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("id", sa.Text, nullable=False),
-    sa.Column("at", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),
-    sa.Column("session_id", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
+    *texts("id", "at", "user_id", "session_id", "name"),
     # Columns by which events are counted. `data` is not suited: it holds whatever name a client asked for.
     sa.Column("subject", sa.Text, nullable=False),  # the slug of the skill that it is about, or ''
     sa.Column("source", sa.Text, nullable=False),  # the scope that the skill was loaded from, or ''
@@ -126,8 +97,7 @@ org_settings = sa.Table(
     sa.Column("organization_id", sa.Text, primary_key=True),
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("value", ORDERED_JSON, nullable=False),
-    sa.Column("updated_at", sa.Text, nullable=False),
-    sa.Column("updated_by", sa.Text, nullable=False),
+    *texts("updated_at", "updated_by"),
 )
 
 sa.Index("ix_approvals_organization_state", approvals.c.organization_id, approvals.c.state, approvals.c.created_at)

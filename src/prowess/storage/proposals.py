@@ -9,8 +9,37 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from prowess.storage.clock import now
-from prowess.storage.proposal_tables import proposals
 from prowess.storage.run_tables import traces
+from prowess.storage.tables import ORDERED_JSON, metadata, row_values, texts
+
+proposals = sa.Table(
+    "optimizer_proposals",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *texts("organization_id", "user_id", "state", "skill_slug", "scope"),
+    sa.Column("artifact", sa.Text, nullable=False),  # '' for trigger phrases and descriptions
+    *texts("method", "base_digest", "candidate_digest"),
+    sa.Column("held_out", sa.Text, nullable=False),  # the digest of the cases of the test; '' before it
+    *texts("created_at", "updated_at"),
+    sa.Column("finished_at", sa.Text),
+    sa.Column("approved_at", sa.Text),
+    sa.Column("approver", sa.Text, nullable=False),
+    sa.Column("stopping", sa.Boolean, nullable=False),  # someone asked the search to end
+    sa.Column("version", sa.Integer),  # of the skill, once approved
+    sa.Column("calls", sa.Integer, nullable=False),
+    sa.Column("cost", sa.Float),
+    sa.Column("score", sa.Float),  # of the best candidate so far, on the validation cases
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("actor", ORDERED_JSON, nullable=False),
+    sa.Column("request", ORDERED_JSON, nullable=False),
+    sa.Column("change", ORDERED_JSON),  # the candidate
+    sa.Column("test", ORDERED_JSON),  # the figures of the held-out test
+    sa.Column("live", ORDERED_JSON),  # the figures of live runs after the approval
+)
+
+sa.Index("ix_optimizer_proposals_created", proposals.c.organization_id, proposals.c.created_at)
+sa.Index("ix_optimizer_proposals_state", proposals.c.state)
+
 
 ProposalState = Literal["running", "refused", "proposed", "approved", "rejected", "watching", "kept", "rolled_back"]
 
@@ -57,7 +86,7 @@ class ProposalRow:
 
 def add(connection: sa.Connection, row: ProposalRow) -> None:
     """Store a new optimisation."""
-    connection.execute(sa.insert(proposals), {column.name: getattr(row, column.name) for column in proposals.c})
+    connection.execute(sa.insert(proposals), row_values(row, proposals.c))
 
 
 def get(connection: sa.Connection, proposal_id: str) -> ProposalRow | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
-from prowess.storage.composition_tables import compositions
+from prowess.storage.compositions import compositions
 from prowess.storage.counts import LOADED, NO_BUCKET, bucket_of, files_of
 from prowess.storage.people_tables import web_sessions
 from prowess.storage.policy_tables import approvals, audit, events, org_settings, pruned_counts

@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.tables import ORDERED_JSON, metadata
+from prowess.storage.tables import ORDERED_JSON, metadata, texts
 
 traces = sa.Table(
     "skill_execution_traces",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("run_id", sa.Text, nullable=False),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("session_id", sa.Text, nullable=False),
-    sa.Column("skill_id", sa.Text, nullable=False),
-    sa.Column("skill_slug", sa.Text, nullable=False),
-    sa.Column("skill_digest", sa.Text, nullable=False),
-    sa.Column("artifact_id", sa.Text, nullable=False),
-    sa.Column("artifact_name", sa.Text, nullable=False),
-    sa.Column("artifact_kind", sa.Text, nullable=False),
+    *texts(
+        "run_id",
+        "organization_id",
+        "user_id",
+        "actor",
+        "session_id",
+        "skill_id",
+        "skill_slug",
+        "skill_digest",
+        "artifact_id",
+        "artifact_name",
+        "artifact_kind",
+    ),
     sa.Column("fallback_of", sa.Text),
-    sa.Column("status", sa.Text, nullable=False),
-    sa.Column("started_at", sa.Text, nullable=False),
-    sa.Column("deadline_at", sa.Text, nullable=False),
-    sa.Column("process", sa.Text, nullable=False),
+    *texts("status", "started_at", "deadline_at", "process"),
     sa.Column("completed_at", sa.Text),
     sa.Column("duration_ms", sa.Integer),
     sa.Column("model_id", sa.Text),
@@ -51,12 +50,7 @@ checkpoints = sa.Table(
     "run_checkpoints",
     metadata,
     sa.Column("trace_id", sa.Text, primary_key=True),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),
-    sa.Column("skill_slug", sa.Text, nullable=False),
-    sa.Column("skill_digest", sa.Text, nullable=False),
-    sa.Column("artifact_name", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
+    *texts("organization_id", "user_id", "skill_slug", "skill_digest", "artifact_name", "created_at"),
     sa.Column("following", ORDERED_JSON, nullable=False),  # the names of the artifacts to run after it
     sa.Column("seed", sa.Text, nullable=False),
     sa.Column("journal", sa.LargeBinary, nullable=False),  # the inputs and the answers to its calls, as compressed JSON
@@ -78,8 +72,7 @@ registry_entries = sa.Table(
     sa.Column("kind", sa.Text, primary_key=True),  # "prompt" or "rubric"
     sa.Column("entry_id", sa.Text, primary_key=True),
     sa.Column("version", sa.Text, primary_key=True),
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("created_by", sa.Text, nullable=False),
+    *texts("created_at", "created_by"),
     sa.Column("content", sa.Text, nullable=False),  # the entry as JSON
     sa.Column("digest", sa.Text, nullable=False, server_default=sa.text("''")),  # of the key and the content
 )

@@ -6,7 +6,7 @@ text in UTC. Large columns come last, because SQLite reads a row from the front 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -65,12 +65,22 @@ def dialect_insert(
     return insert_for
 
 
+def texts(*names: str) -> list[sa.Column[str]]:
+    """Return columns of text that are never null."""
+    return [sa.Column(name, sa.Text, nullable=False) for name in names]
+
+
 def _tenant_columns() -> list[sa.Column[str]]:
     return [
         sa.Column("organization_id", sa.Text),
         sa.Column("user_id", sa.Text),
         sa.Column("scope", sa.Text, nullable=False),
     ]
+
+
+def row_values(row: object, columns: Iterable[sa.Column[Any]]) -> dict[str, Any]:
+    """Return the attributes of an object that are named like columns, to insert them."""
+    return {column.name: getattr(row, column.name) for column in columns}
 
 
 def or_empty(column: sa.Column[str]) -> sa.ColumnElement[str]:
@@ -85,16 +95,13 @@ skills = sa.Table(
     *_tenant_columns(),
     sa.Column("slug", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),  # the title, for people
-    sa.Column("description", sa.Text, nullable=False),
-    sa.Column("version", sa.Text, nullable=False),
+    *texts("description", "version"),
     sa.Column("tags", SEARCHABLE_JSON, nullable=False),
-    sa.Column("source", sa.Text, nullable=False),
-    sa.Column("digest", sa.Text, nullable=False),
+    *texts("source", "digest"),
     sa.Column("kinds", SEARCHABLE_JSON, nullable=False),
     sa.Column("form", sa.Text, nullable=False),
     sa.Column("author", sa.Text),
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("updated_at", sa.Text, nullable=False),
+    *texts("created_at", "updated_at"),
     sa.Column("enabled", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("intent_patterns", SEARCHABLE_JSON, nullable=False),
     sa.Column("trigger_phrases", SEARCHABLE_JSON, nullable=False),
@@ -123,14 +130,12 @@ skill_artifacts = sa.Table(
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("skill_id", sa.Text, sa.ForeignKey("skills.id", ondelete="CASCADE"), nullable=False),
     *_tenant_columns(),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
+    *texts("kind", "name"),
     sa.Column("ordinal", sa.Integer, nullable=False),
     sa.Column("position", sa.Integer, nullable=False),  # its place in the skill as it was read
     sa.Column("model_variant", sa.Text),
     sa.Column("path", sa.Text),
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("updated_at", sa.Text, nullable=False),
+    *texts("created_at", "updated_at"),
     sa.Column("metadata", ORDERED_JSON, nullable=False),
     sa.Column("details", ORDERED_JSON, nullable=False),
     sa.Column("content", sa.Text, nullable=False),  # empty where the artifact is a file of the package
@@ -145,13 +150,7 @@ skill_versions = sa.Table(
     sa.Column("place", sa.Text, nullable=False),  # the skill folder it is about; '' for the database's own skills
     sa.Column("slug", sa.Text, nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("change", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("note", sa.Text, nullable=False),
-    sa.Column("form", sa.Text, nullable=False),
-    sa.Column("package", sa.Text, nullable=False),
+    *texts("digest", "change", "created_at", "actor", "note", "form", "package"),
     sa.Column("manifest", ORDERED_JSON, nullable=False),
     sa.Column(
         "feed", sa.BigInteger, nullable=False, server_default=sa.text("0")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from alembic import context
 
 from prowess.storage import (
-    composition_tables,
-    connector_tables,
-    conversation_tables,
-    eval_tables,
-    job_tables,
+    compositions,
+    connectors,
+    conversations,
+    evals,
+    jobs,
     people_tables,
     policy_tables,
-    proposal_tables,
+    proposals,
     run_tables,
     sessions,
-    source_tables,
+    sources,
     tables,
 )
 
@@ -23,16 +23,16 @@ from prowess.storage import (
 modules = (
     tables,
     sessions,
-    composition_tables,
-    connector_tables,
-    conversation_tables,
-    eval_tables,
-    job_tables,
+    compositions,
+    connectors,
+    conversations,
+    evals,
+    jobs,
     people_tables,
     policy_tables,
-    proposal_tables,
+    proposals,
     run_tables,
-    source_tables,
+    sources,
 )
 [metadata] = {module.metadata for module in modules}
 
