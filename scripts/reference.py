@@ -28,7 +28,7 @@ from prowess.catalog.store import CODES as CATALOG
 from prowess.client.client import AsyncClient
 from prowess.engine.engine import Engine
 from prowess.interfaces.cli import main
-from prowess.prompts.render_errors import RENDER_CODES as RENDERING
+from prowess.prompts.renderer import RENDER_CODES as RENDERING
 from prowess.prompts.shelf import REGISTRY_CODES as REGISTRIES
 from prowess.settings import PREFIX, Settings
 from prowess.skill.evals import EVAL_CODES as EVALS

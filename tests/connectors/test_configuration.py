@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.connectors.config import parse_config, read_import
-from prowess.connectors.workspace_file import read_workspace, write_workspace
+from prowess.connectors.records import read_workspace, write_workspace
 from prowess.errors import ApprovalRequired, Invalid, NotFound, Refused, RunFailed
 from prowess.policy.actor import agent_of
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from skills_ref.validator import validate as reference_validate
 
 from prowess.errors import Invalid
-from prowess.skill.fit import fit
+from prowess.skill.fit import fit, lengthen, shorten
 from prowess.skill.fit_changes import FIT_CODES
-from prowess.skill.fit_text import lengthen, shorten
 from prowess.skill.forms import read_package
 from prowess.skill.forms.form import Writing
 from prowess.skill.limits import DEFAULT_LIMITS, MIB, Limits
