@@ -20,6 +20,9 @@ from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
 from prowess.storage import (
+    compositions,
+    connectors,
+    conversations,
     evals,
     jobs,
     ledger,
@@ -38,7 +41,8 @@ from prowess.storage.owner import Owner
 metadata = tables.metadata
 assert metadata is session_tables.metadata is people_tables.metadata is jobs.metadata
 assert metadata is policy_tables.metadata is run_tables.metadata is sources.metadata
-assert metadata is evals.metadata is proposals.metadata
+assert metadata is evals.metadata is proposals.metadata is compositions.metadata
+assert metadata is connectors.metadata is conversations.metadata
 
 OPEN = """
 import sys
