@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from prowess.catalog.store import Fault, Store, slug_conflict
-from prowess.errors import DuplicateSkill, Invalid, ProwessError
-from prowess.skill.model import Scope, ShadowedSkill, SkillCard
+from prowess.errors import DuplicateSkill, Invalid, NotFound, ProwessError
+from prowess.skill.model import Scope, ShadowedSkill, Skill, SkillCard
 
 _LISTED = 5
 
@@ -50,10 +52,34 @@ def resolve_claims(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, li
         if served is not store and kept.digest != card.digest:
             place, other = (_location(keeper, card.slug) for keeper in (served, store))
             problem = slug_conflict(card.slug, place, other)
+            if is_stored(store):
+                remove = f"`prowess delete {card.slug} --stored` removes the copy in the database."
+                problem = replace(problem, hint=f"Rename one of the two skills. {remove}")
             faults.append(Fault(location=other, slug=card.slug, problems=(problem,)))
     hidden = [card for _, card in first.values() if card.scope != winner.scope]
     hides = tuple(ShadowedSkill(scope=card.scope, source=card.source, digest=card.digest) for card in hidden)
     return winner.model_copy(update={"hides": hides}), faults
+
+
+def is_stored(store: Store) -> bool:
+    """Return True if a store keeps its skills in a database."""
+    return not store.folder and store.scope != "session"
+
+
+def folders_of(stores: Iterable[Store], scope: Scope) -> list[Path]:
+    """Return the folders whose skills are used in a scope."""
+    return [Path(store.folder) for store in stores if store.scope == scope and store.folder]
+
+
+def find_stored(stores: Iterable[Store], address: str) -> tuple[Store, Skill]:
+    """Return the nearest skill of this slug, or `scope:slug`, that a database has, or raise `NotFound`."""
+    scope, _, slug = address.rpartition(":")
+    for store in stores:
+        if is_stored(store) and scope in ("", store.scope):
+            skill = store.get_skill_by_name(slug)
+            if skill is not None:
+                return store, skill
+    raise NotFound(f"No database has a copy of {address[:80]!r}.", hint="`prowess list` shows all skills.")
 
 
 def _location(store: Store, slug: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -103,6 +103,8 @@ class ImportResult:
     error: ProwessError | None = None
     skipped: bool = False
     """True if another skill has the slug and the plan says to skip it."""
+    in_place: bool = False
+    """True if it was not stored because it is used from its folder."""
     chars: int = 0
     """The characters that the skill takes in a prompt, as its budget counts them."""
 
@@ -194,8 +196,12 @@ def import_path(
     actor: str = "",
     limits: Limits = DEFAULT_LIMITS,
     watch: ProgressCallback = ignore_progress,
+    folders: Collection[Path] = (),
 ) -> Iterator[ImportResult]:
     """Save every skill at or below `path`, in batches. A skill that cannot be saved is yielded with its error.
+
+    The skills in `folders` are used from there. A copy of one would only conflict with it, so it is not stored unless it
+    gets another slug.
 
     Raise `Invalid` if the plan has one slug for several skills.
     """
@@ -203,17 +209,27 @@ def import_path(
     source = find_packages(path, limits, watch)
     if plan.slug:
         source = iter(_single(list(source), path))
+    renames = plan.slug or plan.prefix or plan.on_conflict == "rename"
+    roots = () if renames else tuple(folder.resolve() for folder in folders)
     for batch in _batches(source):
-        packages = [_rename(found.package, plan, limits) for found in batch if found.package is not None]
+        here = {found.path for found in batch if roots and _is_below(found.path.resolve(), roots)}
+        packages = [_rename(one.package, plan, limits) for one in batch if one.package and one.path not in here]
         saved = iter(store.save_all(packages, replace=plan.on_conflict == "replace", actor=actor))
         for found in batch:
             if found.package is None:
                 yield ImportResult(path=found.path, error=found.error)
                 continue
+            if found.path in here:
+                yield ImportResult(path=found.path, skipped=True, in_place=True)
+                continue
             result = next(saved)
             if isinstance(result.error, DuplicateSkill) and plan.on_conflict == "rename":
                 result = _save_renamed(store, result, actor, limits)
             yield _outcome(found.path, result, plan, limits)
+
+
+def _is_below(path: Path, roots: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(root) for root in roots)
 
 
 def _single(found: list[FoundPackage], path: Path) -> list[FoundPackage]:

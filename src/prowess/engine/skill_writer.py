@@ -19,6 +19,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from prowess.catalog.catalog import Catalog
+from prowess.catalog.collisions import find_stored, folders_of
 from prowess.catalog.database_writes import SaveOutcome, SaveRequest, TransactionalStore
 from prowess.catalog.importer import ImportPlan, ImportResult, Progress, ProgressCallback, import_path
 from prowess.catalog.store import Store
@@ -202,9 +203,10 @@ class SkillWriter:
         note = f"Fork of {source.scope}:{skill.slug} (sha256:{skill.digest[:12]})"
         return self._keep("install", subject, lambda: store.save(package, actor=actor.label, note=note))
 
-    def delete(self, slug: str, note: str, *, expected: str = "") -> Version:
-        """Delete a skill and return its last version."""
-        store, skill = self._context.catalog.find(slug)
+    def delete(self, slug: str, note: str, *, expected: str = "", stored: bool = False) -> Version:
+        """Delete a skill, or with `stored` the copy of it that a database has, and return its last version."""
+        catalog = self._context.catalog
+        store, skill = find_stored(catalog.stores(), slug) if stored else catalog.find(slug)
         check_not_frozen(store, slug)
         if expected and skill.digest != expected:
             raise _changed(skill.slug)
@@ -254,7 +256,9 @@ class SkillWriter:
             accepted = accept_imported(actor, kept, scope, origin)
             resources.gate.end(actor, "install", outcome, accepted=accepted, path=place, kept=len(kept))
 
-        results = import_path(path, store, plan, actor=actor.label, limits=resources.limits, watch=step)
+        folders = folders_of(self._context.catalog.stores(), scope)
+        limits = resources.limits
+        results = import_path(path, store, plan, actor=actor.label, limits=limits, watch=step, folders=folders)
         self._audited(lambda: imported.extend(results), end)
         for one in imported:
             if one.digest and one.changed:

@@ -346,9 +346,9 @@ class Skills:
         """
         return await offload(lambda: self._writer.fork(slug, scope))
 
-    async def delete(self, slug: str, *, expected: str = "", note: str = "") -> Version:
-        """Delete a skill and return its last version, which `rollback` can restore. `expected` is as in `update_document`."""
-        return await offload(lambda: self._writer.delete(slug, note, expected=expected))
+    async def delete(self, slug: str, *, expected: str = "", note: str = "", stored: bool = False) -> Version:
+        """Delete a skill, or only its copy `stored` in a database. Return its last version. `expected` is as in `update_document`."""
+        return await offload(lambda: self._writer.delete(slug, note, expected=expected, stored=stored))
 
     async def rollback(self, slug: str, number: int, *, expected: Collection[str] = (), note: str = "") -> Skill:
         """Make the files of an earlier version current again, as a new version.

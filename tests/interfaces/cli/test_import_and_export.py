@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import tarfile
 import time
 import zipfile
@@ -334,8 +335,8 @@ def test_linked_skill_folders_are_imported_from_where_they_are(prowess, workspac
     lines = prowess("validate", ".claude/skills", "--json").lines
     assert [(Path(line["path"]).name, line["ok"]) for line in lines] == [("greet", True), ("outside", False)]
     assert [line["slug"] for line in prowess("validate", ".agents", "--json").lines] == ["greet"]
-    ran = prowess("import", ".claude/skills", "--json")
-    assert [item["slug"] for item in ran.json] == ["greet", None]
+    ran = prowess("import", ".claude/skills", "--prefix", "mine", "--json")
+    assert [item["slug"] for item in ran.json] == ["mine.greet", None]
     assert "points out" in ran.json[1]["error"]["message"]
 
 
@@ -441,3 +442,28 @@ def test_several_skills_are_deleted_at_once_after_confirmation(prowess, workspac
     assert prowess("delete", "--all", "--yes").code == 0
     assert slugs(prowess) == []
     assert prowess("delete", "--all", "--yes").code == 4
+
+
+@pytest.mark.parametrize("path", [".", ".agents/skills/invoice-reader"])
+def test_a_skill_that_is_used_from_its_folder_is_not_imported_again(prowess, office, monkeypatch, path):
+    monkeypatch.chdir(office)
+    ran = prowess("import", path)
+    assert (ran.code, ran.err) == (0, "")
+    assert "already used from" in ran.out
+    assert "nothing to import" in ran.out
+    assert prowess("delete", "invoice-reader", "--stored").code == 4
+    assert prowess("import", ".agents/skills/invoice-reader", "--as", "copy").code == 0
+    assert prowess("show", "copy").code == 0
+
+
+def test_a_copy_that_conflicts_with_a_folder_is_deleted_alone(prowess, office, tmp_path):
+    folder = office / ".agents/skills/invoice-reader"
+    shutil.copytree(folder, tmp_path / "invoice-reader")
+    (tmp_path / "invoice-reader/more.md").write_text("More.")
+    assert prowess("import", str(tmp_path / "invoice-reader")).code == 0
+    assert "`prowess delete invoice-reader --stored`" in prowess("doctor").out
+
+    assert prowess("delete", "invoice-reader", "--stored").out == "Deleted the stored copy of invoice-reader.\n"
+    assert "--stored" not in prowess("doctor").out
+    assert (folder / "SKILL.md").exists()
+    assert prowess("delete", "--all", "--stored").code == 2

@@ -205,15 +205,33 @@ def _print_imported(outcome: list[ImportResult], scope: str, limit: int, *, show
         if item.error is not None and not summarised:
             _show_error(item, item.error)
     same = sum(not item.changed for item in imported)
-    skipped = sum(item.skipped for item in outcome)
+    skipped = sum(item.skipped and not item.in_place for item in outcome)
+    used = sum(item.in_place for item in outcome)
     left = sum(item.error is not None for item in outcome)
     counts = [f"{len(imported) - same:,} imported into the {scope} scope"]
     counts += [f"{same:,} unchanged"] if same else []
     counts += [f"{skipped:,} skipped"] if skipped else []
     counts += [f"{left:,} not imported"] if left else []
     click.echo(", ".join(counts) + ".")
+    _print_used(used)
     _print_conflicts(len(conflicts), shown=show_conflicts)
     note_too_long([(item.slug, item.chars) for item in imported if item.slug], limit)
+
+
+def _print_used(count: int) -> None:
+    """Print why skills in folders of this scope were not imported."""
+    from prowess.interfaces.cli.output import print_wrapped
+
+    if count:
+        skills = (
+            "1 skill is already used from its folder"
+            if count == 1
+            else f"{count:,} skills are already used from their folders"
+        )
+        print_wrapped(
+            f"{skills}, so there is nothing to import. `prowess trust` accepts what changes there. To store a copy under "
+            "another name, add --as SLUG or --prefix NAME."
+        )
 
 
 def _count_warnings(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -97,6 +98,7 @@ def rollback_command(slug: str, version: int, note: str, workspace: str | None, 
 @click.option("--all", "every", is_flag=True, help="Delete all skills here, after confirmation.")
 @click.option("--tag", "tags", multiple=True, help="Delete all skills with this tag (repeatable), after confirmation.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--stored", is_flag=True, help="Delete only the copy in the database, and leave the skill in its folder.")
 @click.option("--note", default="", help="Note to store with the version.")
 @common_options
 def delete_command(
@@ -104,16 +106,21 @@ def delete_command(
     every: bool,
     tags: tuple[str, ...],
     yes: bool,
+    stored: bool,
     note: str,
     workspace: str | None,
     as_json: bool,
 ) -> None:
     """Delete skills. Their versions are kept, so `prowess rollback` restores them.
 
-    --all and --tag ask for confirmation; without a terminal, they need --yes.
+    --all and --tag ask for confirmation; without a terminal, they need --yes. If a skill is in a folder and was imported
+    too, --stored deletes only what was imported.
     """
     from prowess.interfaces.cli.output import clean, print_json
+    from prowess.interfaces.cli.server import chosen_server
 
+    if stored and (not slugs or chosen_server() is not None):
+        raise click.UsageError("--stored needs SLUGs of skills on this machine.")
     chosen = with_engine(
         workspace, lambda prowess: choose_skills(prowess, slugs, every=every, tags=tags, writable=True)
     )
@@ -122,7 +129,8 @@ def delete_command(
 
     async def work(prowess: Prowess) -> tuple[list[Version], list[Failure], str]:
         scope = await _find_scope(prowess, chosen[0]) if len(chosen) == 1 else ""
-        deleted, failed = await for_each(chosen, lambda slug: prowess.skills.delete(slug, note=note))
+        delete = partial(prowess.skills.delete, note=note, **({"stored": True} if stored else {}))
+        deleted, failed = await for_each(chosen, delete)
         # Another scope may have the slug too. Then the slug alone now means that skill, and not the deleted one.
         hidden = scope and await _find_scope(prowess, deleted[0].slug)
         return deleted, failed, f"{scope}:" if hidden else ""
@@ -132,6 +140,9 @@ def delete_command(
     if as_json:
         rows = [{"slug": one.slug, "version": one.number, "digest": one.digest} for one in deleted]
         print_json(rows[0] if len(slugs) == 1 and len(rows) == 1 else rows)
+    elif stored:
+        for one in deleted:
+            click.echo(f"Deleted the stored copy of {clean(one.slug)}.")
     elif len(deleted) == 1:
         back = f"prowess rollback {prefix}{clean(deleted[0].slug)} {deleted[0].number}"
         click.echo(f"Deleted {clean(deleted[0].slug)}. To restore it, run `{back}`.")
