@@ -142,3 +142,14 @@ async def test_without_a_model_the_turn_fails_with_what_to_do_and_can_go_on_late
     assert (failed.state, failed.error["code"]) == ("failed", "no-model")
     assert "PROWESS_MODEL" in failed.error["hint"]
     assert (done.state, done.text) == ("done", "Hello!")
+
+
+@pytest.mark.parametrize(("small", "role", "offered"), [(False, "", True), (True, "", False), (True, "builder", True)])
+async def test_a_small_model_may_write_skills_only_in_a_role(place, small, role, offered):
+    model = ScriptedModel(["Hello."])
+    model.small = small
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start(role=role)
+        await end_of(prowess.agent.send(conversation.id, "Hello", model=model))
+
+    assert ("skill_create" in {tool.name for tool in model.requests[0].tools}) is offered

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from prowess.agent.calls import AgentTools, CallRunner
+from prowess.agent.calls import AgentTools, CallRunner, unsuited_tools
 from prowess.agent.conversation import (
     CONVERSATION_FORMATS,
     Conversation,
@@ -187,7 +187,8 @@ class Agent:
             return self._turn(helper, task, chosen, is_new=bool(task), payer=session.id)
 
         added += delegation_tools(self, agent, begun, work)
-        tools = AgentTools(toolbox=toolbox, added={tool.name: tool for tool in added})
+        unsuited = unsuited_tools(fallback, session.role)
+        tools = AgentTools(toolbox=toolbox, added={tool.name: tool for tool in added}, left_out=unsuited)
         return TurnLoop(
             engine=agent,
             session=session,

@@ -15,7 +15,7 @@ from prowess.agent.journal import Journal
 from prowess.agent.updates import ApprovalNeeded, ToolEnded, ToolStarted, Update
 from prowess.engine.engine import Engine
 from prowess.errors import ApprovalRequired, NotFound, ProwessError
-from prowess.llm.model import ToolCall
+from prowess.llm.model import ToolCall, is_small
 from prowess.policy.consent import consent_text
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.conversations import MessageRow
@@ -30,9 +30,26 @@ MAX_REPEATS = 2
 RESULT_CHARS = 20_000
 """The most characters of a result that reach the model."""
 
+_FOR_LARGE_MODELS = frozenset(
+    (
+        "compose_skill",
+        "list_enabled_skills",
+        "list_skills",
+        "skill_create",
+        "skill_delete",
+        "skill_reload",
+        "skill_update",
+    )
+)
+"""Tools that a small model is not offered, unless its role names them: it calls them at random, and they are half the list."""
 _ORDERED = ("changes", "destroys")
 log = logging.getLogger(__name__)
 Emit = Callable[[Update], None]
+
+
+def unsuited_tools(model: object, role: str) -> frozenset[str]:
+    """Return the names of the tools that are not offered to a model in a role, '' for none."""
+    return _FOR_LARGE_MODELS if is_small(model) and not role else frozenset()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +58,8 @@ class AgentTools:
 
     toolbox: Toolbox
     added: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    left_out: frozenset[str] = frozenset()
+    """The names of tools that are not offered."""
     _offered: dict[str, Tool] = field(default_factory=dict[str, Tool], init=False)
 
     def read_offered(self, *, recent: float = 0.0) -> list[Tool]:
@@ -49,7 +68,9 @@ class AgentTools:
         `recent` is that of `Toolbox.read_offered`.
         """
         tools = [*self.toolbox.read_offered(recent=recent), *self.added.values()]
-        self._offered = {tool.name: tool for tool in tools if tool.spec("openai") is not None}
+        self._offered = {
+            tool.name: tool for tool in tools if tool.name not in self.left_out and tool.spec("openai") is not None
+        }
         return list(self._offered.values())
 
     async def effect(self, name: str) -> str:

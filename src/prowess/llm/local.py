@@ -181,6 +181,9 @@ def _refused(model: FetchableModel, why: str) -> Refused:
 ANSWER_TOKENS = 512
 """The length limit of a reply if the request sets none."""
 
+SMALL_BYTES = 1024**3
+"""Smaller files are small models: 1 GiB is about 1.5 billion parameters of 4 bits."""
+
 _PREFIX = "local:"
 _LIBRARIES = ("xllamacpp", "pydantic_ai", "openai")
 _INSTALL_HINT = "Run `pip install 'prowess[local]'`."
@@ -204,7 +207,8 @@ def open_local(name: str, config: ModelConfig) -> Model:
         if known:
             raise Unavailable(f"The model {name} is not downloaded yet.", hint=f"Run `{known.command}`.")
         raise Unavailable(f"Model file {name!r} not found.", hint=_PATH_HINT)
-    return LocalModel(f"{_PREFIX}{name}", get_server(file, sha256=known.sha256 if known else ""))
+    server = get_server(file, sha256=known.sha256 if known else "")
+    return LocalModel(f"{_PREFIX}{name}", server, small=file.stat().st_size < SMALL_BYTES)
 
 
 def _limit_answer(request: Request) -> Request:
@@ -220,8 +224,9 @@ class LocalModel:
 
     structured = True
 
-    def __init__(self, name: str, server: LocalServer) -> None:
+    def __init__(self, name: str, server: LocalServer, *, small: bool = False) -> None:
         self.name = name
+        self.small = small
         self.family = family_of("local", name.removeprefix(_PREFIX))
         self._server = server
         self._process: ServerProcess | None = None

@@ -186,6 +186,11 @@ def enforces_schema(request: Request, *, structured: bool) -> bool:
     return structured and request.schema is not None and request.schema.get("type") == "object"
 
 
+def is_small(model: object) -> bool:
+    """Return True if a model says that it is `small`: too weak to choose among many tools, and slow to read about them."""
+    return getattr(model, "small", False) is True
+
+
 def fit_schema(request: Request, *, structured: bool) -> Request:
     """Return the request with its schema in the prompt, unless the provider enforces it."""
     if request.schema is None or enforces_schema(request, structured=structured):

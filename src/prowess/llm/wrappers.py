@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 
 from prowess.errors import AnswerUnusable, ProwessError, RunFailed, TimedOut, TryLater
 from prowess.lazy_dataclass import dataclass
-from prowess.llm.model import Model, Reply, Request, add_schema_text, enforces_schema
+from prowess.llm.model import Model, Reply, Request, add_schema_text, enforces_schema, is_small
 from prowess.llm.models import RateLimit, Sleep
 
 MAX_WAIT_SECONDS = 30.0
@@ -54,6 +54,11 @@ class WrapperModel:
     def structured(self) -> bool:
         """True if the provider enforces a JSON schema on replies."""
         return self.inner.structured
+
+    @property
+    def small(self) -> bool:
+        """True if the wrapped model is a small one; see `is_small`."""
+        return is_small(self.inner)
 
     async def close(self) -> None:
         """Release what the wrapped model holds."""
