@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from prowess.jobs.system import FILE, SystemDatabase
+from prowess.jobs.worker import POLL_SECONDS
 
 
 def test_only_the_owner_can_read_the_records_of_jobs(tmp_path: Path) -> None:
@@ -29,3 +30,8 @@ def test_a_connection_that_a_thread_returns_after_the_end_is_closed(database_url
     assert connection not in closed
     used.close()
     assert connection in closed
+
+
+def test_an_idle_worker_looks_at_each_queue_once_a_second() -> None:
+    # More often costs CPU time in every process of every server; less often makes jobs start late.
+    assert POLL_SECONDS == 1.0

@@ -43,8 +43,9 @@ stay with this worker while others have nothing to do."""
 JOBS_AT_ONCE = 100
 """Jobs of one worker. Most of them wait: for their chunks, for a model, or for a person."""
 
-POLL_SECONDS = 0.5
-"""How often a queue is looked at. Each of four costs a query."""
+POLL_SECONDS = 1.0
+"""How often a queue is looked at, which is how late a job may start. Each of four queues costs a few queries: twice a
+second, these were two thirds of the CPU time of a server that has nothing to do."""
 
 log = logging.getLogger(__name__)
 
