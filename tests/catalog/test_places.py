@@ -285,3 +285,26 @@ def test_what_prowess_keeps_is_known_wherever_it_is_configured_to_lie(
     own = [settings.home / "agents.db"] if not url else [Path(path) for path in kept]
     assert places.kept == [settings.home, *own]
     assert places.kept_in_workspace == settings.workspace / ".prowess"
+
+
+@pytest.mark.usefixtures("later")
+def test_the_places_are_found_once_to_see_what_has_changed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = Places(settings)
+    record = places.record()
+    assert record
+    folder = settings.workspace / ".agents/skills/new"
+    folder.mkdir()
+    (folder / "SKILL.md").write_bytes(pack("new").get("SKILL.md").content)
+    find, found = Places.find, list[int]()
+
+    def count(one: Places) -> Any:
+        found.append(1)
+        return find(one)
+
+    monkeypatch.setattr(Places, "find", count)
+    assert not places.holds(record)
+    assert places.changes(record) is not None
+    assert len(found) == 1
+    # A record that was not looked at just now may be of other places.
+    shutil.rmtree(settings.workspace / ".agents")
+    assert places.changes(record) is None

@@ -77,7 +77,7 @@ class Places:
     def __init__(self, settings: Settings, *, by_rows: bool = False) -> None:
         self.settings = settings
         self._by_rows = by_rows
-        self._checked = (b"", 0)
+        self._checked: tuple[bytes, int, list[Place]] = (b"", 0, [])
         self._trace: tuple[list[str], bytes] = ([], b"")
         # Before any skill is read: plugins add kinds and forms to the tables that readers look into.
         working_plugins()
@@ -187,11 +187,12 @@ class Places:
 
         False may also mean that something irrelevant has changed.
         """
-        head = self._head_of(record, self.present())
+        places = self.present()
+        head = self._head_of(record, places)
         if not head:
             return False
         different = first_difference(record[len(head) :])
-        self._checked = (record, different or 0)
+        self._checked = (record, different or 0, places)
         return different is None
 
     def changes(self, record: bytes) -> tuple[TreeChanges, dict[str, str]] | None:
@@ -199,11 +200,11 @@ class Places:
 
         None if it is unknown, or if anything else has changed. The fingerprint in the result is a record, or b''.
         """
-        places = self.present()
+        # `holds` has just looked for the places, and found the beginning of this record unchanged.
+        (checked, start, places), self._checked = self._checked, (b"", 0, [])
+        if checked is not record:
+            start, places = 0, self.present()
         head = self._head_of(record, places)
-        # `holds` has just found the beginning of this record unchanged, so it is not looked at again.
-        (checked, start), self._checked = self._checked, (b"", 0)
-        start = start if checked is record else 0
         found = fingerprint_changes(record[len(head) :], start) if head else None
         if found is None:
             return None
