@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
-from prowess.authoring.compose.composer import MAX_CHARS, Composer
+from prowess.authoring.compose.composer import MAX_CHARS
 from prowess.authoring.compose.composition import Composition
-from prowess.engine.engine import Engine
 from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, WholeNumber, Writer, paginate, respond
 from prowess.interfaces.rest.sessions import Name
 from prowess.open import Prowess
@@ -100,7 +99,7 @@ async def start_composition(body: StartBody, engine: Writer) -> Response:
 
     Answers 502 if the model wrote no usable draft. The composition stays, and can be refined without feedback.
     """
-    made = await _composer(engine).start(body.request, skill=body.skill, model=body.model)
+    made = await engine.compose.start(body.request, skill=body.skill, model=body.model)
     return respond(_view(engine, made), 201)
 
 
@@ -111,7 +110,7 @@ async def list_compositions(
     state: Annotated[Literal["open", "saved", "discarded", ""], Query(description="Only in this state.")] = "",
 ) -> Response:
     """Return the caller's compositions without their rounds, the last changed first, at most 1,000."""
-    found = await _composer(engine).list(state=state or None, limit=MAX_LISTED)
+    found = await engine.compose.list(state=state or None, limit=MAX_LISTED)
     show = partial(_view, engine)
     return respond(paginate(found, page, lambda one: f"{one.updated_at} {one.id}", newest_first=True, show=show))
 
@@ -119,19 +118,19 @@ async def list_compositions(
 @router.get("/{id}", response_model=CompositionShape)
 async def get_composition(id: CompositionId, engine: Reader, round: RoundNumber | None = None) -> Response:
     """Return one composition with its current round, or another one."""
-    return respond(_view(engine, await _composer(engine).show(id, round=round)))
+    return respond(_view(engine, await engine.compose.show(id, round=round)))
 
 
 @router.get("/{id}/rounds", response_model=list[RoundShape])
 async def list_rounds(id: CompositionId, engine: Reader) -> Response:
     """Return all rounds, oldest first. Only a person sees them."""
-    return respond(await _composer(engine).rounds(id))
+    return respond(await engine.compose.rounds(id))
 
 
 @router.get("/{id}/files", response_model=RoundFilesShape)
 async def get_round_files(id: CompositionId, engine: Reader, round: RoundNumber | None = None) -> Response:
     """Return the files of a round, and what it changed. Only a person sees them."""
-    composer = _composer(engine)
+    composer = engine.compose
     package = await composer.files(id, round=round)
     return respond({"files": files_json(package), "diff": await composer.diff(id, round=round)})
 
@@ -139,41 +138,35 @@ async def get_round_files(id: CompositionId, engine: Reader, round: RoundNumber 
 @router.post("/{id}/refine", response_model=CompositionShape)
 async def refine_composition(id: CompositionId, body: RefineBody, engine: Writer) -> Response:
     """Write the next round after feedback. Needs `skills.run` too. Answers 409 if somebody else made one meanwhile."""
-    return respond(_view(engine, await _composer(engine).refine(id, body.feedback, model=body.model)))
+    return respond(_view(engine, await engine.compose.refine(id, body.feedback, model=body.model)))
 
 
 @router.post("/{id}/back", response_model=CompositionShape)
 async def go_back(id: CompositionId, body: BackBody, engine: Writer) -> Response:
     """Make an earlier round the current one. Later rounds are kept."""
-    return respond(_view(engine, await _composer(engine).back(id, body.round)))
+    return respond(_view(engine, await engine.compose.back(id, body.round)))
 
 
 @router.post("/{id}/approve", response_model=SavedShape)
 async def approve_composition(id: CompositionId, body: ApproveBody, engine: Writer) -> Response:
     """Save the current round as a skill that the caller accepts. Only a person can. Answers 409 for other files."""
-    saved = await _composer(engine).approve(
-        id, digest=body.digest, scope=body.scope, allow_collision=body.allow_collision
-    )
+    saved = await engine.compose.approve(id, digest=body.digest, scope=body.scope, allow_collision=body.allow_collision)
     return respond({"id": saved.id, "slug": saved.slug, "scope": saved.scope, "digest": saved.digest})
 
 
 @router.post("/{id}/propose", response_model=SavedShape)
 async def propose_composition(id: CompositionId, body: ProposeBody, engine: Writer) -> Response:
     """Ask a person to approve the current round; once they have, the same request saves it. For agents."""
-    saved = await _composer(engine).propose(id, scope=body.scope)
+    saved = await engine.compose.propose(id, scope=body.scope)
     return respond({"id": saved.id, "slug": saved.slug, "scope": saved.scope, "digest": saved.digest})
 
 
 @router.post("/{id}/discard", response_model=CompositionShape)
 async def discard_composition(id: CompositionId, engine: Writer) -> Response:
     """End a composition without saving anything."""
-    return respond(_view(engine, await _composer(engine).discard(id)))
+    return respond(_view(engine, await engine.compose.discard(id)))
 
 
-def _composer(engine: Engine) -> Composer:
-    return cast("Prowess", engine).compose
-
-
-def _view(engine: Engine, composition: Composition) -> dict[str, Any]:
+def _view(engine: Prowess, composition: Composition) -> dict[str, Any]:
     """Return a composition as the caller may see it."""
     return composition.as_json() if engine.actor.is_person else composition.as_agent_json()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.connectors.config import ConnectorConfig, parse_config
-from prowess.connectors.connectors import Connectors
-from prowess.engine.engine import Engine
 from prowess.interfaces.rest.request import (
     Admin,
     Approver,
@@ -23,7 +21,6 @@ from prowess.interfaces.rest.request import (
     paginate,
     respond,
 )
-from prowess.open import Prowess
 
 router = APIRouter(prefix="/connectors", tags=["connectors"])
 
@@ -104,26 +101,26 @@ class AllowBody(Body):
 @router.get("", response_model=PageShape[ConnectorShape])
 async def list_connectors(engine: Reader, page: Page) -> Response:
     """Return the connectors of the organization, by name. Nothing is started."""
-    return respond(paginate(await _of(engine).list(), page, lambda one: one.name))
+    return respond(paginate(await engine.connectors.list(), page, lambda one: one.name))
 
 
 @router.get("/{name}", response_model=ConnectorShape)
 async def get_connector(name: ConnectorName, engine: Reader) -> Response:
     """Return a connector."""
-    return respond((await _of(engine).get(name)).as_json())
+    return respond((await engine.connectors.get(name)).as_json())
 
 
 @router.put("/{name}", response_model=ConnectorShape)
 async def put_connector(name: ConnectorName, body: ConnectorBody, engine: Admin) -> Response:
     """Add a connector, or replace it. Commands can only be configured on the machine itself."""
     config: ConnectorConfig = parse_config(name, body.model_dump())
-    return respond((await _of(engine).add(name, config)).as_json())
+    return respond((await engine.connectors.add(name, config)).as_json())
 
 
 @router.delete("/{name}", status_code=204, response_class=Response)
 async def delete_connector(name: ConnectorName, engine: Admin) -> Response:
     """Remove a connector with everything that was allowed for it."""
-    await _of(engine).remove(name)
+    await engine.connectors.remove(name)
     return Response(status_code=204)
 
 
@@ -134,7 +131,7 @@ async def list_tools(
     q: Annotated[str, Query(max_length=300, description="Only the tools that fit, best first.")] = "",
 ) -> Response:
     """Return the tools of a connector, in the words of its server."""
-    connectors = _of(engine)
+    connectors = engine.connectors
     if q.strip():
         found, notes = [tool for tool, _ in await connectors.search(q, connector=name, limit=50)], list[str]()
     else:
@@ -145,14 +142,14 @@ async def list_tools(
 @router.post("/{name}/call", response_model=CallShape)
 async def call_tool(name: ConnectorName, body: CallBody, engine: Runner) -> Response:
     """Call a tool. An agent needs an approval unless a person has allowed the tool."""
-    result = await _of(engine).call(name, body.tool, body.arguments, reason=body.reason)
+    result = await engine.connectors.call(name, body.tool, body.arguments, reason=body.reason)
     return respond(result.as_json())
 
 
 @router.post("/{name}/allowed", response_model=ConnectorShape)
 async def allow_tools(name: ConnectorName, body: AllowBody, engine: Approver) -> Response:
     """Let agents call tools without asking, as long as their definitions stay the same."""
-    return respond((await _of(engine).allow(name, body.tools, reads=body.reads)).as_json())
+    return respond((await engine.connectors.allow(name, body.tools, reads=body.reads)).as_json())
 
 
 @router.delete("/{name}/allowed", response_model=ConnectorShape)
@@ -162,8 +159,4 @@ async def disallow_tools(
     tool: Annotated[str, Query(max_length=128, description="Only this one.")] = "",
 ) -> Response:
     """Take back what was allowed: one tool, or all."""
-    return respond((await _of(engine).disallow(name, [tool] if tool else ())).as_json())
-
-
-def _of(engine: Engine) -> Connectors:
-    return cast("Prowess", engine).connectors
+    return respond((await engine.connectors.disallow(name, [tool] if tool else ())).as_json())

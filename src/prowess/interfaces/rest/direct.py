@@ -17,17 +17,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from prowess.engine.engine import Engine
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.rest.matching import MatchBody, match_message
 from prowess.interfaces.rest.request import MAX_PAGE, PageQuery
 from prowess.interfaces.rest.skills import list_skills, read_skill
+from prowess.open import Prowess
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9.-]{0,199}")
 _LIMIT = re.compile(rb"limit=([1-9][0-9]{0,2})")
 _DEFAULT_LIMIT: Final = 50
 
-Answer = Callable[[Engine], Awaitable[Response]]
+Answer = Callable[[Prowess], Awaitable[Response]]
 
 
 class DirectRoutes:
@@ -36,7 +36,7 @@ class DirectRoutes:
     def __init__(self, api: FastAPI, prefix: str, paths: Collection[str]) -> None:
         """Answer for the API below a prefix, which has these paths."""
         self._api = api
-        self._engine: Engine = api.state.engine
+        self._engine: Prowess = api.state.engine
         self._list = f"{prefix}/skills"
         self._skill = f"{prefix}/skills/"
         self._match = f"{prefix}/match"

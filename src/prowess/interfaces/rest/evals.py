@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictBool
@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from prowess.authoring.evals.plan import MAX_CONCURRENCY, MAX_MODELS, MAX_REPEATS, EvalPlan
 from prowess.authoring.evals.statistics import Verdict
-from prowess.engine.engine import Engine
 from prowess.interfaces.rest.jobs import Dollars, JobShape
 from prowess.interfaces.rest.request import (
     Body,
@@ -25,11 +24,7 @@ from prowess.interfaces.rest.request import (
 )
 from prowess.interfaces.rest.sessions import Name
 from prowess.jobs.job import MAX_NAME_CHARS
-from prowess.open import Prowess
 from prowess.storage.evals import RunState
-
-if TYPE_CHECKING:
-    from prowess.authoring.evals.evals import Evals
 
 router = APIRouter(prefix="/evals", tags=["evals"])
 
@@ -129,8 +124,7 @@ async def start_eval(body: EvalBody, engine: Runner) -> Response:
     """
     told = body.model_dump(mode="json", exclude={"skill_slug", "name"})
     plan = EvalPlan(target=body.skill_slug, **told)
-    prowess = cast("Prowess", engine)
-    job = await prowess.jobs.start_task("eval", plan.model_dump(mode="json"), skill=body.skill_slug, name=body.name)
+    job = await engine.jobs.start_task("eval", plan.model_dump(mode="json"), skill=body.skill_slug, name=body.name)
     return respond(job, 201)
 
 
@@ -139,7 +133,7 @@ async def list_evals(
     engine: Reader, page: Page, skill: Annotated[Name, Query(description="Only of this skill.")] = ""
 ) -> Response:
     """Return the caller's evaluations without their results, newest first; all of the organization for an administrator."""
-    evals = _evals(engine)
+    evals = engine.evals
     found = await evals.list(skill=skill, limit=page.limit + 1, before=page.after_row)
     return respond(make_page(found, page, lambda run: [run.created_at, run.id], await evals.count(skill=skill)))
 
@@ -147,7 +141,7 @@ async def list_evals(
 @router.get("/{id}", response_model=EvalShape)
 async def get_eval(id: EvalId, engine: Reader) -> Response:
     """Return one evaluation with its results."""
-    return respond(await _evals(engine).get(id))
+    return respond(await engine.evals.get(id))
 
 
 @router.get("/{id}/compare/{other}", response_model=EvalComparisonShape)
@@ -157,8 +151,4 @@ async def compare_evals(id: EvalId, other: EvalId, engine: Reader) -> Response:
     Differences are means over the cases with a 95% bootstrap interval of pairs. `better` and `worse` are said only if the
     interval excludes zero and a sign-flip test agrees.
     """
-    return respond(await _evals(engine).compare(other, id))
-
-
-def _evals(engine: Engine) -> Evals:
-    return cast("Prowess", engine).evals
+    return respond(await engine.evals.compare(other, id))

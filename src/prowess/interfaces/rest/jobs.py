@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 from starlette.responses import Response
 
-from prowess.engine.engine import Engine
 from prowess.interfaces.rest.request import (
     Body,
     Page,
@@ -22,8 +21,6 @@ from prowess.interfaces.rest.request import (
 )
 from prowess.interfaces.rest.sessions import Name
 from prowess.jobs.job import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_NAME_CHARS, Job
-from prowess.jobs.jobs import Jobs
-from prowess.open import Prowess
 from prowess.run.request import RunRequest
 from prowess.storage.jobs import JobKind, JobState
 
@@ -113,7 +110,7 @@ async def start_job(body: JobBody, engine: Runner) -> Response:
         evaluation_model=body.evaluation_model,
         timeout=body.timeout,
     )
-    jobs = _jobs(engine)
+    jobs = engine.jobs
     if body.items is None:
         return respond(await jobs.start_run(request, name=body.name), 201)
     items = [{**body.inputs, **item} for item in body.items]
@@ -132,7 +129,7 @@ async def list_jobs(
 ) -> Response:
     """Return the caller's jobs without their results, newest first; all of the organization for an administrator."""
     states: tuple[JobState, ...] = (state,) if state else ()
-    jobs = _jobs(engine)
+    jobs = engine.jobs
     found = await jobs.list(states=states, limit=page.limit + 1, before=page.after_row)
     return respond(make_page(found, page, lambda job: [job.created_at, job.id], await jobs.count(states=states)))
 
@@ -140,7 +137,7 @@ async def list_jobs(
 @router.get("/{id}", response_model=JobShape)
 async def get_job(id: JobId, engine: Reader) -> Response:
     """Return one job, with the result of a run that has ended."""
-    return respond(await _jobs(engine).get(id))
+    return respond(await engine.jobs.get(id))
 
 
 @router.get("/{id}/results", response_model=PageShape[JobResultShape])
@@ -154,7 +151,7 @@ async def list_results(
     failed: Annotated[bool, Query(description="Only items that failed.")] = False,
 ) -> Response:
     """Return the results of the items of a batch, in input order. `total` counts all that there are, or all that failed."""
-    jobs = _jobs(engine)
+    jobs = engine.jobs
     job: Job = await jobs.get(id)
     start = page.after_number()
     found = await jobs.results(
@@ -167,14 +164,10 @@ async def list_results(
 @router.post("/{id}/cancel", response_model=JobShape)
 async def cancel_job(id: JobId, engine: Runner) -> Response:
     """Cancel a job. Results so far are kept. Answers 409 if it has ended."""
-    return respond(await _jobs(engine).cancel(id))
+    return respond(await engine.jobs.cancel(id))
 
 
 @router.post("/{id}/retry", response_model=JobShape)
 async def retry_job(id: JobId, body: RetryBody, engine: Runner) -> Response:
     """Go on with a job that failed, stopped, was cancelled or interrupted. What succeeded is kept."""
-    return respond(await _jobs(engine).retry(id, concurrency=body.concurrency, max_spend=body.max_spend))
-
-
-def _jobs(engine: Engine) -> Jobs:
-    return cast("Prowess", engine).jobs
+    return respond(await engine.jobs.retry(id, concurrency=body.concurrency, max_spend=body.max_spend))

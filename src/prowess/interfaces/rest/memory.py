@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 from fastapi import APIRouter, Path
 from pydantic import Field
 from starlette.responses import Response
 
-from prowess.agent.agent import Agent
 from prowess.agent.memory import MAX_FACT_CHARS
-from prowess.engine.engine import Engine
 from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, paginate, respond
-from prowess.open import Prowess
 
 router = APIRouter(prefix="/memory", tags=["memory"])
 
@@ -35,21 +32,17 @@ class FactBody(Body):
 @router.get("", response_model=PageShape[FactShape])
 async def list_facts(engine: Reader, page: Page) -> Response:
     """Return the remembered facts of the caller, newest first."""
-    facts = await _agent(engine).memories()
+    facts = await engine.agent.memories()
     return respond(paginate(facts, page, lambda one: f"{one.created_at} {one.id}", newest_first=True))
 
 
 @router.post("", status_code=201, response_model=FactShape)
 async def remember_fact(body: FactBody, engine: Reader) -> Response:
     """Remember a fact for the caller's later conversations. Only a person can."""
-    return respond(await _agent(engine).remember(body.text), 201)
+    return respond(await engine.agent.remember(body.text), 201)
 
 
 @router.delete("/{id}", response_model=FactShape)
 async def forget_fact(id: Annotated[str, Path(min_length=1, max_length=200)], engine: Reader) -> Response:
     """Forget a fact, and return it. Only a person can."""
-    return respond(await _agent(engine).forget(id))
-
-
-def _agent(engine: Engine) -> Agent:
-    return cast("Prowess", engine).agent
+    return respond(await engine.agent.forget(id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, StrictBool
@@ -15,7 +15,6 @@ from prowess.agent.agent import Agent
 from prowess.agent.conversation import ConversationFormat
 from prowess.agent.live_turns import LiveTurn, LiveTurns
 from prowess.agent.updates import TurnEnded, TurnState, Update
-from prowess.engine.engine import Engine
 from prowess.errors import Conflict, NotFound, ProwessError
 from prowess.interfaces.rest.problems import problem_json
 from prowess.interfaces.rest.request import (
@@ -40,7 +39,6 @@ from prowess.interfaces.rest.streams import (
     unless_gone,
     wants_stream,
 )
-from prowess.open import Prowess
 
 router = APIRouter(tags=["conversations"])
 
@@ -163,7 +161,7 @@ async def send_message(request: Request, id: SessionId, body: MessageBody, engin
     was said so far is kept. A turn in the state `waiting` needs its approvals answered, then
     `/sessions/{id}/messages/resume`.
     """
-    session, agent = await engine.sessions.get(id), _agent(engine)
+    session, agent = await engine.sessions.get(id), engine.agent
     turn = partial(agent.send, session.id, body.message, model=body.model)
     return await _start(request, agent, session.id, turn, body)
 
@@ -174,7 +172,7 @@ async def resume_turn(request: Request, id: SessionId, body: ResumeBody, engine:
 
     The answer is that of `/sessions/{id}/messages`. A turn is still `waiting` if approvals are.
     """
-    session, agent = await engine.sessions.get(id), _agent(engine)
+    session, agent = await engine.sessions.get(id), engine.agent
     turn = partial(agent.resume, session.id, model=body.model)
     return await _start(request, agent, session.id, turn, body)
 
@@ -192,7 +190,7 @@ async def follow_turn(request: Request, id: SessionId, engine: Reader) -> Respon
     one piece. If another process works on the turn (`here` is false), each message that it stores comes as the event
     `message`, and `ended_elsewhere` is the last.
     """
-    session, agent = await engine.sessions.get(id), _agent(engine)
+    session, agent = await engine.sessions.get(id), engine.agent
     live = _turns(request).find(session.id)
     if live is not None:
         return StreamResponse(_frames(live, intro=True), stop=_nothing, on_shutdown=live.cancel, ping=HEARTBEAT_SECONDS)
@@ -217,7 +215,7 @@ async def stop_turn(request: Request, id: SessionId, engine: Runner) -> Response
     if live is not None:
         await live.stop()
     try:
-        state = (await _agent(engine).get(session.id, after=_NO_MESSAGES)).state
+        state = (await engine.agent.get(session.id, after=_NO_MESSAGES)).state
     except NotFound:
         state = "idle"
     if live is None and state == "running":
@@ -236,7 +234,7 @@ async def list_messages(
 ) -> Response:
     """Return what was said in a session, with tool calls and their results."""
     try:
-        found, total = await _agent(engine).messages(
+        found, total = await engine.agent.messages(
             id, limit=page.limit + 1, beyond=page.after_number(), newest_first=order == "newest"
         )
     except NotFound:
@@ -248,7 +246,7 @@ async def list_messages(
 @router.delete("/sessions/{id}/messages", status_code=204, response_class=Response)
 async def delete_conversation(id: SessionId, engine: Runner) -> Response:
     """Delete a conversation with everything that was said in it, and close its session."""
-    await _agent(engine).delete(id)
+    await engine.agent.delete(id)
     return Response(status_code=204)
 
 
@@ -259,14 +257,14 @@ async def export_conversation(
     format: Annotated[ConversationFormat, Query(description="The kind of document.")] = "json",
 ) -> Response:
     """Return a conversation as a document: JSON with everything, or Markdown to read."""
-    text = await _agent(engine).export(id, format=format)
+    text = await engine.agent.export(id, format=format)
     return Response(text, media_type="application/json" if format == "json" else "text/markdown")
 
 
 @router.get("/conversations", response_model=PageShape[ConversationShape])
 async def list_conversations(engine: Reader, page: Page) -> Response:
     """Return the caller's conversations without their messages, last changed first, at most 1,000."""
-    found = await _agent(engine).list(limit=MAX_LISTED)
+    found = await engine.agent.list(limit=MAX_LISTED)
     return respond(paginate(found, page, lambda one: f"{one.updated_at} {one.id}", newest_first=True))
 
 
@@ -276,13 +274,13 @@ async def list_models(engine: Reader) -> Response:
 
     Another name of a [provider](models.md) can be chosen, too.
     """
-    return respond({"items": await _agent(engine).models()})
+    return respond({"items": await engine.agent.models()})
 
 
 @router.patch("/conversations/{id}", response_model=ConversationShape)
 async def change_conversation(id: SessionId, body: ConversationChange, engine: Runner) -> Response:
     """Rename a conversation, or choose the model that answers in it from the next turn on; '' is the default."""
-    agent = _agent(engine)
+    agent = engine.agent
     changed = await agent.get(id, after=_NO_MESSAGES)
     # The model first: it may be refused, and then nothing should have changed.
     if body.model is not None:
@@ -295,11 +293,7 @@ async def change_conversation(id: SessionId, body: ConversationChange, engine: R
 @router.get("/conversations/{id}", response_model=ConversationShape)
 async def get_conversation(id: SessionId, engine: Reader) -> Response:
     """Return one conversation, without its messages. `error` says why its last turn failed."""
-    return respond(await _agent(engine).get(id, after=_NO_MESSAGES))
-
-
-def _agent(engine: Engine) -> Agent:
-    return cast("Prowess", engine).agent
+    return respond(await engine.agent.get(id, after=_NO_MESSAGES))
 
 
 def _turns(request: Request) -> LiveTurns:

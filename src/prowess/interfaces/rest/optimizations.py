@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.authoring.optimize.budget import DEFAULT_CALLS, DEFAULT_MINUTES, Budget
-from prowess.authoring.optimize.optimizations import Optimizations
 from prowess.authoring.optimize.proposal import MAX_REPEATS, Method, OptimizationRequest
-from prowess.engine.engine import Engine
 from prowess.interfaces.rest.request import (
     Body,
     Page,
@@ -25,7 +23,6 @@ from prowess.interfaces.rest.request import (
     respond,
 )
 from prowess.interfaces.rest.sessions import Name
-from prowess.open import Prowess
 from prowess.storage.proposals import ProposalState
 
 router = APIRouter(prefix="/optimizations", tags=["optimizations"])
@@ -111,8 +108,8 @@ async def start_optimization(body: OptimizationBody, engine: Runner) -> Response
         template=body.template,
         traces=body.traces,
     )
-    prepared = await _part(engine).prepare(request)
-    await cast("Prowess", engine).jobs.start_task(
+    prepared = await engine.optimize.prepare(request)
+    await engine.jobs.start_task(
         "optimize",
         {"proposal": prepared.id},
         skill=f"{prepared.scope}:{prepared.skill}",
@@ -129,7 +126,7 @@ async def list_optimizations(
     state: Annotated[ProposalState | None, Query(description="Only in this state.")] = None,
 ) -> Response:
     """Return the caller's optimisations, newest first; all of the organization for an administrator."""
-    part = _part(engine)
+    part = engine.optimize
     states = () if state is None else (state,)
     found = await part.list(skill=skill, states=states, limit=page.limit + 1, before=page.after_row)
     total = await part.count(skill=skill, states=states)
@@ -139,32 +136,28 @@ async def list_optimizations(
 @router.get("/{id}", response_model=OptimizationShape)
 async def get_optimization(id: ProposalId, engine: Reader) -> Response:
     """Return one optimisation with its figures."""
-    return respond(await _part(engine).get(id))
+    return respond(await engine.optimize.get(id))
 
 
 @router.get("/{id}/diff", response_model=CandidateShape)
 async def get_candidate(id: ProposalId, engine: Reader) -> Response:
     """Return what the candidate changes. Only for a person: nobody has accepted it. Answers 409 if the skill has changed."""
-    return respond(await _part(engine).diff(id))
+    return respond(await engine.optimize.diff(id))
 
 
 @router.post("/{id}/approve", response_model=OptimizationShape)
 async def approve_optimization(id: ProposalId, body: ApproveBody, engine: Writer) -> Response:
     """Make the candidate the next version of its skill. Only a person can. Answers 409 if the skill has changed."""
-    return respond(await _part(engine).approve(id, digest=body.digest, note=body.note))
+    return respond(await engine.optimize.approve(id, digest=body.digest, note=body.note))
 
 
 @router.post("/{id}/reject", response_model=OptimizationShape)
 async def reject_optimization(id: ProposalId, body: RejectBody, engine: Writer) -> Response:
     """Reject a proposal. Only a person can. Answers 409 unless it is proposed."""
-    return respond(await _part(engine).reject(id, note=body.note))
+    return respond(await engine.optimize.reject(id, note=body.note))
 
 
 @router.post("/{id}/cancel", response_model=OptimizationShape)
 async def cancel_optimization(id: ProposalId, engine: Runner) -> Response:
     """End the search; the best so far is tested. Answers 409 if it has ended."""
-    return respond(await _part(engine).cancel(id))
-
-
-def _part(engine: Engine) -> Optimizations:
-    return cast("Prowess", engine).optimize
+    return respond(await engine.optimize.cancel(id))

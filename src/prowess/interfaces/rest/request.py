@@ -19,10 +19,10 @@ from fastapi.security import HTTPBearer, SecurityScopes
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from starlette.responses import Response
 
-from prowess.engine.engine import Engine
 from prowess.errors import Invalid, Problem
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.rest.hints import name_requests
+from prowess.open import Prowess
 from prowess.policy.actor import Permission
 from prowess.suggestions import did_you_mean
 from prowess.view import to_json
@@ -41,7 +41,7 @@ def caller_of(request: Request) -> Caller:
     return request.scope[SCOPE_KEY]
 
 
-async def caller_engine(request: Request, needed: SecurityScopes, _: Annotated[Any, Depends(_bearer)]) -> Engine:
+async def caller_engine(request: Request, needed: SecurityScopes, _: Annotated[Any, Depends(_bearer)]) -> Prowess:
     """Return the engine of the caller, who must have the permissions of the route. Refuse unknown query parameters."""
     actor = caller_of(request).actor
     for permission in needed.scopes:
@@ -78,12 +78,12 @@ def _check_query(given: Iterable[str], known: Collection[str]) -> None:
     raise Invalid(f"This route has no query parameter {shown}.", hint=names, problems=problems)
 
 
-Anyone = Annotated[Engine, Security(caller_engine)]
-Reader = Annotated[Engine, Security(caller_engine, scopes=["skills.read"])]
-Writer = Annotated[Engine, Security(caller_engine, scopes=["skills.write"])]
-Runner = Annotated[Engine, Security(caller_engine, scopes=["skills.run"])]
-Approver = Annotated[Engine, Security(caller_engine, scopes=["approvals.resolve"])]
-Admin = Annotated[Engine, Security(caller_engine, scopes=["admin"])]
+Anyone = Annotated[Prowess, Security(caller_engine)]
+Reader = Annotated[Prowess, Security(caller_engine, scopes=["skills.read"])]
+Writer = Annotated[Prowess, Security(caller_engine, scopes=["skills.write"])]
+Runner = Annotated[Prowess, Security(caller_engine, scopes=["skills.run"])]
+Approver = Annotated[Prowess, Security(caller_engine, scopes=["approvals.resolve"])]
+Admin = Annotated[Prowess, Security(caller_engine, scopes=["admin"])]
 
 
 def _check_whole(value: object) -> object:

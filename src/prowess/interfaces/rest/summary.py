@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import cast
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -12,7 +11,6 @@ from starlette.responses import Response
 from prowess.engine.skill_overview import OverviewQuery
 from prowess.interfaces.rest.request import Reader, Shape, respond
 from prowess.interfaces.rest.traces import FiguresShape
-from prowess.open import Prowess
 from prowess.storage.jobs import JobState
 
 router = APIRouter(tags=["summary"])
@@ -45,15 +43,14 @@ class SummaryShape(Shape):
 @router.get("/summary", response_model=SummaryShape)
 async def read_summary(engine: Reader) -> Response:
     """Return counts for a first look: skills, pending approvals, proposals to accept, what is running, and what it cost."""
-    prowess = cast("Prowess", engine)
     overview, approvals, proposed, conversations, stats = await asyncio.gather(
         engine.skills.overview(OverviewQuery(limit=1, facets=True)),
         engine.approvals.list(("pending",)),
-        prowess.optimize.count(states=("proposed",)),
-        prowess.agent.list(),
+        engine.optimize.count(states=("proposed",)),
+        engine.agent.list(),
         engine.traces.stats("model", days=1),
     )
-    jobs = {state: await prowess.jobs.count(states=(state,)) for state in _OPEN_JOBS}
+    jobs = {state: await engine.jobs.count(states=(state,)) for state in _OPEN_JOBS}
     facets = overview.facets or {}
     return respond(
         {
