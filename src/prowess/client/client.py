@@ -7,13 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from prowess.client.credentials import find_server
 from prowess.client.decode import decode
 from prowess.client.part import session_name, unavailable
 from prowess.client.sessions import decode_session, load_error, session_path
 from prowess.client.skills import skill_path
-from prowess.client.transport import Transport
+from prowess.client.transport import Transport, check_url
 from prowess.errors import Conflict, Invalid, NotFound, Refused
+from prowess.net.addresses import is_loopback
+from prowess.settings import read_settings
+from prowess.storage.secret_file import SERVER_TOKEN_FILE, read_secret, read_token_file
 
 if TYPE_CHECKING:
     import httpx2
@@ -60,7 +62,7 @@ class AsyncClient:
         timeout: float = TIMEOUT_SECONDS,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        url, token = find_server(url, token, token_file)
+        url, token = _find_server(url, token, token_file)
         self._transport = Transport(url, token, timeout=timeout, transport=transport)
 
     @property
@@ -336,3 +338,21 @@ class AsyncClient:
     async def close(self) -> None:
         """Close all connections."""
         await self._transport.close()
+
+
+def _find_server(url: str, token: str, token_file: Path | None) -> tuple[str, str]:
+    """Return the URL and the token of a server, from the arguments or the settings. The token is '' if there is none."""
+    # No client reads the workspace, so a PROWESS_WORKSPACE that does not exist is not an error here.
+    settings = read_settings(workspace=".")
+    chosen = url or settings.server
+    if not chosen:
+        raise Invalid("No server given.", hint="Pass its URL with `--server URL`, or set PROWESS_SERVER.")
+    host = check_url(chosen).host
+    found = token or (read_token_file(token_file) if token_file is not None else "") or settings.token
+    # The token of this machine's server is never sent anywhere else.
+    if not found and is_loopback(host):
+        found = read_secret(settings.home / SERVER_TOKEN_FILE) or ""
+    # The message does not contain the token.
+    if found and (not found.isascii() or not found.isprintable() or " " in found):
+        raise Invalid("The token contains characters that no token has.", hint="Check PROWESS_TOKEN or the token file.")
+    return chosen, found

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from prowess.client.problems import TEMPORARY, error_of, retry_after
 from prowess.errors import Invalid, ProwessError, Refused, RunFailed, TryLater, Unavailable
+from prowess.net.addresses import is_loopback
 
 if TYPE_CHECKING:
     import httpx2
@@ -295,18 +296,6 @@ def _invalid_url(url: str, why: str) -> Invalid:
     return Invalid(
         f"{url[:200]!r} is not the address of a server: {why}.", hint="Give a URL like http://127.0.0.1:7717."
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can be reached by a host name."""
-    from ipaddress import ip_address
-
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _clean(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,6 +82,14 @@ def parse_address(text: str) -> Address | None:
     return None if isinstance(address, IPv6Address) and address.scope_id is not None else address
 
 
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine can reach a host, which is a name or an address."""
+    try:
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 class Resolver(Protocol):
     """Looks up host names. `RunFailed` if there is no such host, `TryLater` if the lookup itself fails."""
 

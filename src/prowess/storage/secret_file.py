@@ -10,11 +10,23 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from prowess.errors import Refused, Unavailable
+from prowess.errors import Invalid, Refused, Unavailable
 
 TOKEN_FILE = "token"  # noqa: S105  the name of a file
 SERVER_TOKEN_FILE = "server-token"  # noqa: S105  the name of a file
 STATE_KEY_FILE = "mcp-state.key"
+_MAX_TOKEN_BYTES = 4_096
+
+
+def read_token_file(path: Path) -> str:
+    """Return the token in a file that a person names, or raise `Invalid`."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise Invalid(
+            f"The token file {str(path)!r} cannot be read: {error.strerror}.", hint="Give the path of a readable file."
+        ) from error
 
 
 def read_secret(path: Path) -> str | None:

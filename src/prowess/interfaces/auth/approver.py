@@ -11,12 +11,10 @@ import hmac
 import secrets
 from pathlib import Path
 
-from prowess.errors import Invalid, Refused, Unavailable
+from prowess.errors import Refused, Unavailable
 from prowess.storage.secret_file import read_secret, write_secret
 
 APPROVER_FILE = "approver"
-APPROVER_VARIABLE = "PROWESS_APPROVER_TOKEN"
-_MAX_TOKEN_BYTES = 1_000
 
 
 def make_approver_token(home: Path) -> str:
@@ -44,17 +42,6 @@ def check_approver_token(home: Path, given: str) -> None:
     # The token has 256 random bits, so one fast hash is enough: it cannot be guessed.
     if kept is None or not hmac.compare_digest(_hash(given), kept):
         raise Refused("Invalid approver token.", hint="Create a new one at a terminal: prowess approvals token")
-
-
-def read_token_file(path: Path) -> str:
-    """Return the token in a file, or raise `Invalid`."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
-    except OSError as error:
-        raise Invalid(
-            f"The token file {str(path)!r} cannot be read: {error.strerror}.", hint="Give the path of a readable file."
-        ) from error
 
 
 def _hash(token: str) -> str:

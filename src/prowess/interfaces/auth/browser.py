@@ -168,16 +168,6 @@ def make_rules(hosts: Collection[str], origins: Collection[str] = ()) -> Browser
     )
 
 
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def check_host(name: str) -> str:
     """Return the name of a host that is accepted, without a port. Raise `Invalid` for anything else, such as `*`."""
     host = _strip_port(name.strip().lower())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from prowess.errors import Invalid, Refused, TryLater, Unavailable
-from prowess.interfaces.auth.browser import is_loopback
+from prowess.net.addresses import is_loopback
 from prowess.policy.sign_in import Account
 
 if TYPE_CHECKING:

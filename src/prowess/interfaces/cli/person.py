@@ -50,8 +50,9 @@ def at_terminal() -> bool:
 
 def token_proof(token_file: Path | None) -> Proof | None:
     """Return the proof that the approver token gives, or None without a token. Raise `Refused` if the token is wrong."""
-    from prowess.interfaces.auth.approver import check_approver_token, read_token_file
+    from prowess.interfaces.auth.approver import check_approver_token
     from prowess.settings import read_settings
+    from prowess.storage.secret_file import read_token_file
 
     settings = read_settings()
     given = read_token_file(token_file) if token_file is not None else settings.approver_token

@@ -234,9 +234,10 @@ def _serve_http(
     host: str, port: int, names: tuple[str, ...], agent: _Agent, approvers: tuple[str, ...], workspace: str | None
 ) -> None:
     from prowess.errors import Refused
-    from prowess.interfaces.auth.browser import LOOPBACK_HOSTS, is_loopback
+    from prowess.interfaces.auth.browser import LOOPBACK_HOSTS
     from prowess.interfaces.auth.guard import known_tokens
     from prowess.interfaces.cli.output import escape_path
+    from prowess.net.addresses import is_loopback
     from prowess.settings import read_settings
     from prowess.storage.secret_file import STATE_KEY_FILE, TOKEN_FILE, find_secret, load_or_create_secret, read_secret
 

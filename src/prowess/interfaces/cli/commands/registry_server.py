@@ -88,9 +88,10 @@ def serve_registry(
     _require_extra()
     import asyncio
 
-    from prowess.interfaces.auth.browser import LOOPBACK_HOSTS, check_host, check_network, is_loopback
+    from prowess.interfaces.auth.browser import LOOPBACK_HOSTS, check_host, check_network
     from prowess.interfaces.listener import open_listener, serve_http
     from prowess.interfaces.registry_server import REQUESTS_PER_MINUTE, make_registry
+    from prowess.net.addresses import is_loopback
     from prowess.sources.package_shelf import Quotas
 
     quotas = Quotas()

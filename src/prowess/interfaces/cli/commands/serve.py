@@ -179,9 +179,9 @@ async def _serve(
     listener: socket.socket | None,
     process: ServerProcess | None,
 ) -> int:
-    from prowess.interfaces.auth.browser import is_loopback
     from prowess.interfaces.auth.oidc import make_provider
     from prowess.interfaces.auth.tokens import ensure_local_tokens, find_callers
+    from prowess.net.addresses import is_loopback
 
     settings = options.settings
     provider = make_provider(settings)
@@ -259,8 +259,8 @@ async def _check_tokens(prowess: Prowess, options: _Options) -> None:
 async def _announce(prowess: Prowess, options: _Options, port: int) -> None:
     """Print what the server offers, and what to try."""
     from prowess.errors import ProwessError
-    from prowess.interfaces.auth.browser import is_loopback
     from prowess.interfaces.cli.output import escape_path
+    from prowess.net.addresses import is_loopback
     from prowess.storage.secret_file import SERVER_TOKEN_FILE, TOKEN_FILE
 
     url, home = options.url(port), options.settings.home
