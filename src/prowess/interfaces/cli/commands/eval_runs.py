@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import Problem
 from prowess.interfaces.cli.engine import common_options, progress_bar, with_engine
+from prowess.interfaces.cli.error_output import print_problems
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import format_cost, format_duration, one_line, print_table, print_wrapped
 
 if TYPE_CHECKING:
     from prowess.authoring.evals.case import EvalCase
     from prowess.authoring.evals.plan import EvalPlan
-    from prowess.authoring.evals.results import EvalRun
+    from prowess.authoring.evals.results import CaseResult, EvalRun
     from prowess.authoring.task import ProgressListener, TaskProgress
     from prowess.jobs.job import Job
     from prowess.open import Prowess
@@ -96,9 +99,7 @@ def run_cases(
 
         print_json(run)
     else:
-        from prowess.interfaces.cli.eval_output import print_run
-
-        print_run(run)
+        _print_run(run)
     _exit(run)
 
 
@@ -121,9 +122,7 @@ def resume(run_id: str, workspace: str | None, as_json: bool) -> None:
 
         print_json(run)
     else:
-        from prowess.interfaces.cli.eval_output import print_run
-
-        print_run(run)
+        _print_run(run)
     _exit(run)
 
 
@@ -202,7 +201,6 @@ def compare(before: str, after: str, workspace: str | None, as_json: bool) -> No
     RUN is the id of a run or the first four or more characters of it, SLUG for the newest run of a skill, or SLUG@VERSION
     for the newest run of a version. Exits with 1 if the second is worse.
     """
-    from prowess.interfaces.cli.eval_output import print_comparisons
     from prowess.interfaces.cli.output import print_json
 
     found = with_engine(workspace, lambda prowess: prowess.evals.compare(before, after))
@@ -212,7 +210,7 @@ def compare(before: str, after: str, workspace: str | None, as_json: bool) -> No
         for side in ("before", "after"):
             run = found[side]
             click.echo(f"{side.capitalize():7} {run['skill']} {run['digest'][:12]}, run {run['id'][:8]}")
-        print_comparisons((f"after: {one['after']}", f"before: {one['before']}", one) for one in found["comparisons"])
+        _print_comparisons((f"after: {one['after']}", f"before: {one['before']}", one) for one in found["comparisons"])
     if any(one["verdict"] == "worse" for one in found["comparisons"]):
         raise click.exceptions.Exit(1)
 
@@ -236,9 +234,7 @@ def report(run: str, html: Path | None, junit: Path | None, workspace: str | Non
     if as_json:
         print_json(found)
     elif html is None and junit is None:
-        from prowess.interfaces.cli.eval_output import print_run
-
-        print_run(found)
+        _print_run(found)
     for path in (html, junit):
         if path is not None:
             click.echo(f"Wrote {escape_path(path)}.", err=True)
@@ -275,3 +271,78 @@ def list_runs(skill: str, limit: int, workspace: str | None, as_json: bool) -> N
     print_table(("run", "skill", "version", "state", "passed", "cost", "created"), rows, flexible=1)
     if any(run.state == "interrupted" for run in found):
         click.echo("`prowess eval resume RUN` goes on with one that was interrupted.")
+
+
+_MAX_FAILED_CASES = 20
+"""The most failed cases that are printed."""
+
+_COLOURS = {"better": "green", "worse": "red"}
+
+
+def _print_run(run: EvalRun) -> None:
+    """Print the figures of a run, then what failed, then what to do next."""
+    summary: dict[str, Any] = run.summary or {"arms": [], "comparisons": []}
+    print_problems([Problem(**told) for told in summary.get("problems", ())], indent=0)
+    rows = [
+        (
+            one_line(run.label(place), 60),
+            f"{one['passed']}/{one['passed'] + one['failed']}" + (f" +{one['errors']} errors" if one["errors"] else ""),
+            _with_range(one["pass_rate"], percent=True),
+            "-" if one["score"]["mean"] is None else f"{one['score']['mean']:.2f}",
+            format_duration(None if one["seconds"]["mean"] is None else round(one["seconds"]["mean"] * 1000)),
+            format_cost(one["total_cost_usd"]),
+        )
+        for place, one in enumerate(summary["arms"])
+    ]
+    print_table(("", "passed", "pass rate (95 %)", "score", "time", "cost"), rows, flexible=0)
+    if summary["comparisons"]:
+        click.echo("")
+    _print_comparisons((run.label(one["after"]), run.label(one["before"]), one) for one in summary["comparisons"])
+    wrong = [one for one in run.results if run.arms[one.arm].kind == "skill" and not one.passed]
+    _print_failures(run, wrong)
+    asked = sum(not one.cached for one in run.results)
+    note = (
+        ""
+        if asked == len(run.results)
+        else f" {len(run.results) - asked} of {len(run.results)} answers came from the cache."
+    )
+    click.echo(f"\nRun {run.id[:8]}.{note} See it with `prowess eval report {run.id[:8]} --html report.html`.")
+
+
+def _print_comparisons(comparisons: Any) -> None:
+    """Print the verdict of each comparison, given as the labels of after and before, and the figures."""
+    for after, before, one in comparisons:
+        verdict = click.style(one["verdict"], fg=_COLOURS.get(one["verdict"]), bold=True)
+        score = one["score"]
+        figures = "no case in common"
+        if score["mean"] is not None:
+            interval = "" if score["low"] is None else f" [{score['low']:+.2f}, {score['high']:+.2f}]"
+            cases = f"{one['cases']} case{'s' if one['cases'] != 1 else ''}"
+            figures = f"score {score['mean']:+.2f}{interval}, p {score['p']:.3f}, {cases}"
+        click.echo(f"{one_line(after, 60)} against {one_line(before, 60)}: {verdict} ({figures})")
+
+
+def _print_failures(run: EvalRun, wrong: Sequence[CaseResult]) -> None:
+    several = sum(arm.kind == "skill" for arm in run.arms) > 1
+    for one in wrong[:_MAX_FAILED_CASES]:
+        mark = click.style("!", fg="yellow") if one.passed is None else click.style("✗", fg="red")
+        where = f"  {run.arms[one.arm].model}" if several else ""
+        again = f" #{one.repeat}" if one.repeat > 1 else ""
+        click.echo(f"\n{mark} {click.style(one_line(one.title or one.case, 80) + again, bold=True)}{where}")
+        if one.error:
+            print_wrapped(one_line(one.error, 300), 4)
+        for verdict in one.verdicts:
+            if not verdict["passed"] and not verdict["error"]:
+                why = f": {verdict['evidence']}" if verdict["evidence"] else ""
+                print_wrapped(one_line(f"{verdict['description']}{why}", 300), 4)
+    if len(wrong) > _MAX_FAILED_CASES:
+        click.echo(f"\n… and {len(wrong) - _MAX_FAILED_CASES} more; --json lists them all.")
+
+
+def _with_range(interval: dict[str, float | None], *, percent: bool) -> str:
+    mean, low, high = interval["mean"], interval["low"], interval["high"]
+    if mean is None:
+        return "-"
+    show = "{:.0%}" if percent else "{:.2f}"
+    around = "" if low is None or high is None else f" ({show.format(low)}-{show.format(high)})"
+    return f"{show.format(mean)}{around}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
@@ -9,12 +10,15 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from prowess.events import EVENT_NAMES, EVENTS_PRUNED
+from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group
+from prowess.interfaces.cli.output import clean, one_line
 
 if TYPE_CHECKING:
     from prowess.events import Event
     from prowess.open import Prowess
+    from prowess.policy.account import Answer, SkillAccount, SkillBytes
     from prowess.storage.ledger import AuditRow
 
 
@@ -109,7 +113,6 @@ def _print_event(event: Event, *, as_json: bool) -> None:
 
 
 def _event_cells(event: Event) -> tuple[str, ...]:
-    from prowess.interfaces.cli.approval_card import format_time
     from prowess.interfaces.cli.output import one_line
 
     skill, status, detail = _describe_event(event)
@@ -174,7 +177,6 @@ def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: 
     """
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
-    from prowess.interfaces.cli.approval_card import format_time
     from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     rows = with_engine(workspace, lambda prowess: _read_audit(prowess, after, limit))
@@ -224,14 +226,65 @@ def audit_skill(slug: str, workspace: str | None, as_json: bool) -> None:
 
     Also lists the prompts and runs that use each version of its bytes.
     """
-    from prowess.interfaces.cli.account_output import print_account
     from prowess.interfaces.cli.output import print_json
 
     account = with_engine(workspace, lambda prowess: prowess.audit.skill(slug))
     if as_json:
         print_json(account)
     else:
-        print_account(account)
+        _print_account(account)
+
+
+_SHOWN_USES = 5
+"""The most prompts and runs that are listed for one digest; `--json` has all."""
+
+
+def _print_account(account: SkillAccount) -> None:
+    """Print an account, the current bytes first."""
+    click.secho(one_line(account.slug), bold=True)
+    for label, text in (("location", account.location), ("trust", account.trust), ("standing", account.standing)):
+        if text:
+            click.echo(f"{label.ljust(10)}{one_line(text)}")
+    for content in account.contents:
+        _print_content(content)
+    if not any(content.answers for content in account.contents):
+        click.echo("\nNo decisions about this skill yet.")
+
+
+def _print_content(content: SkillBytes) -> None:
+    click.echo("")
+    click.secho(f"sha256 {content.digest[:16]}{' (current)' if content.current else ''}", bold=True)
+    for answer in content.answers:
+        _print_answer(answer)
+    for use in content.prompts[:_SHOWN_USES]:
+        # Every folder has its own default conversation, which the records tell apart by its path.
+        name = use.conversation.replace("default:", "default in ", 1)
+        click.echo(f"  in prompt   {one_line(name, 200)}, enabled by {one_line(use.by)}, {format_time(use.at)}")
+    for run in content.runs[:_SHOWN_USES]:
+        click.echo(
+            f"  run         {run.trace_id[:8]}, {one_line(run.artifact, 40)} by {one_line(run.by)}, "
+            f"{format_time(run.at)}, {run.status}"
+        )
+    left = len(content.prompts[_SHOWN_USES:]) + len(content.runs[_SHOWN_USES:])
+    if left:
+        click.echo(f"  … and {left} more prompts and runs; --json lists all")
+
+
+def _print_answer(answer: Answer) -> None:
+    way = f" through {answer.channel}" if answer.channel else ""
+    proof = f" ({answer.proof})" if answer.proof else ""
+    click.echo(one_line(f"{answer.how} by {answer.by}, {format_time(answer.at)}{way}{proof}: {answer.state}"))
+    if answer.requester:
+        asked = f" through {answer.asked_through}" if answer.asked_through else ""
+        click.echo(f"  requester   {one_line(f'{answer.requester} to {answer.action}{asked}')}")
+    if answer.note:
+        click.echo(f"  note        {one_line(answer.note)}")
+    if answer.shown_ok is None:
+        click.echo("  shown       no text was recorded")
+        return
+    whole = "the text below" if answer.shown_ok else "WARNING: the stored text is not the one that was shown"
+    click.echo(f"  shown       {whole}")
+    click.echo(textwrap.indent(clean(answer.shown), "    | "))
 
 
 @audit_command.command("export", examples=("prowess audit export > audit.jsonl", "prowess audit export --after 1200"))

@@ -364,8 +364,7 @@ def _report(result: SyncResult, *, as_json: bool) -> None:
 
 
 def _exit_if_failed(result: SyncResult) -> None:
-    from prowess.interfaces.cli.error_output import EXIT_CODES
+    from prowess.interfaces.cli.error_output import exit_code
 
     if result.error is not None:
-        code = next((EXIT_CODES[kind] for kind in type(result.error).__mro__ if kind in EXIT_CODES), 1)
-        raise click.exceptions.Exit(code)
+        raise click.exceptions.Exit(exit_code(result.error))
