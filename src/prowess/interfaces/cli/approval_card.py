@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from prowess.errors import ApprovalDenied, ApprovalRequired
 from prowess.interfaces.cli.engine import with_engine
 from prowess.interfaces.cli.output import clean, escape_path, one_line
 from prowess.interfaces.cli.server import chosen_server
@@ -87,8 +88,6 @@ def ask_for_approval(work: Callable[[], T], *, workspace: str | None, question: 
     Raise `ApprovalRequired` unchanged with `--json` or without a terminal, and `ApprovalDenied` with the text
     `refusal` if the person denies it.
     """
-    from prowess.errors import ApprovalDenied, ApprovalRequired
-
     try:
         return work()
     except ApprovalRequired as asked:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from prowess.errors import ApprovalRequired, NoModel, ProwessError
+from prowess.interfaces.cli.approval_card import ask_person
 from prowess.interfaces.cli.chat_screen import ChatScreen, JsonScreen, format_pill
 from prowess.interfaces.cli.error_output import report_error
 from prowess.interfaces.cli.output import one_line
@@ -84,8 +85,6 @@ class Chat:
 
     def enable(self, slug: str) -> Session:
         """Enable a skill, as the person at the terminal. If that needs an approval, ask for it."""
-        from prowess.interfaces.cli.approval_card import ask_person
-
         own = self.start()
         try:
             session = self.run(lambda prowess: prowess.enable(slug, session=own))
@@ -138,8 +137,6 @@ class Chat:
 
     def answer_approvals(self, ended: TurnEnded | None) -> TurnEnded | None:
         """Ask the person about each approval that a turn waits for, and go on. Return how the turn ended at last."""
-        from prowess.interfaces.cli.approval_card import ask_person
-
         while ended is not None and ended.state == "waiting":
             for approval_id in ended.approvals:
                 row = self.run(lambda prowess, asked=approval_id: prowess.approvals.get(asked))

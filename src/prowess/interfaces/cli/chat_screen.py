@@ -23,7 +23,7 @@ from prowess.agent.updates import (
     ToolStarted,
     TurnEnded,
 )
-from prowess.interfaces.cli.output import can_animate, clean, format_cost, one_line, print_json_line
+from prowess.interfaces.cli.output import can_animate, clean, console, format_cost, one_line, print_json_line
 from prowess.interfaces.cli.run_output import DeferredWarnings
 
 if TYPE_CHECKING:
@@ -151,8 +151,6 @@ class ChatScreen:
     def __enter__(self) -> Self:
         self._warnings.begin()
         if can_animate():
-            from prowess.interfaces.cli.output import console
-
             self._status = console(err=True).status("Thinking …")
             self._status.start()
         return self

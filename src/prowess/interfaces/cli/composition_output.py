@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.output import clean, format_cost, one_line, print_wrapped
+from prowess.interfaces.cli.approval_card import format_time
+from prowess.interfaces.cli.error_output import print_findings, print_problems
+from prowess.interfaces.cli.output import clean, format_cost, one_line, print_table, print_wrapped
 
 if TYPE_CHECKING:
     from prowess.authoring.compose.composition import Composition, Round
@@ -55,8 +57,6 @@ def _describe_dry_run(shown: Round) -> str:
 
 def print_composition(composition: Composition) -> None:
     """Print a composition with its current round and every problem."""
-    from prowess.interfaces.cli.error_output import print_findings, print_problems
-
     where = f"changes {composition.skill}" if composition.skill else "new skill"
     number = composition.round.number if composition.round else 0
     head = f"Composition {composition.id[:8]}, round {number}, {where}, {composition.state}"
@@ -85,9 +85,6 @@ def print_next(composition: Composition) -> None:
 
 def print_list(found: Sequence[Composition]) -> None:
     """Print compositions as a table."""
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import print_table
-
     if not found:
         click.echo('No compositions. `prowess compose "what the skill should do"` begins one.')
         return

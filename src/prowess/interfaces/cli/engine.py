@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prowess.errors import Unavailable
-from prowess.interfaces.cli.output import can_animate
-from prowess.interfaces.cli.server import chosen_server
+from prowess.interfaces.cli.output import can_animate, console
+from prowess.interfaces.cli.server import chosen_server, open_client, open_server_matcher
 from prowess.interfaces.cli.signals import run_async, run_quick
 
 if TYPE_CHECKING:
@@ -110,8 +110,6 @@ def _prepare_opening(
 ) -> Callable[[], AbstractAsyncContextManager[Prowess]]:
     """Return a function that opens the engine, or a client of the server that the command runs against."""
     if (server := chosen_server()) is not None:
-        from prowess.interfaces.cli.server import open_client
-
         return lambda: open_client(server)
     _set_up_libraries()
     from prowess.open import Prowess
@@ -155,8 +153,6 @@ def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[
     If a source of skills could not be read, print a warning on stderr at the end.
     """
     if (server := chosen_server()) is not None:
-        from prowess.interfaces.cli.server import open_server_matcher
-
         with open_server_matcher(server) as matcher:
             yield matcher
         return
@@ -199,8 +195,6 @@ def spinner(words: str) -> Generator[None]:
     shown: list[Status] = []
 
     def show() -> None:
-        from prowess.interfaces.cli.output import console
-
         shown.append(console(err=True).status(words))
         shown[0].start()
 
@@ -230,8 +224,6 @@ def progress_bar(words: str) -> Generator[ProgressCallback]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
-
-    from prowess.interfaces.cli.output import console
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Bar(*columns, console=console(err=True), transient=True)

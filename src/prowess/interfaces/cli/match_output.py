@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.output import draw_bar, one_line, output_width
+from prowess.interfaces.cli.output import draw_bar, one_line, output_width, print_table
 from prowess.match.recommendation import format_score
 from prowess.patterns import lazy_pattern
 
@@ -60,8 +60,6 @@ def print_recommendations(results: Sequence[Recommendation], *, explain: bool = 
 
 def print_tagged(results: Sequence[Recommendation]) -> None:
     """Print one row per result of a search by tags only, which has no scores."""
-    from prowess.interfaces.cli.output import print_table
-
     rows = [
         (one_line(result.slug, _SLUG), one_line(", ".join(result.tags), _SLUG), one_line(result.description))
         for result in results

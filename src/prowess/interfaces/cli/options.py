@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from prowess.errors import NotFound, ProwessError
+from prowess.interfaces.cli.output import clean, one_line
+
 if TYPE_CHECKING:
-    from prowess.errors import ProwessError
     from prowess.match.matcher import Matcher
     from prowess.open import Prowess
 
@@ -214,7 +216,6 @@ async def choose_skills(
     if slugs:
         return list(dict.fromkeys(slugs))
     from prowess.engine.places import PACKS
-    from prowess.errors import NotFound
 
     found = [
         card.slug
@@ -233,8 +234,6 @@ Failure = tuple[str, "ProwessError"]
 
 async def for_each(slugs: Sequence[str], work: Callable[[str], Awaitable[T]]) -> tuple[list[T], list[Failure]]:
     """Await `work` for each slug. Return the results and the failures; with a single slug, raise its error."""
-    from prowess.errors import ProwessError
-
     done: list[T] = []
     failed: list[Failure] = []
     for slug in slugs:
@@ -250,7 +249,6 @@ async def for_each(slugs: Sequence[str], work: Callable[[str], Awaitable[T]]) ->
 def report_failures(failed: Sequence[Failure]) -> None:
     """Print each failure on stderr. If there are any, end the command with the exit code of the first."""
     from prowess.interfaces.cli.error_output import exit_code
-    from prowess.interfaces.cli.output import clean
 
     for slug, error in failed:
         click.echo(f"{click.style('✗', fg='red')} {clean(slug)}: {clean(error.message)} {clean(error.hint)}", err=True)
@@ -278,7 +276,6 @@ def print_unknown_tag(tag: str, known: Sequence[str]) -> None:
     """
     from collections import Counter
 
-    from prowess.interfaces.cli.output import one_line
     from prowess.suggestions import did_you_mean
 
     counted = Counter(map(one_line, known))

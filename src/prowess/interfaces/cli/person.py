@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
+from prowess.errors import Refused
 from prowess.interfaces.cli.server import ServerOptions, chosen_server
 from prowess.lazy_dataclass import dataclass
 
@@ -67,8 +68,6 @@ def require_person(action: str, token_file: Path | None) -> Proof:
 
     `action` completes "Only a person can …".
     """
-    from prowess.errors import Refused
-
     if (server := chosen_server()) is not None:
         return _require_person_at_server(action, token_file, server)
     proof = token_proof(token_file)
@@ -88,8 +87,6 @@ def _require_person_at_server(action: str, token_file: Path | None, server: Serv
 
     A token that was found on this machine, and not given, proves nothing: an agent with a shell finds it, too.
     """
-    from prowess.errors import Refused
-
     if token_file is not None:
         raise click.UsageError(
             "--token-file after the command is this machine's approver token. Give it before `approvals`."

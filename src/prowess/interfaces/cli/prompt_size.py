@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.interfaces.cli.output import one_line, print_wrapped
 from prowess.skill.limits import DEFAULT_PROMPT_CHARS
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ async def read_prompt_limit(prowess: Prowess, sizes: Iterable[int]) -> int:
 
 def note_too_long(sizes: Sequence[tuple[str, int]], limit: int) -> None:
     """Print the skills that take more characters than a prompt may have, with their sizes, and the alternatives."""
-    from prowess.interfaces.cli.output import one_line, print_wrapped
-
     long = sorted(((slug, chars) for slug, chars in sizes if chars > limit), key=lambda item: (-item[1], item[0]))
     if not long:
         return

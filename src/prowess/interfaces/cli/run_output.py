@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import click
 
 from prowess.interfaces.cli.error_output import discard_stdout
-from prowess.interfaces.cli.output import can_animate, clean, one_line
+from prowess.interfaces.cli.output import can_animate, clean, console, one_line
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -125,8 +125,6 @@ class RunScreen:
     def __enter__(self) -> Self:
         self._warnings.begin()
         if not self.quiet and can_animate():
-            from prowess.interfaces.cli.output import console
-
             self._status = console(err=True).status("Running …")
             self._status.start()
         return self

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.interfaces.cli.error_output import print_findings
+from prowess.interfaces.cli.output import clean, one_line
+
 if TYPE_CHECKING:
     from prowess.sources.sync_result import SkillChange, SyncResult
 
@@ -15,8 +18,6 @@ MAX_LISTED = 20
 
 def print_result(result: SyncResult) -> None:
     """Print what a sync did, or would do: every skill that changes, with findings and what it asks for."""
-    from prowess.interfaces.cli.output import one_line
-
     if result.unchanged:
         click.echo("Nothing has changed at the source.")
     shown = [change for change in result.changes if change.status != "unchanged"]
@@ -35,9 +36,6 @@ _MARKS = {"added": ("+", "green"), "updated": ("~", "yellow"), "removed": ("-", 
 
 
 def _print_change(change: SkillChange) -> None:
-    from prowess.interfaces.cli.error_output import print_findings
-    from prowess.interfaces.cli.output import clean, one_line
-
     mark, color = _MARKS.get(change.status, ("!", "red"))
     name = change.slug or change.path
     about = change.message if change.status in ("conflict", "invalid", "refused") else change.description
@@ -54,8 +52,6 @@ def _print_change(change: SkillChange) -> None:
 def summarize(result: SyncResult) -> str:
     """Return one sentence about the result."""
     if result.error is not None:
-        from prowess.interfaces.cli.output import one_line
-
         return f"The sync failed: {one_line(f'{result.error.message} {result.error.hint}')}".rstrip()
     counts = ", ".join(f"{many} {status}" for status, many in result.counts.items()) or "no skills"
     return f"{'Would be' if result.preview else 'Skills'}: {counts}."

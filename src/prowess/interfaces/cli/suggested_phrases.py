@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.errors import Refused
 from prowess.interfaces.cli.engine import with_engine
 from prowess.interfaces.cli.output import clean, one_line, print_table, print_wrapped
 from prowess.interfaces.cli.person import TYPED
@@ -74,8 +75,6 @@ def apply_phrases(skill: Skill, phrases: Sequence[str], workspace: str | None, p
 
 async def _add_phrases(prowess: Prowess, skill: Skill, phrases: Sequence[str]) -> Skill:
     """Change the available skill, if it still has exactly the bytes that were evaluated."""
-    from prowess.errors import Refused
-
     card = next((card for card in await prowess.skills.cards() if card.slug == skill.slug), None)
     if card is None or card.digest != skill.digest:
         raise Refused(

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from prowess.errors import Invalid, Refused
 from prowess.interfaces.cli.engine import common_options, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import command
-from prowess.interfaces.cli.person import token_option
+from prowess.interfaces.cli.output import one_line, print_json, print_table
+from prowess.interfaces.cli.person import TYPED, Proof, at_terminal, token_option, token_proof
 
 if TYPE_CHECKING:
     from prowess.engine.install_plan import InstallPlan
     from prowess.engine.installs import InstallResult, Installs
-    from prowess.interfaces.cli.person import Proof
     from prowess.open import Prowess
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -162,9 +164,7 @@ def _go_on(
     plan: InstallPlan, verb: str, command_line: str, options: _Options, token_file: Path | None, workspace: str | None
 ) -> None:
     """Show a plan, ask about it, and carry it out."""
-    from prowess.interfaces.cli.error_output import exit_code
     from prowess.interfaces.cli.install_output import ask_about_plan, format_planned, print_plan, print_result
-    from prowess.interfaces.cli.output import print_json
 
     shown = (
         {skill.preview.slug: format_planned(skill) for skill in plan.skills} if options.as_json else print_plan(plan)
@@ -220,9 +220,6 @@ def _find_proof(verb: str, command_line: str, options: _Options, token_file: Pat
 
     Raise `Refused` if a person would have to be asked and cannot be.
     """
-    from prowess.errors import Refused
-    from prowess.interfaces.cli.person import TYPED, at_terminal, token_proof
-
     token = token_proof(token_file)
     typed = TYPED if at_terminal() else None
     if options.yes:
@@ -236,10 +233,7 @@ def _find_proof(verb: str, command_line: str, options: _Options, token_file: Pat
 
 
 def _choose(plan: InstallPlan, source: str, *, as_json: bool, dry_run: bool) -> InstallPlan:
-    from prowess.errors import Invalid
     from prowess.interfaces.cli.install_output import choose_skills
-    from prowess.interfaces.cli.output import one_line
-    from prowess.interfaces.cli.person import at_terminal
 
     if dry_run:
         return plan
@@ -255,7 +249,6 @@ def _choose(plan: InstallPlan, source: str, *, as_json: bool, dry_run: bool) -> 
 
 def _print_list(plan: InstallPlan, *, as_json: bool) -> None:
     from prowess.interfaces.cli.install_output import print_warnings
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     if as_json:
         print_json(plan)

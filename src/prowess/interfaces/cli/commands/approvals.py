@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.errors import Refused
+from prowess.errors import Invalid, Refused
+from prowess.interfaces.cli.approval_card import (
+    format_time,
+    print_approval_card,
+    read_views,
+    record_answer,
+    show_and_ask,
+)
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
-from prowess.interfaces.cli.person import token_option
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
+from prowess.interfaces.cli.person import TYPED, at_terminal, require_person, token_option
+from prowess.interfaces.cli.server import require_this_machine
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -33,8 +42,6 @@ def approvals_command(ctx: click.Context, every: bool, workspace: str | None, as
     """List pending approval requests, or show, approve, deny or revoke one."""
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     found = with_engine(workspace, lambda prowess: prowess.approvals.list(APPROVAL_STATES if every else ("pending",)))
     if as_json:
@@ -68,9 +75,6 @@ def show(id: str, files: bool, workspace: str | None, as_json: bool) -> None:
 
     ID is the id of the request, or its first four or more characters.
     """
-    from prowess.interfaces.cli.approval_card import print_approval_card, read_views
-    from prowess.interfaces.cli.output import print_json
-
     row = with_engine(workspace, lambda prowess: _find_approval(prowess, id))
     if as_json:
         print_json(row)
@@ -131,7 +135,6 @@ def revoke(id: str, note: str, workspace: str | None, as_json: bool) -> None:
 
     A skill that the approval let into a prompt is removed at the next turn. This needs neither a terminal nor a token.
     """
-    from prowess.interfaces.cli.output import clean, print_json
 
     async def work(prowess: Prowess) -> ApprovalRow:
         return await prowess.approvals.revoke((await _find_approval(prowess, id)).id, note=note)
@@ -152,9 +155,6 @@ def make_token(remove: bool, workspace: str | None, as_json: bool) -> None:
     The token answers requests where there is no terminal. Creating a new one invalidates the old one.
     """
     from prowess.interfaces.auth.approver import make_approver_token, remove_approver_token
-    from prowess.interfaces.cli.output import print_json
-    from prowess.interfaces.cli.person import TYPED, at_terminal
-    from prowess.interfaces.cli.server import require_this_machine
     from prowess.settings import read_settings
 
     require_this_machine("approvals token", "A server has tokens of its own: `prowess token create`.")
@@ -181,10 +181,6 @@ def make_token(remove: bool, workspace: str | None, as_json: bool) -> None:
 def _resolve(
     id: str, note: str, token_file: Path | None, workspace: str | None, *, approved: bool, as_json: bool
 ) -> None:
-    from prowess.interfaces.cli.approval_card import format_time, record_answer, show_and_ask
-    from prowess.interfaces.cli.output import clean, print_json
-    from prowess.interfaces.cli.person import TYPED, require_person
-
     verb = "approve" if approved else "deny"
     proof = require_person(f"{verb} a request", token_file)
     found = with_engine(workspace, lambda prowess: _find_approval(prowess, id))
@@ -208,8 +204,6 @@ async def _find_approval(prowess: Prowess, id: str) -> ApprovalRow:
 
     Raise `Invalid` if several match, and `NotFound` if none does.
     """
-    from prowess.errors import Invalid
-
     if len(id) >= 4:
         every = [row for row in await prowess.approvals.list(APPROVAL_STATES) if row.id.startswith(id.lower())]
         if len(every) > 1:

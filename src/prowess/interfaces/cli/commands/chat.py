@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import common_options
+from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import command, read_message
+from prowess.interfaces.cli.person import at_terminal
 
 if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation
@@ -56,7 +58,6 @@ def chat_command(
         raise click.UsageError("Say which conversation to resume, with --conversation ID or --continue.")
     from prowess.interfaces.cli.chat import Chat, print_opening, talk
     from prowess.interfaces.cli.engine import open_engine
-    from prowess.interfaces.cli.person import at_terminal
 
     is_loop = not words and not resume and not as_json and at_terminal()
     message = "" if is_loop or resume else read_message(words)
@@ -91,7 +92,6 @@ def _find(engine: OpenEngine, conversation: str, *, last: bool) -> Conversation 
 def _take_one_turn(chat: Chat, message: str, *, as_json: bool) -> None:
     """Send one message, or resume without one, and end the command with the exit code of the turn."""
     from prowess.interfaces.cli.chat import print_waiting
-    from prowess.interfaces.cli.person import at_terminal
 
     ended = chat.send(message) if message else chat.resume()
     if not as_json and at_terminal():
@@ -110,6 +110,5 @@ def _exit_code(ended: TurnEnded | None) -> int:
     if ended.state in ("done", "waiting"):
         return 5 if ended.state == "waiting" else 0
     from prowess.client.problems import make_error
-    from prowess.interfaces.cli.error_output import exit_code
 
     return exit_code(make_error(ended.error or {}))

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import ProwessError
+from prowess.interfaces.cli.approval_card import ask_until, format_files
 from prowess.interfaces.cli.composition_output import print_composition
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.error_output import report_error
 from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand, group, read_message
+from prowess.interfaces.cli.output import clean, print_json
 from prowess.interfaces.cli.person import TYPED, at_terminal, require_person, token_option
+from prowess.view import files_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -141,10 +146,7 @@ def resume(
 @common_options
 def show(composition: str, number: int | None, files: bool, diff: bool, workspace: str | None, as_json: bool) -> None:
     """Show a composition: its summary and problems, and its files or changes if asked for."""
-    from prowess.interfaces.cli.approval_card import format_files
-    from prowess.interfaces.cli.output import clean, print_json
     from prowess.skill.text.hidden import show_hidden
-    from prowess.view import files_json
 
     async def read(prowess: Prowess) -> tuple[Composition, Any, str]:
         found = await prowess.compose.show(composition, round=number)
@@ -171,7 +173,6 @@ def show(composition: str, number: int | None, files: bool, diff: bool, workspac
 def rounds(composition: str, workspace: str | None, as_json: bool) -> None:
     """List the rounds of a composition, oldest first."""
     from prowess.interfaces.cli.composition_output import print_rounds
-    from prowess.interfaces.cli.output import print_json
 
     async def read(prowess: Prowess) -> tuple[Composition, Any]:
         return await prowess.compose.show(composition), await prowess.compose.rounds(composition)
@@ -235,8 +236,6 @@ def approve(
 @common_options
 def discard(composition: str, workspace: str | None, as_json: bool) -> None:
     """End a composition without saving anything."""
-    from prowess.interfaces.cli.output import print_json
-
     ended = with_engine(workspace, lambda prowess: prowess.compose.discard(composition))
     if as_json:
         print_json(ended)
@@ -254,7 +253,6 @@ def list_compositions(state: Any, workspace: str | None, as_json: bool) -> None:
 
 def _list(state: Any, workspace: str | None, *, as_json: bool) -> None:
     from prowess.interfaces.cli.composition_output import print_list
-    from prowess.interfaces.cli.output import print_json
 
     found = with_engine(workspace, lambda prowess: prowess.compose.list(state=state))
     if as_json:
@@ -270,7 +268,6 @@ def _ask(workspace: str | None, work: Callable[[Prowess], Awaitable[Composition]
 
 def _print(composition: Composition, *, as_json: bool) -> None:
     from prowess.interfaces.cli.composition_output import print_next
-    from prowess.interfaces.cli.output import print_json
 
     if as_json:
         print_json(composition)
@@ -316,9 +313,6 @@ def _go_on(
 
 def _step(before: Composition, work: Callable[[Prowess], Awaitable[Composition]], workspace: str | None) -> Composition:
     """Return the composition after one step, and print it. After an error the last round is still there."""
-    from prowess.errors import ProwessError
-    from prowess.interfaces.cli.error_output import report_error
-
     try:
         after = _ask(workspace, work)
     except ProwessError as error:
@@ -329,9 +323,6 @@ def _step(before: Composition, work: Callable[[Prowess], Awaitable[Composition]]
 
 
 def _try_approve(composition: Composition, scope: Any, token_file: Path | None, workspace: str | None) -> bool:
-    from prowess.errors import ProwessError
-    from prowess.interfaces.cli.error_output import report_error
-
     try:
         proof = require_person("approve a draft", token_file)
         digest = composition.round.digest if composition.round else ""
@@ -357,8 +348,6 @@ def _approve(
 
 def _read_texts(composition: Composition, workspace: str | None) -> dict[str, tuple[str, str]]:
     """Return the texts that a person can view, by the key to type: the files and the changes."""
-    from prowess.interfaces.cli.approval_card import format_files
-    from prowess.interfaces.cli.output import clean
     from prowess.skill.text.hidden import show_hidden
 
     async def read(prowess: Prowess) -> tuple[Any, str]:
@@ -376,8 +365,6 @@ def _page(composition: Composition, key: str, workspace: str | None) -> None:
 
 
 def _confirm(composition: Composition, workspace: str | None) -> bool:
-    from prowess.interfaces.cli.approval_card import ask_until
-
     if composition.round is None:
         return True  # the engine says that there is nothing to save
     click.echo("")
@@ -386,8 +373,6 @@ def _confirm(composition: Composition, workspace: str | None) -> bool:
 
 
 def _print_saved(composition: Composition, saved: Skill, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json
-
     if as_json:
         print_json({"composition": composition.id, "slug": saved.slug, "scope": saved.scope, "digest": saved.digest})
         return

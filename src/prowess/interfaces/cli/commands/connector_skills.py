@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.errors import Invalid
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.commands.sessions import format_budget, session_option
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
 from prowess.view import session_json
 
 if TYPE_CHECKING:
@@ -25,8 +27,6 @@ def list_hosted(name: str, workspace: str | None, as_json: bool) -> None:
 
     Nobody here has accepted them. Listing reads none of their files.
     """
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     with spinner("Asking the connector …"):
         found = with_engine(workspace, lambda prowess: prowess.connectors.hosted.list(name))
     if as_json:
@@ -61,8 +61,6 @@ def read_hosted(name: str, address: str, workspace: str | None, as_json: bool) -
 
     Hidden characters are written out. Nothing enters a prompt.
     """
-    from prowess.errors import Invalid
-    from prowess.interfaces.cli.output import clean, print_json
     from prowess.skill.text.hidden import show_hidden
 
     with spinner("Asking the connector …"):
@@ -93,7 +91,6 @@ def use_hosted(name: str, skill: str, reason: str, session: str, workspace: str 
     SKILL is its address, or its name if only one skill has it. An administrator has to turn on
     `skills_dynamic_search_enabled` first. If an approval is required, the command asks for it at the terminal.
     """
-    from prowess.interfaces.cli.output import clean, print_json
 
     async def work(prowess: Prowess) -> Session:
         opened = await prowess.sessions.open(session)

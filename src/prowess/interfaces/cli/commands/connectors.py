@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from prowess.errors import NotFound
+from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.commands.connector_skills import SKILL_COMMANDS
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import group
-from prowess.interfaces.cli.person import token_option
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
+from prowess.interfaces.cli.person import require_person, token_option
 
 if TYPE_CHECKING:
     from prowess.connectors.admission import Connector, ConnectorScope
@@ -85,8 +87,6 @@ def add_connector(
 
     Put the command of the server after `--`. Nothing is started yet.
     """
-    from prowess.interfaces.cli.person import require_person
-
     fields: dict[str, Any] = {
         "command": command[0] if command else "",
         "args": list(command[1:]),
@@ -107,8 +107,6 @@ def add_connector(
 @common_options
 def list_connectors(workspace: str | None, as_json: bool) -> None:
     """List the connectors. Nothing is started."""
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     found = with_engine(workspace, lambda prowess: prowess.connectors.list())
     if as_json:
         print_json([one.as_json() for one in found])
@@ -139,9 +137,6 @@ def list_tools(name: str, query: Sequence[str], workspace: str | None, as_json: 
 
     Names and descriptions are the server's words.
     """
-    from prowess.interfaces.cli.approval_card import ask_for_approval
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     words = " ".join(query)
 
     def work() -> tuple[list[ConnectorTool], list[str]]:
@@ -182,9 +177,6 @@ def list_tools(name: str, query: Sequence[str], workspace: str | None, as_json: 
 @common_options
 def call_tool(name: str, tool: str, arguments: str, workspace: str | None, as_json: bool) -> None:
     """Call a tool of a connector, and print its result. Exits with 1 if the server reports an error."""
-    from prowess.interfaces.cli.approval_card import ask_for_approval
-    from prowess.interfaces.cli.output import clean, print_json
-
     given = _read_arguments(arguments)
 
     def work() -> Any:
@@ -225,8 +217,6 @@ def allow_tools(
     as_json: bool,
 ) -> None:
     """Accept a connector, and let agents call tools without asking you, as long as their definitions stay the same."""
-    from prowess.interfaces.cli.person import require_person
-
     require_person("allow tools of connectors", token_file)
     if undo:
         changed = with_engine(workspace, lambda prowess: prowess.connectors.disallow(name, tools))
@@ -256,9 +246,6 @@ def import_connectors(
     file: Path, scope: ConnectorScope, token_file: Path | None, workspace: str | None, as_json: bool
 ) -> None:
     """Add the servers of a file of Claude Code, Cursor or VS Code. Values of secrets are not copied."""
-    from prowess.interfaces.cli.output import one_line, print_json
-    from prowess.interfaces.cli.person import require_person
-
     require_person("add connectors", token_file)
     try:
         text = file.read_text("utf-8", errors="replace")
@@ -308,8 +295,6 @@ def _state(connector: Connector) -> str:
 
 
 def _print_connector(connector: Connector, *, as_json: bool, said: str = "") -> None:
-    from prowess.interfaces.cli.output import one_line, print_json
-
     if as_json:
         print_json(connector.as_json())
         return

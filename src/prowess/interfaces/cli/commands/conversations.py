@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.errors import Conflict, Invalid, NotFound
+from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.output import clean, escape_path, format_cost, one_line, print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation
@@ -23,8 +26,6 @@ async def find_conversation(prowess: Prowess, id: str) -> Conversation:
 
     Raise `Invalid` if several ids begin so, and `NotFound` if none does.
     """
-    from prowess.errors import Invalid, NotFound
-
     if not id:
         found = await prowess.agent.list(limit=1)
         if not found:
@@ -62,9 +63,6 @@ def list_conversations(workspace: str | None, as_json: bool) -> None:
 
 
 def _list(workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import format_cost, one_line, print_json, print_table
-
     found = with_engine(workspace, lambda prowess: prowess.agent.list())
     if as_json:
         print_json(found)
@@ -99,7 +97,6 @@ def show_conversation(id: str, workspace: str | None, as_json: bool) -> None:
     ID is the id of the conversation, or its first four or more characters.
     """
     from prowess.interfaces.cli.conversation_output import print_conversation
-    from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> Conversation:
         return await prowess.agent.get((await find_conversation(prowess, _require_id(id))).id)
@@ -125,7 +122,6 @@ def show_conversation(id: str, workspace: str | None, as_json: bool) -> None:
 @common_options
 def rename_conversation(id: str, title: str, workspace: str | None, as_json: bool) -> None:
     """Give a conversation another title. No message replaces it."""
-    from prowess.interfaces.cli.output import one_line, print_json
 
     async def work(prowess: Prowess) -> Conversation:
         return await prowess.agent.rename((await find_conversation(prowess, _require_id(id))).id, title)
@@ -146,8 +142,6 @@ def rename_conversation(id: str, title: str, workspace: str | None, as_json: boo
 @common_options
 def export_conversation(id: str, output: str | None, workspace: str | None, as_json: bool) -> None:
     """Write a conversation as markdown, or with --json everything that is stored about it."""
-    from prowess.interfaces.cli.output import clean
-
     is_json = as_json or bool(output and output.endswith(".json"))
 
     async def work(prowess: Prowess) -> str:
@@ -168,7 +162,6 @@ def export_conversation(id: str, output: str | None, workspace: str | None, as_j
 @common_options
 def delete_conversation(id: str, workspace: str | None, as_json: bool) -> None:
     """Delete a conversation with everything that was said in it, and disable its skills."""
-    from prowess.interfaces.cli.output import one_line, print_json
 
     async def work(prowess: Prowess) -> Conversation:
         found = await find_conversation(prowess, _require_id(id))
@@ -190,9 +183,6 @@ def _require_id(id: str) -> str:
 
 def write_export(path: str, text: str) -> None:
     """Write an exported conversation to a new file, and say so. Raise `Conflict` if the file exists."""
-    from prowess.errors import Conflict
-    from prowess.interfaces.cli.output import escape_path
-
     try:
         with Path(path).expanduser().open("x", encoding="utf-8") as file:
             file.write(text)

@@ -11,6 +11,7 @@ import click
 
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
 from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table
 from prowess.interfaces.cli.person import at_terminal, require_person, token_option
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ def prune_command(
     The settings event_days, audit_days, session_days and trace_days say how long that is; see `prowess policy`. A server
     does this by itself.
     """
-    from prowess.interfaces.cli.output import clean, print_json, print_table
-
     if accept_key:
         require_person("accept an audit log that was pruned with another key", token_file)
     with spinner("Pruning …"):
@@ -77,8 +76,6 @@ def _operator() -> str:
 
 
 def _report_cells(report: PruneReport) -> tuple[str, ...]:
-    from prowess.interfaces.cli.output import one_line
-
     numbers = (
         report.events,
         report.audit,
@@ -100,8 +97,6 @@ def backup_command(file: Path, replace: bool, workspace: str | None, as_json: bo
     For SQLite. For PostgreSQL, the command prints how to use pg_dump. FILE does not contain the key of the database; keep
     PROWESS_SECRET_KEY, or the file database.key in PROWESS_HOME, as well.
     """
-    from prowess.interfaces.cli.output import escape_path, print_json
-
     with spinner("Copying …"):
         contents = _maintenance(workspace).back_up(file, replace=replace)
     if as_json:
@@ -119,8 +114,6 @@ def restore_command(file: Path, replace: bool, workspace: str | None, as_json: b
 
     The whole backup is checked first. Stop servers and other programs that use the database.
     """
-    from prowess.interfaces.cli.output import clean, escape_path, print_json
-
     maintenance = _maintenance(workspace)
     with spinner("Restoring …"):
         restored = maintenance.restore(file, replace=replace)
@@ -179,8 +172,6 @@ _STATES = {
 
 
 def _print_status(workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import escape_path, print_json
-
     maintenance = _maintenance(workspace)
     status = maintenance.status()
     if as_json:
@@ -196,8 +187,6 @@ def _print_status(workspace: str | None, *, as_json: bool) -> None:
 @common_options
 def database_upgrade(workspace: str | None, as_json: bool) -> None:
     """Migrate the database to the newest revision. Prowess also does this when it opens an older database."""
-    from prowess.interfaces.cli.output import print_json
-
     before, after = _maintenance(workspace).upgrade()
     if as_json:
         print_json({"before": before, "after": after})
@@ -221,8 +210,6 @@ def database_downgrade(to: str, yes: bool, delete_data: bool, workspace: str | N
     Stop all servers first. A SQLite database is backed up before. If data would be lost, the command names it and changes
     nothing, unless you pass --delete-data.
     """
-    from prowess.interfaces.cli.output import escape_path, print_json
-
     maintenance = _maintenance(workspace)
     if not yes:
         if not at_terminal():

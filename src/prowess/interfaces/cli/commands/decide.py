@@ -9,8 +9,9 @@ import click
 
 from prowess.errors import NotFound
 from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.error_output import print_problems
 from prowess.interfaces.cli.options import command
-from prowess.interfaces.cli.output import escape_path
+from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_json_line, print_wrapped
 
 if TYPE_CHECKING:
     from prowess.catalog.importer import CheckResult
@@ -59,7 +60,6 @@ def _looks_like_path(subject: str) -> bool:
 
 
 def _print_rule(*, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json, print_wrapped
     from prowess.skill.decision import QUESTIONS
 
     if as_json:
@@ -72,7 +72,6 @@ def _print_rule(*, as_json: bool) -> None:
 
 
 def _print_skills(checked: list[CheckResult], *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json_line
     from prowess.skill.decision import judge_decision
 
     for one in checked:
@@ -88,9 +87,6 @@ def _print_skills(checked: list[CheckResult], *, as_json: bool) -> None:
 
 
 def _print_decision(one: CheckResult, decision: Decision | None) -> None:
-    from prowess.interfaces.cli.error_output import print_problems
-    from prowess.interfaces.cli.output import escape_path, one_line, print_wrapped
-
     click.secho(escape_path(one.path), bold=True)
     if decision is not None:
         parts = f" ({one_line(', '.join(decision.parts))})" if decision.parts else ""
@@ -104,7 +100,6 @@ def _print_decision(one: CheckResult, decision: Decision | None) -> None:
 
 
 def _print_hints(text: str, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json, print_wrapped
     from prowess.skill.decision import find_hints
 
     hints = find_hints(text)

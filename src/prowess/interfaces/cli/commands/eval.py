@@ -14,17 +14,17 @@ from xml.etree import ElementTree as ET
 
 import click
 
+from prowess.errors import Invalid, NotFound, Problem, ProwessError
 from prowess.interfaces.cli.commands import eval_runs
 from prowess.interfaces.cli.engine import common_options, open_matcher, progress_bar, spinner, with_engine
 from prowess.interfaces.cli.error_output import print_problems
 from prowess.interfaces.cli.options import Fraction, Limit, group
-from prowess.interfaces.cli.output import one_line, print_wrapped
+from prowess.interfaces.cli.output import one_line, print_json, print_wrapped
 from prowess.interfaces.cli.person import require_person, token_option
 from prowess.view import evaluation_json
 
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
-    from prowess.errors import Problem
     from prowess.interfaces.cli.targets import SkillTarget
     from prowess.match.matcher import Matcher
     from prowess.match.trigger_eval import TriggerReport
@@ -216,8 +216,6 @@ def triggers(
     If a query does not match, or only as `maybe`, the command suggests trigger phrases that help. Exits with 0 if every
     skill reaches --min-precision and --min-recall, and 1 if one does not.
     """
-    from prowess.interfaces.cli.output import print_json
-
     if applies and (as_json or not suggest):
         raise click.UsageError("--apply cannot be combined with --json or --no-suggest.")
     proof = require_person("change skills", token_file) if applies else None
@@ -261,8 +259,6 @@ def _store_scores(done: Sequence[Evaluation], workspace: str | None) -> None:
     """Store how well the catalog's skills are found by their own queries, as part of their scores."""
     from contextlib import suppress
 
-    from prowess.errors import ProwessError
-
     measured = {
         (one.subject.skill.slug, one.subject.skill.digest): one.report.f1
         for one in done
@@ -279,7 +275,6 @@ async def _find_targets(prowess: Prowess, target: str, skill: str | None) -> lis
 
     If none has a query, raise `Invalid` (the eval files are broken) or `NotFound` (there are none), with an example.
     """
-    from prowess.errors import Invalid, NotFound
     from prowess.interfaces.cli.targets import find_targets
 
     found = await find_targets(prowess, target, about=skill)

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.errors import Problem
+from prowess.errors import Problem, RunFailed
+from prowess.interfaces.cli.approval_card import ask_for_approval, format_time
 from prowess.interfaces.cli.engine import common_options, progress_bar, with_engine
-from prowess.interfaces.cli.error_output import print_problems
+from prowess.interfaces.cli.error_output import EXIT_CODES, print_problems
 from prowess.interfaces.cli.options import command
-from prowess.interfaces.cli.output import format_cost, format_duration, one_line, print_table, print_wrapped
+from prowess.interfaces.cli.output import (
+    escape_path,
+    format_cost,
+    format_duration,
+    one_line,
+    print_json,
+    print_table,
+    print_wrapped,
+)
 
 if TYPE_CHECKING:
     from prowess.authoring.evals.case import EvalCase
@@ -77,7 +86,6 @@ def run_cases(
     Exits with 0 if every case passes with the skill, 1 if some fail, and 8 if a model or a judge gave no result for some.
     """
     from prowess.authoring.evals.plan import EvalPlan
-    from prowess.interfaces.cli.approval_card import ask_for_approval
 
     if name and not durable:
         raise click.UsageError("--name is the name of a job. Add --durable.")
@@ -95,8 +103,6 @@ def run_cases(
     )
     _write_files(run, known, out=out, junit=junit, html=html)
     if as_json:
-        from prowess.interfaces.cli.output import print_json
-
         print_json(run)
     else:
         _print_run(run)
@@ -118,8 +124,6 @@ def resume(run_id: str, workspace: str | None, as_json: bool) -> None:
 
     run = with_engine(workspace, work)
     if as_json:
-        from prowess.interfaces.cli.output import print_json
-
         print_json(run)
     else:
         _print_run(run)
@@ -165,9 +169,6 @@ def _run_as_job(plan: EvalPlan, name: str, workspace: str | None, *, quiet: bool
 
 
 def _exit(run: EvalRun) -> None:
-    from prowess.errors import RunFailed
-    from prowess.interfaces.cli.error_output import EXIT_CODES
-
     wrong = [one.passed for one in run.results if run.arms[one.arm].kind == "skill" and not one.passed]
     if wrong:
         raise click.exceptions.Exit(EXIT_CODES[RunFailed] if None in wrong else 1)
@@ -185,7 +186,6 @@ def _write_files(
             html.write_text(html_report(run), encoding="utf-8")
     if out is not None:
         from prowess.authoring.evals.run_tree import write_trees
-        from prowess.interfaces.cli.output import escape_path
 
         for folder in write_trees(run, cases, out):
             click.echo(f"Wrote {escape_path(folder)}.", err=True)
@@ -201,8 +201,6 @@ def compare(before: str, after: str, workspace: str | None, as_json: bool) -> No
     RUN is the id of a run or the first four or more characters of it, SLUG for the newest run of a skill, or SLUG@VERSION
     for the newest run of a version. Exits with 1 if the second is worse.
     """
-    from prowess.interfaces.cli.output import print_json
-
     found = with_engine(workspace, lambda prowess: prowess.evals.compare(before, after))
     if as_json:
         print_json(found)
@@ -227,8 +225,6 @@ def report(run: str, html: Path | None, junit: Path | None, workspace: str | Non
 
     RUN is as in `prowess eval compare`.
     """
-    from prowess.interfaces.cli.output import escape_path, print_json
-
     found = with_engine(workspace, lambda prowess: prowess.evals.find(run))
     _write_files(found, [], out=None, junit=junit, html=html)
     if as_json:
@@ -246,9 +242,6 @@ def report(run: str, html: Path | None, junit: Path | None, workspace: str | Non
 @common_options
 def list_runs(skill: str, limit: int, workspace: str | None, as_json: bool) -> None:
     """List evaluations, newest first."""
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import format_cost, one_line, print_json, print_table
-
     found = with_engine(workspace, lambda prowess: prowess.evals.list(skill=skill, limit=limit))
     if as_json:
         print_json(found)

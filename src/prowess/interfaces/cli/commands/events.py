@@ -13,7 +13,7 @@ from prowess.events import EVENT_NAMES, EVENTS_PRUNED
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group
-from prowess.interfaces.cli.output import clean, one_line
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_json_line, print_table
 
 if TYPE_CHECKING:
     from prowess.events import Event
@@ -78,8 +78,6 @@ def events_command(
         for event in found:
             _print_event(event, as_json=True)
     elif found:
-        from prowess.interfaces.cli.output import print_table
-
         rows = [_event_cells(one) for one in found]
         head = ("no.", "when", "event", "skill", "status", "detail")
         print_table(head, rows, flexible=5, optional=("no.", "detail"))
@@ -104,8 +102,6 @@ async def _follow_events(prowess: Prowess, after: int | None, names: tuple[str, 
 
 
 def _print_event(event: Event, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json_line
-
     if as_json:
         print_json_line(event)
     else:
@@ -113,8 +109,6 @@ def _print_event(event: Event, *, as_json: bool) -> None:
 
 
 def _event_cells(event: Event) -> tuple[str, ...]:
-    from prowess.interfaces.cli.output import one_line
-
     skill, status, detail = _describe_event(event)
     return (
         str(event.number),
@@ -177,7 +171,6 @@ def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: 
     """
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     rows = with_engine(workspace, lambda prowess: _read_audit(prowess, after, limit))
     if as_json:
@@ -226,8 +219,6 @@ def audit_skill(slug: str, workspace: str | None, as_json: bool) -> None:
 
     Also lists the prompts and runs that use each version of its bytes.
     """
-    from prowess.interfaces.cli.output import print_json
-
     account = with_engine(workspace, lambda prowess: prowess.audit.skill(slug))
     if as_json:
         print_json(account)
@@ -296,8 +287,6 @@ def export_audit(after: int, workspace: str | None, as_json: bool) -> None:  # n
 
 
 async def _export_rows(prowess: Prowess, after: int) -> None:
-    from prowess.interfaces.cli.output import print_json_line
-
     while rows := await prowess.audit.rows(after=after, limit=_EXPORT_ROWS):
         for row in rows:
             print_json_line(row)
@@ -315,8 +304,6 @@ def verify_audit(head: str, workspace: str | None, as_json: bool) -> None:
     The chain alone does not show that rows were removed from its end. To detect that as well, store the printed head
     elsewhere and pass it with --head.
     """
-    from prowess.interfaces.cli.output import clean, print_json
-
     verdict = with_engine(workspace, lambda prowess: prowess.audit.verify(head=head))
     if as_json:
         print_json(verdict)

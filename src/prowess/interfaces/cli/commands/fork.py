@@ -9,6 +9,7 @@ import click
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import one_line, print_json
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -24,7 +25,6 @@ def fork_command(slug: str, workspace: str | None, as_json: bool) -> None:
     The files are copied byte for byte; change the copy as you like. `prowess history SLUG` says what it was copied from.
     Deleting the copy brings the original back.
     """
-    from prowess.interfaces.cli.output import one_line, print_json
 
     async def work(prowess: Prowess) -> tuple[Skill, SkillCard | None]:
         copy = await prowess.skills.fork(slug)

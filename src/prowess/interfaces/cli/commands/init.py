@@ -10,6 +10,7 @@ import click
 
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import escape_path, print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -37,7 +38,6 @@ def init_command(workspace: str | None, as_json: bool) -> None:
     Creates the folder .agents/skills and the home folder of Prowess, unless they exist. Running it again changes nothing.
     """
     from prowess.interfaces.cli.commands.skills import is_role_pack
-    from prowess.interfaces.cli.output import print_json
     from prowess.settings import read_settings
 
     settings = read_settings(workspace=choose_workspace(workspace))
@@ -93,8 +93,6 @@ def _find_folders(settings: Settings) -> list[SkillFolder]:
 
 
 def _print_folders(settings: Settings, created: list[Path], folders: list[SkillFolder]) -> None:
-    from prowess.interfaces.cli.output import escape_path, print_table
-
     for path in created:
         click.echo(f"Created {escape_path(path)}")
     if not created:
@@ -109,8 +107,6 @@ def _print_folders(settings: Settings, created: list[Path], folders: list[SkillF
 
 def _shorten(folder: str, settings: Settings) -> str:
     """Return a path relative to the workspace, or with ~ for the home folder."""
-    from prowess.interfaces.cli.output import escape_path
-
     path = Path(folder)
     if path.is_relative_to(settings.workspace):
         return escape_path(path.relative_to(settings.workspace))

@@ -9,6 +9,7 @@ import click
 
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_table, print_wrapped
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
 from prowess.view import plugin_json
 
@@ -32,7 +33,6 @@ def doctor_command(
 ) -> None:
     """Check the installation, the databases and every skill folder, and clean up after interrupted writes."""
     from prowess.engine.doctor import prepare_index, run_checks
-    from prowess.interfaces.cli.output import clean, print_json, print_wrapped
 
     if adopt_database:
         _adopt_database(workspace, token_file)
@@ -79,7 +79,6 @@ def _summarize(findings: list[Finding]) -> str:
 @common_options
 def plugins_command(workspace: str | None, as_json: bool) -> None:  # noqa: ARG001  (plugins are the same in every workspace)
     """List the installed plugins, what each provides, and why any were skipped."""
-    from prowess.interfaces.cli.output import print_json
     from prowess.plugins import installed_plugins
 
     found = installed_plugins()
@@ -90,8 +89,6 @@ def plugins_command(workspace: str | None, as_json: bool) -> None:  # noqa: ARG0
 
 
 def _print_plugins(found: tuple[InstalledPlugin, ...]) -> None:
-    from prowess.interfaces.cli.output import one_line, print_table
-
     if not found:
         click.echo("No plugins installed. A plugin is a Python package with the entry point `prowess.plugins`.")
         return

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import Conflict, Unavailable
 from prowess.interfaces.cli.engine import common_options, progress_bar, with_engine
+from prowess.interfaces.cli.error_output import EXIT_CODES
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
+from prowess.interfaces.cli.person import at_terminal
 
 if TYPE_CHECKING:
     from prowess.engine.installs import RemovedSkill
@@ -46,9 +50,6 @@ def remove_command(
     Edited files are kept, unless --discard-changes is given. Skills that were imported or created are removed with
     `prowess delete`.
     """
-    from prowess.interfaces.cli.output import escape_path, one_line, print_json
-    from prowess.interfaces.cli.person import at_terminal
-
     if not yes and at_terminal() and not as_json:
         which = ", ".join(map(one_line, names))
         if not click.confirm(f"Remove {which}?", default=True):
@@ -77,9 +78,6 @@ def outdated_command(names: tuple[str, ...], is_global: bool, workspace: str | N
     The exit code is 1 if a skill has an update or its source no longer has it, and 7 if a source cannot be reached.
     """
     from prowess.catalog.importer import Progress
-    from prowess.errors import Unavailable
-    from prowess.interfaces.cli.error_output import EXIT_CODES
-    from prowess.interfaces.cli.output import print_json
 
     with progress_bar("Fetching") as watch:
 
@@ -100,8 +98,6 @@ def outdated_command(names: tuple[str, ...], is_global: bool, workspace: str | N
 
 
 def _print_status(found: list[UpdateStatus]) -> None:
-    from prowess.interfaces.cli.output import one_line, print_table
-
     if not found:
         click.echo("No skills are installed from a source here. Add some with `prowess add SOURCE`.")
         return
@@ -160,9 +156,6 @@ def verify_command(
     is_key = signer.startswith("ed25519:")
     if bool(signer and not is_key) != bool(issuer) or (trusted_root and not issuer):
         raise click.UsageError("A Sigstore identity needs both --signer and --issuer, and a public key only --signer.")
-    from prowess.errors import Conflict
-    from prowess.interfaces.cli.error_output import EXIT_CODES
-    from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> tuple[list[VerifiedSkill], dict[str, SkillScore]]:
         from prowess.sources.signature import ExpectedSigner
@@ -194,8 +187,6 @@ def _score_json(score: SkillScore | None) -> dict[str, Any] | None:
 
 
 def _print_verified(found: list[VerifiedSkill], scores: Mapping[str, SkillScore], *, frozen: bool) -> None:
-    from prowess.interfaces.cli.output import escape_path, one_line
-
     bad = [one for one in found if not one.ok or (frozen and one.differences)]
     for one in found:
         mark = click.style("✗", fg="red") if one in bad else click.style("✓", fg="green")

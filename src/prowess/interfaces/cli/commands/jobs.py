@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
+from prowess.interfaces.cli.output import one_line, print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.jobs.job import Job
@@ -47,9 +49,6 @@ def list_jobs(states: tuple[str, ...], limit: int, workspace: str | None, as_jso
 def _list(states: tuple[str, ...], limit: int, workspace: str | None, *, as_json: bool) -> None:
     from typing import Any, cast
 
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     found = with_engine(workspace, lambda prowess: prowess.jobs.list(states=cast("Any", states), limit=limit))
     if as_json:
         print_json(found)
@@ -85,7 +84,6 @@ def _list(states: tuple[str, ...], limit: int, workspace: str | None, *, as_json
 def show(job: str, results: Path | None, workspace: str | None, as_json: bool) -> None:
     """Show one job. JOB is its name, its id, or the first four or more characters of its id."""
     from prowess.interfaces.cli.job_runs import write_results
-    from prowess.interfaces.cli.output import print_json
 
     async def read(prowess: Prowess) -> Job:
         found = await prowess.jobs.get(job)
@@ -102,9 +100,6 @@ def show(job: str, results: Path | None, workspace: str | None, as_json: bool) -
 
 def print_job(job: Job) -> None:
     """Print a job for a person, with what to do next."""
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import one_line
-
     unit = {"batch": "items", "run": "artifacts", "task": "steps"}[job.kind]
     facts = [
         ("Job", f"{job.name} ({job.id})"),
@@ -129,8 +124,6 @@ def print_job(job: Job) -> None:
 @common_options
 def cancel(job: str, workspace: str | None, as_json: bool) -> None:
     """Cancel a job. Results so far are kept."""
-    from prowess.interfaces.cli.output import print_json
-
     ended = with_engine(workspace, lambda prowess: prowess.jobs.cancel(job))
     if as_json:
         print_json(ended)

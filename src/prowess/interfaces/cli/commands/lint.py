@@ -8,6 +8,7 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, open_matcher, progress_bar, spinner, with_engine
 from prowess.interfaces.cli.options import Fraction, command
+from prowess.interfaces.cli.output import one_line, print_json, print_wrapped
 from prowess.match.collisions import MIN_SIMILARITY, find_collisions
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ def lint_command(
     this run.
     """
     from prowess.catalog.importer import Progress
-    from prowess.interfaces.cli.output import print_json
 
     with spinner("Reading skills …"):
         documents, joining, among = with_engine(workspace, lambda prowess: _documents(prowess, targets))
@@ -80,8 +80,6 @@ async def _documents(
 
 
 def _print_collisions(found: list[Collision], total: int) -> None:
-    from prowess.interfaces.cli.output import one_line, print_wrapped
-
     for one in found:
         first, second = (click.style(slug, bold=True) for slug in one.slugs)
         click.echo(f"{click.style('!', fg='yellow')} {first} and {second}  {one.similarity:.2f}")

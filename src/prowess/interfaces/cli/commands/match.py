@@ -22,7 +22,7 @@ from prowess.interfaces.cli.options import (
     read_message,
     warn_unknown_tags,
 )
-from prowess.interfaces.cli.output import one_line, print_json_line
+from prowess.interfaces.cli.output import one_line, print_json, print_json_line
 from prowess.lazy_dataclass import dataclass
 from prowess.match.recommendation import DECISIONS
 
@@ -200,8 +200,6 @@ def match_command(
     with open_matcher(workspace) as matcher:
         results = mark_trust(matcher.match(text, limit=limit or DEFAULT_LIMIT, tags=tags, context=context), workspace)
         if as_json:
-            from prowess.interfaces.cli.output import print_json
-
             print_json([result.as_json(explain=explain) for result in results])
         else:
             refused = (
@@ -255,7 +253,6 @@ def search_command(
     Without WORDS, lists all skills that have the tags.
     """
     from prowess.interfaces.cli.match_output import print_recommendations, print_tagged
-    from prowess.interfaces.cli.output import print_json
 
     query = " ".join(words)[:MAX_MESSAGE_CHARS]
     with open_matcher(workspace) as matcher:

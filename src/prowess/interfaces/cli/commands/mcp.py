@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from prowess.errors import Invalid, Refused, Unavailable
 from prowess.interfaces.cli.engine import choose_workspace, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import escape_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +122,6 @@ class _Agent(NamedTuple):
 
 def _check_client(name: str) -> str:
     """Return the name of a client as its requests are compared with it. Raise `Invalid` if no client can have it."""
-    from prowess.errors import Invalid
     from prowess.interfaces.auth.caller import agent_name
 
     plain = agent_name(name, "")
@@ -131,8 +132,6 @@ def _check_client(name: str) -> str:
 
 def _require_extra() -> None:
     from importlib.util import find_spec
-
-    from prowess.errors import Unavailable
 
     if any(find_spec(name) is None for name in ("httptools", "mcp", "uvicorn")):
         raise Unavailable("The MCP server is not installed.", hint="Install it: pip install 'prowess[mcp]'")
@@ -220,7 +219,6 @@ def _token_files(home: Path, approvers: tuple[str, ...]) -> dict[Path, tuple[str
 
 
 def _create_tokens(approvers: tuple[str, ...]) -> None:
-    from prowess.interfaces.cli.output import escape_path
     from prowess.settings import read_settings
     from prowess.storage.secret_file import load_or_create_secret
 
@@ -233,10 +231,8 @@ def _create_tokens(approvers: tuple[str, ...]) -> None:
 def _serve_http(
     host: str, port: int, names: tuple[str, ...], agent: _Agent, approvers: tuple[str, ...], workspace: str | None
 ) -> None:
-    from prowess.errors import Refused
     from prowess.interfaces.auth.browser import LOOPBACK_HOSTS
     from prowess.interfaces.auth.guard import known_tokens
-    from prowess.interfaces.cli.output import escape_path
     from prowess.net.addresses import is_loopback
     from prowess.settings import read_settings
     from prowess.storage.secret_file import STATE_KEY_FILE, TOKEN_FILE, find_secret, load_or_create_secret, read_secret
@@ -285,7 +281,6 @@ def _install_client(client: str, workspace: str | None, given: list[tuple[str, s
     The entry starts the server with the options given here. Raise `Invalid` if the name of the agent or role is not
     allowed.
     """
-    from prowess.interfaces.cli.output import escape_path
     from prowess.interfaces.mcp.client_config import ENTRY_NAME, find_program, plan_change, write_change
     from prowess.policy.actor import agent_of, local_person
     from prowess.settings import read_settings

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import Invalid
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.llm.local import FetchableModel
@@ -36,7 +38,6 @@ def list_models(workspace: str | None, as_json: bool) -> None:
 @common_options
 def fetch_model(name: str, workspace: str | None, as_json: bool) -> None:
     """Download a model such as `smollm2`, verify it and keep it for `--model local:NAME`."""
-    from prowess.interfaces.cli.output import escape_path, print_json
     from prowess.llm.local import fetch_model, find_fetchable
 
     model = find_fetchable(name)
@@ -56,7 +57,6 @@ def _read_config(workspace: str | None) -> ModelConfig:
 
 
 def _print_models(config: ModelConfig, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
     from prowess.llm.local import FETCHABLE
     from prowess.llm.providers import PROVIDERS
 
@@ -97,7 +97,6 @@ def _provider_rows(provider: Provider, config: ModelConfig) -> list[tuple[str, s
 
 def _config_faults(config: ModelConfig) -> list[str]:
     """Return a message for each configured model name that is malformed."""
-    from prowess.errors import Invalid
     from prowess.llm.models import Models
 
     found: list[str] = []

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.errors import Conflict, NotFound
 from prowess.interfaces.cli.engine import choose_workspace, common_options, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import escape_path, print_json, print_wrapped
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -53,8 +55,6 @@ def new_command(
     The skill works at once; edit its files to make it yours. Prowess trusts the files as it wrote them and asks again after
     a change. Existing folders are never overwritten.
     """
-    from prowess.errors import Conflict
-    from prowess.interfaces.cli.output import escape_path, print_json
     from prowess.settings import read_settings
     from prowess.skill.slug import check_slug
 
@@ -89,8 +89,6 @@ def _choose_folder(settings: Settings, scope: str, folder: str | None) -> Path:
 
 async def _check_free(prowess: Prowess, slug: str) -> None:
     """Raise `Conflict` if an available skill has the slug."""
-    from prowess.errors import Conflict, NotFound
-
     try:
         other = await prowess.skills.get(slug)
     except NotFound:
@@ -115,8 +113,6 @@ async def _accept(prowess: Prowess, slug: str, package: Package) -> bool:
     import. A change to the files in between is not accepted, because it changes the digest.
     """
     from dataclasses import replace
-
-    from prowess.errors import NotFound
 
     try:
         preview = await prowess.trust.preview(slug)
@@ -177,8 +173,6 @@ def _evals(words: str) -> str:
 
 
 def _print_created(slug: str, kind: str, target: Path, package: Package, *, accepted: bool) -> None:
-    from prowess.interfaces.cli.output import escape_path, print_wrapped
-
     here = target.relative_to(Path.cwd()) if target.is_relative_to(Path.cwd()) else target
     shown = escape_path(here)
     click.echo(f"Created {shown} ({kind}):")

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.output import can_animate, clean, console, one_line, print_json, print_table, print_wrapped
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
 
 if TYPE_CHECKING:
@@ -134,8 +136,6 @@ def resume(id: str, workspace: str | None, as_json: bool) -> None:
 
 
 def _follow(work: Callable[[Prowess, Callable[[Progress], None]], Any], workspace: str | None, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json
-
     with _shown_progress() as show:
         done: Proposal = with_engine(workspace, lambda prowess: work(prowess, show))
     if as_json:
@@ -147,7 +147,6 @@ def _follow(work: Callable[[Prowess, Callable[[Progress], None]], Any], workspac
 
 
 def _start_job(request: OptimizationRequest, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json
 
     async def start(prowess: Prowess) -> Proposal:
         prepared = await prowess.optimize.prepare(request)
@@ -170,8 +169,6 @@ def _start_job(request: OptimizationRequest, workspace: str | None, *, as_json: 
 @contextmanager
 def _shown_progress() -> Generator[Callable[[Progress], None]]:
     """Yield a listener that shows calls, cost and the best score so far on stderr, if that is a terminal."""
-    from prowess.interfaces.cli.output import can_animate, console
-
     if not can_animate():
         yield lambda _: None
         return
@@ -200,8 +197,6 @@ def list_proposals(skill: str, states: tuple[str, ...], limit: int, workspace: s
 
 
 def _list(skill: str, states: tuple[str, ...], limit: int, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     async def read(prowess: Prowess) -> list[Proposal]:
         await prowess.optimize.watch()
@@ -242,7 +237,6 @@ def _difference(proposal: Proposal) -> str:
 @common_options
 def show(id: str, workspace: str | None, as_json: bool) -> None:
     """Show an optimisation with its figures. ID is its id, or the first four or more characters of it."""
-    from prowess.interfaces.cli.output import print_json
 
     async def read(prowess: Prowess) -> Proposal:
         await prowess.optimize.watch()
@@ -257,9 +251,6 @@ def show(id: str, workspace: str | None, as_json: bool) -> None:
 
 def _print(proposal: Proposal) -> None:
     """Print an optimisation for a person, with what to do next."""
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import clean, print_wrapped
-
     short = proposal.id[:8]
     cost = "" if proposal.cost_usd is None else f", ${proposal.cost_usd:.4f}"
     facts = [
@@ -284,8 +275,6 @@ def _print(proposal: Proposal) -> None:
 @common_options
 def diff(id: str, workspace: str | None, as_json: bool) -> None:
     """Show what a candidate changes: instructions, demos, phrases, before and after."""
-    from prowess.interfaces.cli.output import print_json
-
     found = with_engine(workspace, lambda prowess: prowess.optimize.diff(id))
     if as_json:
         print_json(found)
@@ -295,8 +284,6 @@ def diff(id: str, workspace: str | None, as_json: bool) -> None:
 
 def _print_diff(found: ProposalDiff) -> None:
     import json
-
-    from prowess.interfaces.cli.output import clean
 
     for name, part in found.parts.items():
         sections = {name: part} if "before" in part else {f"{name}: {field}": one for field, one in part.items()}
@@ -325,8 +312,6 @@ def approve(id: str, note: str, token_file: Path | None, workspace: str | None, 
     Shows the change and asks for confirmation at a terminal; without one, the approver token is required. If live runs get
     worse beyond noise, the version before is restored.
     """
-    from prowess.interfaces.cli.output import print_json
-
     proof = require_person("approve a candidate", token_file)
 
     async def read(prowess: Prowess) -> tuple[Proposal, ProposalDiff]:
@@ -371,8 +356,6 @@ def cancel(id: str, workspace: str | None, as_json: bool) -> None:
 
 
 def _report(work: Callable[[Prowess], Any], word: str, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json
-
     done: Proposal = with_engine(workspace, work)
     if as_json:
         print_json(done)
@@ -384,8 +367,6 @@ def _report(work: Callable[[Prowess], Any], word: str, workspace: str | None, *,
 @common_options
 def refresh(workspace: str | None, as_json: bool) -> None:
     """Optimise every DSPy module again whose state another version of DSPy made. The results are proposals."""
-    from prowess.interfaces.cli.output import print_json
-
     with _shown_progress() as show:
         done = with_engine(workspace, lambda prowess: prowess.optimize.refresh(on_progress=show))
     if as_json:

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import DuplicateSkill, Invalid, ProwessError
 from prowess.interfaces.cli.engine import common_options, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.error_output import EXIT_CODES, exit_code, print_findings, print_problems
 from prowess.interfaces.cli.options import (
     choose_skills,
     command,
     for_each,
     report_failures,
 )
+from prowess.interfaces.cli.output import clean, escape_path, print_json, print_json_line, print_wrapped
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
+from prowess.interfaces.cli.server import chosen_server
 from prowess.view import checked_json, imported_json
 
 if TYPE_CHECKING:
     from prowess.catalog.exporter import ExportResult
     from prowess.catalog.importer import CheckResult, ImportResult
-    from prowess.errors import ProwessError
     from prowess.interfaces.cli.options import Failure
     from prowess.open import Prowess
 
@@ -47,10 +50,6 @@ def validate_command(
 
     PATH is a skill folder, file or archive, or a folder that contains skills. The default is the current folder.
     """
-    from prowess.errors import Invalid
-    from prowess.interfaces.cli.error_output import EXIT_CODES
-    from prowess.interfaces.cli.output import print_json_line
-
     with progress_bar("Checking") as watch:
 
         async def work(prowess: Prowess) -> list[CheckResult]:
@@ -76,9 +75,6 @@ def validate_command(
 
 
 def _print_checked(item: CheckResult) -> None:
-    from prowess.interfaces.cli.error_output import print_findings, print_problems
-    from prowess.interfaces.cli.output import escape_path
-
     clean = item.ok and not item.dangers
     mark = click.style("✓", fg="green") if clean else click.style("✗" if not item.ok else "!", fg="red")
     click.echo(f"{mark} {escape_path(item.path)}")
@@ -131,10 +127,6 @@ def import_command(
     The files are stored unchanged; only --as, --prefix and --on-conflict rename write the new slug into them. A skill that
     cannot be imported is reported and does not stop the others.
     """
-    from prowess.interfaces.cli.error_output import exit_code
-    from prowess.interfaces.cli.output import print_json
-    from prowess.interfaces.cli.server import chosen_server
-
     scope = scope or ("workspace" if chosen_server() is None else "org")
     if slug and prefix:
         raise click.UsageError("--as and --prefix cannot be combined.")
@@ -170,9 +162,6 @@ def import_command(
 
 def _check_is_local(path: str) -> None:
     """Raise `Invalid` for an address on the network, with the command that installs from it."""
-    from prowess.errors import Invalid
-    from prowess.interfaces.cli.output import escape_path
-
     is_url = bool(_URL.match(path))
     if not is_url and (Path(path).exists() or not _REPOSITORY.fullmatch(path) or path.startswith(".")):
         return
@@ -185,8 +174,6 @@ def _check_is_local(path: str) -> None:
 
 
 def _print_imported(outcome: list[ImportResult], scope: str, limit: int, *, show_conflicts: bool) -> None:
-    from prowess.errors import DuplicateSkill
-    from prowess.interfaces.cli.error_output import print_findings, print_problems
     from prowess.skill.form_info import form_info
 
     imported = [item for item in outcome if item.error is None and not item.skipped]
@@ -220,8 +207,6 @@ def _print_imported(outcome: list[ImportResult], scope: str, limit: int, *, show
 
 def _print_used(count: int) -> None:
     """Print why skills in folders of this scope were not imported."""
-    from prowess.interfaces.cli.output import print_wrapped
-
     if count:
         skills = (
             "1 skill is already used from its folder"
@@ -240,8 +225,6 @@ def _count_warnings(count: int) -> str:
 
 def _print_warnings(outcome: list[ImportResult], paths: tuple[str, ...]) -> None:
     """Print how many warnings there are about the imported skills, and the command that lists them."""
-    from prowess.interfaces.cli.output import escape_path
-
     warned = [len(item.problems) for item in outcome if item.problems]
     if not warned:
         return
@@ -251,8 +234,6 @@ def _print_warnings(outcome: list[ImportResult], paths: tuple[str, ...]) -> None
 
 
 def _print_conflicts(count: int, *, shown: bool) -> None:
-    from prowess.interfaces.cli.output import print_wrapped
-
     if not count:
         return
     skills = "1 skill has a slug that is" if count == 1 else f"{count:,} skills have slugs that are"
@@ -268,10 +249,6 @@ def _print_conflicts(count: int, *, shown: bool) -> None:
 
 
 def _show_error(item: ImportResult, error: ProwessError) -> None:
-    from prowess.errors import DuplicateSkill, Invalid
-    from prowess.interfaces.cli.error_output import print_problems
-    from prowess.interfaces.cli.output import clean, escape_path, print_wrapped
-
     click.echo(f"{click.style('✗', fg='red')} {escape_path(item.path)}")
     if isinstance(error, Invalid) and error.problems:
         print_problems(error.problems)
@@ -335,8 +312,6 @@ def export_command(
     With one skill and an archive form, `--to out/pdf.zip` writes exactly that file. Content that the target cannot hold is
     reported.
     """
-    from prowess.interfaces.cli.output import print_json
-
     if form and profile:
         raise click.UsageError("--form and --profile cannot be combined.")
 
@@ -364,9 +339,6 @@ def export_command(
 
 
 def _print_exported(done: list[ExportResult], failed: int, target: str) -> None:
-    from prowess.interfaces.cli.error_output import print_problems
-    from prowess.interfaces.cli.output import escape_path
-
     for one in done:
         if len(done) <= MAX_LISTED or one.left_out:
             click.echo(f"Wrote {escape_path(one.path)} ({one.form}).")

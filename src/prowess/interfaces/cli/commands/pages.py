@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import choose_workspace, common_options
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.workspace.workspace import Workspace
@@ -53,8 +55,6 @@ def _list(type_: str, workspace: str | None, *, as_json: bool) -> None:
 
 
 def _no_page_of(type_: str, pages: Workspace) -> str:
-    from prowess.interfaces.cli.output import one_line
-
     types = sorted({one_line(page["type"], 40) for page in pages.get_all_pages() if page["type"]})
     if not type_ or not types:
         return "No pages here."
@@ -86,8 +86,6 @@ def search(words: tuple[str, ...], limit: int, content: bool, workspace: str | N
 @common_options
 def show(slug: str, workspace: str | None, as_json: bool) -> None:
     """Print one page, by its slug, path, title or alias."""
-    from prowess.interfaces.cli.output import clean, print_json
-
     with _pages(workspace) as pages:
         page = pages.get_page(slug)
     if as_json:
@@ -100,8 +98,6 @@ def show(slug: str, workspace: str | None, as_json: bool) -> None:
 @common_options
 def tags(workspace: str | None, as_json: bool) -> None:
     """List the tags and the number of pages with each."""
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     with _pages(workspace) as pages:
         found = pages.get_tags()
     if as_json:
@@ -117,8 +113,6 @@ def tags(workspace: str | None, as_json: bool) -> None:
 @common_options
 def links(slug: str, workspace: str | None, as_json: bool) -> None:
     """Show the links from a page, the links to it, and its broken links."""
-    from prowess.interfaces.cli.output import print_json
-
     with _pages(workspace) as pages:
         found = pages.get_references(slug)
     if as_json:
@@ -144,9 +138,6 @@ def links(slug: str, workspace: str | None, as_json: bool) -> None:
 @common_options
 def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None:
     """List the commits that changed a page, newest first."""
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     with _pages(workspace) as pages:
         found = pages.get_history(slug, limit)
     if as_json:
@@ -164,7 +155,6 @@ def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None
 @contextmanager
 def _pages(workspace: str | None) -> Generator[Workspace]:
     """Yield the pages of the chosen workspace. At the end, print on stderr which files could not be read."""
-    from prowess.interfaces.cli.output import escape_path, one_line
     from prowess.settings import read_settings
     from prowess.workspace.workspace import Workspace
 
@@ -179,8 +169,6 @@ def _pages(workspace: str | None) -> Generator[Workspace]:
 
 
 def _print_cards(found: Sequence[dict[str, Any]], *, as_json: bool, nothing: str) -> None:
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     if as_json:
         print_json(list(found))
         return
@@ -201,8 +189,6 @@ def _print_cards(found: Sequence[dict[str, Any]], *, as_json: bool, nothing: str
 
 def _print_list(title: str, lines: list[str]) -> None:
     """Print a heading and at most `_MAX_LINES` lines below it. Print nothing if there are no lines."""
-    from prowess.interfaces.cli.output import one_line
-
     if lines:
         click.secho(title, bold=True)
     for line in lines[:_MAX_LINES]:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.errors import Invalid, Refused
 from prowess.interfaces.cli.commands.token import PERMISSIONS_HELP, org_option, print_tokens, split_list
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
-from prowess.interfaces.cli.person import require_person, token_option
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
+from prowess.interfaces.cli.person import at_terminal, require_person, token_option
+from prowess.view import to_json
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -20,9 +23,6 @@ if TYPE_CHECKING:
 
 def _confirm(question: str, *, yes: bool) -> None:
     """Ask a person to confirm. Raise `Refused` if there is nobody to ask."""
-    from prowess.errors import Refused
-    from prowess.interfaces.cli.person import at_terminal
-
     if yes:
         return
     if not at_terminal():
@@ -54,8 +54,6 @@ def list_organizations(workspace: str | None, as_json: bool) -> None:
 
 
 def _print_organizations(workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     found: list[Organization] = with_engine(workspace, lambda prowess: prowess.organizations.list())
     if as_json:
         print_json(found)
@@ -75,8 +73,6 @@ def create_organization(id: str, name: str, workspace: str | None, as_json: bool
 
     Its ID has lowercase letters, digits and hyphens. It cannot be changed, and is never given to another organization.
     """
-    from prowess.interfaces.cli.output import print_json
-
     made = with_engine(workspace, lambda prowess: prowess.organizations.create(id, name=name))
     if as_json:
         print_json(made)
@@ -91,8 +87,6 @@ def create_organization(id: str, name: str, workspace: str | None, as_json: bool
 @common_options
 def show_organization(id: str, workspace: str | None, as_json: bool) -> None:
     """Show an organization with its users."""
-    from prowess.interfaces.cli.output import one_line, print_json
-    from prowess.view import to_json
 
     async def work(prowess: Prowess) -> tuple[Organization, list[Member]]:
         return await prowess.organizations.get(id), await prowess.users.list(organization=id)
@@ -115,8 +109,6 @@ def deactivate_organization(id: str, yes: bool, workspace: str | None, as_json: 
 
     Its skills and records stay in the database.
     """
-    from prowess.interfaces.cli.output import clean, print_json
-
     _confirm(f"Deactivate {clean(id)}? Nobody in it can sign in any more, and this cannot be undone.", yes=yes)
     done = with_engine(workspace, lambda prowess: prowess.organizations.deactivate(id))
     if as_json:
@@ -159,8 +151,6 @@ def add_user(
 
     USER has lowercase letters, digits and hyphens. It cannot be changed, and is never given to another user.
     """
-    from prowess.interfaces.cli.output import print_json
-
     issuer = _issuer() if subject else ""
 
     async def work(prowess: Prowess) -> Member:
@@ -180,7 +170,6 @@ def add_user(
 
 
 def _issuer() -> str:
-    from prowess.errors import Invalid
     from prowess.settings import read_settings
 
     issuer = read_settings().oidc_issuer
@@ -214,8 +203,6 @@ def change_user(
     as_json: bool,
 ) -> None:
     """Replace the permissions of a user, effective at once, or let an account at a provider sign in as the user."""
-    from prowess.interfaces.cli.output import print_json
-
     if subject and (admin or permissions):
         raise click.UsageError("--subject cannot be combined with --admin or --permissions.")
     issuer = _issuer() if subject else ""
@@ -239,8 +226,6 @@ def change_user(
 @common_options
 def list_users(organization: str, workspace: str | None, as_json: bool) -> None:
     """List the users of an organization."""
-    from prowess.interfaces.cli.output import print_json
-
     found = with_engine(workspace, lambda prowess: prowess.users.list(organization=organization))
     if as_json:
         print_json(found)
@@ -249,8 +234,6 @@ def list_users(organization: str, workspace: str | None, as_json: bool) -> None:
 
 
 def _print_members(found: list[Member], organization: str) -> None:
-    from prowess.interfaces.cli.output import one_line, print_table
-
     if not found:
         click.echo(f"No users yet. Add one: prowess user add USER --org {organization}")
         return
@@ -267,8 +250,6 @@ def _print_members(found: list[Member], organization: str) -> None:
 @common_options
 def show_user(user: str, organization: str, workspace: str | None, as_json: bool) -> None:
     """Show a user with their tokens."""
-    from prowess.interfaces.cli.output import one_line, print_json
-    from prowess.view import to_json
 
     async def work(prowess: Prowess) -> tuple[Member, list[Token]]:
         member = await prowess.users.get(user, organization=organization)
@@ -303,7 +284,6 @@ def make_link(
 
     Send it to the user yourself. Anyone who opens it acts as the user, so it needs a terminal or the approver token.
     """
-    from prowess.interfaces.cli.output import print_json
     from prowess.settings import read_settings
 
     channel = require_person("sign a user in", token_file).channel
@@ -335,8 +315,6 @@ def remove_user(
 
     The user can be added again. The last admin of an organization cannot be removed.
     """
-    from prowess.interfaces.cli.output import clean, print_json
-
     if everywhere == bool(organization):
         raise click.UsageError("Give --org ID, or --everywhere.")
     if not everywhere:

@@ -10,6 +10,7 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -64,7 +65,6 @@ def reset_setting(name: str, workspace: str | None, as_json: bool) -> None:
 @common_options
 def list_roles(workspace: str | None, as_json: bool) -> None:
     """List the roles, with the actions that each allows and on which skills."""
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
     from prowess.policy.roles import find_role, role_names
 
     policy = with_engine(workspace, lambda prowess: prowess.policy.get())
@@ -80,7 +80,6 @@ def list_roles(workspace: str | None, as_json: bool) -> None:
 
 
 def _change_setting(name: str, value: Any, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import one_line
 
     async def work(prowess: Prowess) -> tuple[OrgPolicy, OrgPolicy]:
         return await prowess.policy.get(), await prowess.policy.set(name, value)
@@ -103,7 +102,6 @@ def _parse_value(text: str) -> Any:
 
 
 def _print_policy(policy: OrgPolicy, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
     from prowess.policy.organization import OrgPolicy
 
     values, defaults = asdict(policy), asdict(OrgPolicy())
@@ -162,8 +160,6 @@ def allow_env(slug: str, name: str, workspace: str | None, as_json: bool) -> Non
 
     After a change of the skill, allow it again.
     """
-    from prowess.interfaces.cli.output import print_json
-
     grant = with_engine(workspace, lambda prowess: prowess.env.allow(slug, name))
     if as_json:
         print_json(grant)
@@ -181,8 +177,6 @@ def allow_env(slug: str, name: str, workspace: str | None, as_json: bool) -> Non
 @common_options
 def forbid_env(slug: str, name: str, workspace: str | None, as_json: bool) -> None:
     """Forbid a skill to read a variable that was allowed."""
-    from prowess.interfaces.cli.output import clean, print_json
-
     with_engine(workspace, lambda prowess: prowess.env.forbid(slug, name))
     if as_json:
         print_json({"slug": slug, "name": name, "state": "forbidden"})
@@ -191,7 +185,6 @@ def forbid_env(slug: str, name: str, workspace: str | None, as_json: bool) -> No
 
 
 def _print_env(slug: str, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import clean, print_json, print_table
     from prowess.interfaces.cli.run_attempt import ENV_STATES
 
     found: list[EnvGrant] = with_engine(workspace, lambda prowess: prowess.env.list(slug))

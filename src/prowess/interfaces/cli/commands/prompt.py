@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.errors import ApprovalRequired
+from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError, Refused
 from prowess.interfaces.cli.commands.sessions import find_session, session_option
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
 from prowess.view import session_json
 
 AGENTS = ("claude-code", "codex", "gemini-cli")
 """Agents of other makers that can be started with the prompt of a role."""
 
 if TYPE_CHECKING:
-    from prowess.errors import ProwessError
     from prowess.open import Prowess
 
 
@@ -43,8 +43,6 @@ def prompt_command(
     A skill whose files changed since it was enabled is included as it is now if the policy allows it. Otherwise it is
     disabled, and a message on stderr says so.
     """
-    from prowess.interfaces.cli.output import clean, print_json
-
     text = _read_prompt(into) if into else ""
     parts = {"policies": policies, "memory": memory, "graph_context": graph_context}
 
@@ -105,9 +103,6 @@ def _let_in_again(left: list[str], session: str, workspace: str | None) -> bool:
 
 
 def _read_prompt(path: str) -> str:
-    from prowess.errors import Invalid
-    from prowess.interfaces.cli.output import escape_path
-
     with click.open_file(path, "rb") as file:
         data: bytes = file.read()
     try:
@@ -134,7 +129,6 @@ def index_command(
     With a MESSAGE ('-' for stdin), the skills that fit it best keep their descriptions.
     """
     from prowess.interfaces.cli.options import read_message
-    from prowess.interfaces.cli.output import clean, print_json
 
     message = read_message(words) if words else ""
     plan = with_engine(workspace, lambda prowess: prowess.index(message, session=session, budget=budget))
@@ -191,7 +185,6 @@ def role_command(
     packs. `--for` starts an agent of another maker with this prompt; COMMAND is its command line, by default its program
     alone.
     """
-    from prowess.interfaces.cli.output import clean, print_json
     from prowess.interfaces.cli.run_inputs import read_inputs
 
     if program and agent is None:
@@ -226,7 +219,6 @@ def load_command(name: str, reference: str | None, script: str | None, workspace
     """
     from prowess.interfaces.cli.approval_card import ask_for_approval
     from prowess.interfaces.cli.error_output import exit_code
-    from prowess.interfaces.cli.output import clean, print_json
 
     if reference is not None and script is not None:
         raise click.UsageError("--reference and --script cannot be combined.")
@@ -267,8 +259,6 @@ async def _error_of_answer(
 
     The answer has no error code, so the skill is looked up again to choose the exit code.
     """
-    from prowess.errors import NotFound, ProwessError, Refused
-
     if answer["error"] is None:
         return None
     if answer.get("approval_id"):
@@ -284,8 +274,6 @@ async def _error_of_answer(
 
 
 def _print_other_files(references: list[str], scripts: list[str]) -> None:
-    from prowess.interfaces.cli.output import one_line
-
     for kind, names in (("reference", references), ("script", scripts)):
         if names and sys.stdout.isatty():
             click.echo(f"Load another file with --{kind}: {one_line(', '.join(names))}", err=True)

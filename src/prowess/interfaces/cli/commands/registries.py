@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import Invalid
 from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.error_output import EXIT_CODES, print_problems
 from prowess.interfaces.cli.options import CommandGroup, delegate_to_subcommand
 from prowess.interfaces.cli.options import group as make_group
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_json_line, print_table
 from prowess.view import entry_json, to_json
 
 if TYPE_CHECKING:
@@ -105,8 +108,6 @@ def _add_write_commands(group: CommandGroup, kind: EntryKind) -> None:
 
 
 def _print_entries(kind: EntryKind, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     found = with_engine(workspace, lambda prowess: prowess.registry.list(kind))
     if as_json:
         print_json([entry_json(entry) for entry in found])
@@ -131,8 +132,6 @@ def _describe(entry: RegistryEntry) -> str:
 
 
 def _print_entry(entry: RegistryEntry, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import clean, one_line, print_json
-
     value: dict[str, Any] = to_json(entry.value) or {}
     if as_json:
         print_json({**entry_json(entry), entry.kind: value})
@@ -146,8 +145,6 @@ def _print_entry(entry: RegistryEntry, *, as_json: bool) -> None:
 
 
 def _format_criteria(rubric: dict[str, Any]) -> str:
-    from prowess.interfaces.cli.output import one_line
-
     threshold = rubric["pass_threshold"]
     lines = [rubric["scoring_mode"] + (f", pass threshold {threshold:g}" if threshold is not None else "")]
     for criterion in rubric["criteria"]:
@@ -159,10 +156,6 @@ def _format_criteria(rubric: dict[str, Any]) -> str:
 
 
 def _print_checks(kind: EntryKind, entries: Sequence[RegistryEntry], *, as_json: bool) -> None:
-    from prowess.errors import Invalid
-    from prowess.interfaces.cli.error_output import EXIT_CODES, print_problems
-    from prowess.interfaces.cli.output import escape_path, print_json_line
-
     for entry in entries:
         if as_json:
             print_json_line(entry_json(entry))
@@ -179,8 +172,6 @@ def _print_checks(kind: EntryKind, entries: Sequence[RegistryEntry], *, as_json:
 
 
 def _print_outcome(label: str, outcome: str, kind: EntryKind, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import one_line, print_json
-
     named, _, version = label.partition("@")
     if as_json:
         print_json({"kind": kind, "id": named, "version": version, "outcome": outcome})

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import Refused
 from prowess.interfaces.cli.commands.registry_server import SERVER_COMMANDS
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import group
+from prowess.interfaces.cli.output import clean, escape_path, format_count, one_line, print_json, print_table
+from prowess.interfaces.cli.person import at_terminal
 
 if TYPE_CHECKING:
     from prowess.engine.registry_results import RegistryHit, RegistryPreview
@@ -53,8 +56,6 @@ for _command in SERVER_COMMANDS:
 @common_options
 def search_registry(query: Sequence[str], limit: int, registry: str, workspace: str | None, as_json: bool) -> None:
     """Search a registry, best first: by how well each skill fits, the registry's own order, and its installs."""
-    from prowess.interfaces.cli.output import print_json
-
     text = " ".join(query)
     with spinner("Asking the registry …"):
         found = with_engine(workspace, lambda prowess: prowess.registries.search(text, limit=limit, registry=registry))
@@ -75,8 +76,6 @@ def search_registry(query: Sequence[str], limit: int, registry: str, workspace: 
 @common_options
 def list_trending(limit: int, registry: str, workspace: str | None, as_json: bool) -> None:
     """List the skills that a registry calls trending, in its order."""
-    from prowess.interfaces.cli.output import print_json
-
     with spinner("Asking the registry …"):
         found = with_engine(workspace, lambda prowess: prowess.registries.trending(limit=limit, registry=registry))
     if as_json:
@@ -99,8 +98,6 @@ def show_registry_skill(id: str, text: bool, registry: str, workspace: str | Non
 
     ID is that of a search, REGISTRY:ID, or the address of the skill's page.
     """
-    from prowess.interfaces.cli.output import print_json
-
     with spinner("Asking the registry …"):
         found = with_engine(workspace, lambda prowess: prowess.registries.metadata(id, registry=registry))
     if as_json:
@@ -108,7 +105,6 @@ def show_registry_skill(id: str, text: bool, registry: str, workspace: str | Non
         return
     _print_preview(found)
     if text:
-        from prowess.interfaces.cli.output import clean
         from prowess.skill.text.hidden import show_hidden
 
         click.echo(f"\n{clean(show_hidden(found.content))}")
@@ -134,8 +130,6 @@ def install_registry_skill(
 
     It stays marked as coming from elsewhere: the first use asks, unless the policy `skill_synced_policy` says otherwise.
     """
-    from prowess.interfaces.cli.output import one_line, print_json
-
     wanted = digest.removeprefix("sha256:")
     if not wanted:
         with spinner("Asking the registry …"):
@@ -158,9 +152,6 @@ def install_registry_skill(
 
 def _ask_to_install(preview: RegistryPreview, *, as_json: bool) -> None:
     """Show the preview and ask the person at the terminal. Fail without one."""
-    from prowess.errors import Refused
-    from prowess.interfaces.cli.person import at_terminal
-
     if as_json or not at_terminal():
         raise Refused(
             "Nobody has looked at this skill yet.",
@@ -172,14 +163,12 @@ def _ask_to_install(preview: RegistryPreview, *, as_json: bool) -> None:
 
 
 def _reference(hit: RegistryHit) -> str:
-    from prowess.interfaces.cli.output import one_line
     from prowess.sources.registries.table import DEFAULT_REGISTRY
 
     return one_line(hit.id if hit.registry == DEFAULT_REGISTRY else f"{hit.registry}:{hit.id}")
 
 
 def _print_hits(hits: Sequence[RegistryHit], *, first: str) -> None:
-    from prowess.interfaces.cli.output import format_count, one_line, print_table
     from prowess.match.recommendation import format_score
 
     rows = [
@@ -196,15 +185,11 @@ def _print_hits(hits: Sequence[RegistryHit], *, first: str) -> None:
 
 
 def _marks(hit: RegistryHit) -> str:
-    from prowess.interfaces.cli.output import one_line
-
     marks = [*(["installed"] if hit.installed else ()), *(one_line(mark, 20) for mark in hit.warnings)]
     return ", ".join(marks)
 
 
 def _print_preview(found: RegistryPreview) -> None:
-    from prowess.interfaces.cli.output import escape_path, one_line
-
     hit = found.entry
     facts = [
         ("Skill", f"{found.slug or hit.skill_id}  {found.title}"),
@@ -234,8 +219,6 @@ def _print_preview(found: RegistryPreview) -> None:
 
 
 def _print_remarks(head: str, remarks: Sequence[dict[str, Any]]) -> None:
-    from prowess.interfaces.cli.output import one_line
-
     shown = [one for one in remarks if one["severity"] != "info"]
     if not shown:
         return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import Invalid, NotFound, Refused, Unavailable
 from prowess.interfaces.cli.commands.registry_token import (
     folder_option,
     json_option,
@@ -15,7 +16,9 @@ from prowess.interfaces.cli.commands.registry_token import (
     token_group,
 )
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.error_output import print_findings, print_problems
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import one_line, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -133,8 +136,6 @@ def serve_registry(
 
 
 def _check_tokens(shelf: PackageShelf, host: str) -> None:
-    from prowess.errors import Refused
-
     if any(token.revoked_at is None for token in shelf.tokens()):
         return
     raise Refused(
@@ -162,8 +163,6 @@ def publish_command(
 
     Name and version are those in the skill. A version never changes: to publish other files, raise the version.
     """
-    from prowess.interfaces.cli.output import print_json
-
     packages = [package for path in paths for package in _check_packages(Path(path), as_json=as_json)]
     private_key = _read_key(key_file)
     publisher_of = _prepare_publisher(url, token_file)
@@ -196,8 +195,6 @@ def publish_command(
 @json_option
 def yank_command(name: str, version: str, undo: bool, url: str, token_file: str | None, as_json: bool) -> None:
     """Hide a version of yours from new installs. Its files stay for those who have pinned it."""
-    from prowess.interfaces.cli.output import print_json
-
     result = _prepare_publisher(url, token_file)(lambda publisher: publisher.yank(name, version, undo=undo))
     if as_json:
         print_json(result)
@@ -213,9 +210,6 @@ def refresh_command(workspace: str | None, as_json: bool) -> None:
     They come from the registry of PROWESS_SYSTEM_REGISTRY_URL, signed with the key of PROWESS_SYSTEM_REGISTRY_KEY. A server
     does this when it starts, and from time to time.
     """
-    from prowess.errors import Invalid
-    from prowess.interfaces.cli.output import one_line, print_json
-
     with spinner("Asking the registry …"):
         refreshed = with_engine(workspace, lambda prowess: prowess.marketplace.refresh_system_skills())
     if refreshed is None:
@@ -248,8 +242,6 @@ SERVER_COMMANDS: tuple[click.Command, ...] = (
 def _require_extra() -> None:
     from importlib.util import find_spec
 
-    from prowess.errors import Unavailable
-
     if any(find_spec(name) is None for name in ("cryptography", "fastapi", "httptools", "uvicorn")):
         raise Unavailable("The registry server is not installed.", hint="Install it: pip install 'prowess[server]'")
 
@@ -257,8 +249,6 @@ def _require_extra() -> None:
 def _check_packages(path: Path, *, as_json: bool) -> list[Package]:
     """Return the skills at or below a path. Print what was found about them; raise `Invalid` if one cannot be published."""
     from prowess.catalog.importer import find_packages
-    from prowess.interfaces.cli.error_output import print_findings, print_problems
-    from prowess.interfaces.cli.output import one_line
     from prowess.skill.scan import scan_package
     from prowess.skill.validate import rejection, validate
 
@@ -286,8 +276,6 @@ def _check_packages(path: Path, *, as_json: bool) -> list[Package]:
 def _confirm(question: str) -> None:
     import sys
 
-    from prowess.errors import Refused
-
     if not sys.stdin.isatty():
         raise Refused(
             "Publishing asks first, and there is no terminal to ask at.", hint="Add --yes to publish without asking."
@@ -296,7 +284,6 @@ def _confirm(question: str) -> None:
 
 
 def _read_key(path: str | None) -> str:
-    from prowess.errors import NotFound
     from prowess.sources.signature import public_key
     from prowess.storage.secret_file import read_secret
 
@@ -313,7 +300,6 @@ def _prepare_publisher(url: str, token_file: str | None) -> Callable[[Callable[[
     """Return a function that runs work with the chosen registry. Raise `Invalid` if its URL or the token is missing."""
     import asyncio
 
-    from prowess.errors import Invalid
     from prowess.net.client import GuardedHttpClient
     from prowess.settings import read_settings
     from prowess.sources.publication import Publisher
@@ -341,6 +327,4 @@ def _prepare_publisher(url: str, token_file: str | None) -> Callable[[Callable[[
 
 
 def _shown(result: dict[str, Any]) -> str:
-    from prowess.interfaces.cli.output import one_line
-
     return one_line(f"{result.get('name', '')} {result.get('version', '')}", 200)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.interfaces.cli.options import command, group
+from prowess.interfaces.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.sources.package_shelf import PackageShelf
@@ -40,8 +41,6 @@ def token_group() -> None:
 @json_option
 def create_token(publisher: str, read: bool, folder: str | None, as_json: bool) -> None:
     """Create a token for a publisher, and print it once. The packages that it publishes belong to this publisher."""
-    from prowess.interfaces.cli.output import print_json
-
     token, secret = open_shelf(folder).create_token(publisher, "read" if read else "publish")
     if as_json:
         print_json({"id": token.id, "publisher": token.publisher, "scope": token.scope, "secret": secret})
@@ -55,8 +54,6 @@ def create_token(publisher: str, read: bool, folder: str | None, as_json: bool) 
 @json_option
 def list_tokens(folder: str | None, as_json: bool) -> None:
     """List the tokens, without their secrets."""
-    from prowess.interfaces.cli.output import print_json, print_table
-
     tokens = open_shelf(folder).tokens()
     if as_json:
         print_json(tokens)
@@ -87,7 +84,5 @@ def revoke_token(id: str, folder: str | None) -> None:
 @json_option
 def key_command(folder: str | None, as_json: bool) -> None:
     """Print the public key of your registry, to publish it where its users can compare it."""
-    from prowess.interfaces.cli.output import print_json
-
     key = open_shelf(folder).key
     print_json({"key": key}) if as_json else click.echo(key)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.errors import Invalid, ProwessError, Refused, Unavailable
 from prowess.interfaces.cli.engine import choose_workspace, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import escape_path
 
 if TYPE_CHECKING:
     import socket
@@ -153,15 +155,12 @@ def serve_command(
 def _require_extra() -> None:
     from importlib.util import find_spec
 
-    from prowess.errors import Unavailable
-
     if any(find_spec(name) is None for name in ("fastapi", "httptools", "mcp", "orjson", "sse_starlette", "uvicorn")):
         raise Unavailable("The server is not installed.", hint="Install it: pip install 'prowess[server]'")
 
 
 def _state_key(options: _Options) -> bytes:
     """Return the key that seals what clients bring back: that of this machine, or one that all replicas derive alike."""
-    from prowess.errors import Invalid
     from prowess.storage.secret_file import STATE_KEY_FILE, find_secret
 
     if options.replica and not options.settings.secret_key:
@@ -237,7 +236,6 @@ async def _serve(
 
 async def _check_tokens(prowess: Prowess, options: _Options) -> None:
     """Raise `Refused` if other machines could reach the server and nobody could have a token for it."""
-    from prowess.errors import Refused, Unavailable
     from prowess.storage.secret_file import SERVER_TOKEN_FILE, read_secret
 
     if not options.replica and read_secret(options.settings.home / SERVER_TOKEN_FILE) is not None:
@@ -258,8 +256,6 @@ async def _check_tokens(prowess: Prowess, options: _Options) -> None:
 
 async def _announce(prowess: Prowess, options: _Options, port: int) -> None:
     """Print what the server offers, and what to try."""
-    from prowess.errors import ProwessError
-    from prowess.interfaces.cli.output import escape_path
     from prowess.net.addresses import is_loopback
     from prowess.storage.secret_file import SERVER_TOKEN_FILE, TOKEN_FILE
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from prowess.errors import NotFound
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
 from prowess.view import session_json
 
 if TYPE_CHECKING:
@@ -36,8 +38,6 @@ def session_option(function: F) -> F:
 
 async def find_session(prowess: Prowess, name: str) -> Session | None:
     """Return the session with that name or id, or None if there is none."""
-    from prowess.errors import NotFound
-
     try:
         return await prowess.sessions.get(name)
     except NotFound:
@@ -46,8 +46,6 @@ async def find_session(prowess: Prowess, name: str) -> Session | None:
 
 def print_session(session: Session) -> None:
     """Print the enabled skills of a session, its budget, and its role, model and window."""
-    from prowess.interfaces.cli.output import one_line, print_table
-
     if session.enabled:
         rows = [
             (one_line(skill.slug, 48), one_line(skill.title, 48), f"{skill.content_length:,}", skill.digest[:12])
@@ -64,8 +62,6 @@ def print_session(session: Session) -> None:
 
 def format_budget(session: Session) -> str:
     """Return how much of the prompt budget is in use, on one line."""
-    from prowess.interfaces.cli.output import clean
-
     count = len(session.enabled)
     return (
         f"{clean(session.name)}: {count} skill{'s' * (count != 1)} enabled, "
@@ -81,7 +77,6 @@ def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
     from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     found = with_engine(workspace, lambda prowess: prowess.sessions.list())
     if as_json:
@@ -108,8 +103,6 @@ def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -
 @common_options
 def show_session(name: str, workspace: str | None, as_json: bool) -> None:
     """Show one conversation: its enabled skills and its remaining budget."""
-    from prowess.interfaces.cli.output import print_json
-
     session = with_engine(workspace, lambda prowess: prowess.sessions.get(name))
     if as_json:
         print_json(session_json(session))
@@ -131,7 +124,6 @@ def open_session(
     name: str, role: str, model: str, window: int | None, budget: int | None, workspace: str | None, as_json: bool
 ) -> None:
     """Start a conversation, or change the model, window or budget of an existing one."""
-    from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> Session:
         session = await prowess.sessions.open(name, role=role, model=model, window=window, budget=budget)
@@ -149,8 +141,6 @@ def open_session(
 @common_options
 def close_session(name: str, workspace: str | None, as_json: bool) -> None:
     """Close a conversation and disable its skills."""
-    from prowess.interfaces.cli.output import clean, print_json
-
     with_engine(workspace, lambda prowess: prowess.sessions.close(name))
     if as_json:
         print_json({"closed": name})
@@ -169,7 +159,6 @@ def enable_command(slug: str, reason: str, session: str, workspace: str | None, 
     `prowess prompt` prints the result and `prowess disable` removes the skill again. If the policy requires approval, the
     command asks for it at the terminal.
     """
-    from prowess.interfaces.cli.output import clean, print_json
 
     async def work(prowess: Prowess) -> tuple[Session, bool]:
         known = await find_session(prowess, session)
@@ -199,8 +188,6 @@ def enable_command(slug: str, reason: str, session: str, workspace: str | None, 
 @common_options
 def disable_command(slug: str, session: str, workspace: str | None, as_json: bool) -> None:
     """Remove a skill from the prompt of a conversation, and free its part of the budget."""
-    from prowess.interfaces.cli.output import clean, print_json
-
     changed = with_engine(workspace, lambda prowess: prowess.disable(slug, session=session))
     if as_json:
         print_json(session_json(changed))

@@ -8,6 +8,7 @@ import click
 
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.sidecar.environment import SidecarEnvironment
@@ -46,8 +47,6 @@ def list_templates(workspace: str | None, as_json: bool) -> None:
     """List the templates that a dspy_module can name, with their options and default signatures."""
     import asyncio
 
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     manifest = asyncio.run(_read_manifest(_read_environment(workspace)))
     if as_json:
         print_json({"dspy": manifest.dspy, "templates": manifest.templates, "optimizers": list(manifest.optimizers)})
@@ -84,8 +83,6 @@ def _read_environment(workspace: str | None) -> SidecarEnvironment:
 
 
 def _print_status(environment: SidecarEnvironment, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import escape_path, one_line, print_json
-
     state = "off" if environment.is_off else "installed" if environment.find() else "not installed"
     failure = environment.failure if state == "not installed" else ""
     if as_json:

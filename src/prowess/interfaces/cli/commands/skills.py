@@ -11,6 +11,7 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import Period, command, print_unknown_tag
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table, print_wrapped
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.interfaces.cli.skill_scores import read_skill_scores, score_json
 from prowess.view import to_json, usage_json
@@ -43,7 +44,6 @@ def list_command(
     If several scopes have a skill with the same slug, the nearest one is listed. `--scope system` lists the built-in role
     packs, which `prowess role NAME` prints.
     """
-    from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault], dict[str, int], int, Scores]:
         cards, faults = await prowess.skills.look()
@@ -90,8 +90,6 @@ def _print_all(cards: list[SkillCard], dangers: dict[str, int], limit: int, scor
     else:
         click.echo(NO_SKILLS)
     if packs:
-        from prowess.interfaces.cli.output import print_wrapped
-
         click.echo("")
         print_wrapped(
             f"{len(packs)} built-in role packs: {', '.join(card.slug for card in packs)}. "
@@ -107,8 +105,6 @@ def is_role_pack(card: SkillCard) -> bool:
 
 
 def _print_cards(cards: list[SkillCard], dangers: dict[str, int], limit: int, scores: Scores) -> None:
-    from prowess.interfaces.cli.output import one_line, print_table
-
     if not cards:
         click.echo("No matching skill. `prowess list` shows all skills.")
         return
@@ -150,8 +146,6 @@ def _format_scope(card: SkillCard) -> str:
 
 
 def _warn_faults(faults: Sequence[Fault]) -> None:
-    from prowess.interfaces.cli.output import clean
-
     # Two skills of one name are told at once, because the wrong one may be used. Everything else waits for the doctor.
     conflicts = [problem for fault in faults for problem in fault.problems if problem.code == "slug-conflict"]
     for problem in conflicts[:_CONFLICTS_LISTED]:
@@ -204,8 +198,6 @@ def show_command(
     with spinner("Reading skills …"):
         skill, findings, scores = with_engine(workspace, work, quick=True)
     if as_json:
-        from prowess.interfaces.cli.output import print_json
-
         print_json({**to_json(skill), "findings": list(findings), "score": score_json(scores, skill)})
     else:
         score = scores.get((skill.slug, skill.digest))
@@ -215,7 +207,6 @@ def show_command(
 def _print_part(
     slug: str, name: str, kind: Literal["file", "reference", "script"] | None, *, workspace: str | None, as_json: bool
 ) -> None:
-    from prowess.interfaces.cli.output import clean, print_json
 
     async def work(prowess: Prowess) -> tuple[str, bytes]:
         if kind == "file":
@@ -240,7 +231,6 @@ def _print_part(
 
 def _print_skill(skill: Skill, findings: Sequence[FindingRow], score: str) -> None:
     from prowess.interfaces.cli.error_output import print_findings
-    from prowess.interfaces.cli.output import clean, escape_path, one_line, print_table, print_wrapped
 
     click.echo(f"{click.style(one_line(skill.title), bold=True)}  {skill.slug} {one_line(skill.version)}")
     print_wrapped(one_line(skill.description))
@@ -323,8 +313,6 @@ def skills_command(
     `--unused 30d` lists the skills that were neither loaded nor enabled for 30 days: candidates for removal. `--usage` reports
     which skills and references agents load, and whether they converge on a core set.
     """
-    from prowess.interfaces.cli.output import print_json
-
     if usage is not None:
         with spinner("Reading events …"):
             report = with_engine(workspace, lambda prowess: prowess.skills.usage(days=usage, system=system))
@@ -345,8 +333,6 @@ def skills_command(
 
 
 def _print_usage(found: list[tuple[SkillCard, SkillUsage]], *, only_unused: bool) -> None:
-    from prowess.interfaces.cli.output import one_line, print_table
-
     rows = [
         (
             one_line(card.slug, 48),
@@ -365,8 +351,6 @@ def _print_usage(found: list[tuple[SkillCard, SkillUsage]], *, only_unused: bool
 
 
 def _print_report(report: UsageReport) -> None:
-    from prowess.interfaces.cli.output import one_line, print_table
-
     period = f"the last {report.days:g} days"
     if report.loads:
         core = set(report.core)

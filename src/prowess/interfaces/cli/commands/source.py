@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.engine import common_options, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.output import one_line, print_json, print_table
 from prowess.interfaces.cli.person import at_terminal
 from prowess.interfaces.cli.source_output import print_result, summarize
 
@@ -76,8 +79,6 @@ def add_source(
     SOURCE is a repository (owner/repo or a URL), or the URL of a file, an archive or a site. Nothing of the skills is used
     before the policy allows it.
     """
-    from prowess.interfaces.cli.output import print_json
-
     source_type, config = _read_place(place, ref=ref, path=path, registry=registry)
     config |= {"sync_policy": "auto"} if auto else {}
     config |= {"sync_interval_minutes": every} if every else {}
@@ -111,7 +112,6 @@ def add_source(
 
 
 def _read_place(place: str, *, ref: str, path: str, registry: bool) -> tuple[str, dict[str, Any]]:
-    from prowess.errors import Invalid, NotFound
     from prowess.sources.reference import parse_source
 
     if registry:
@@ -146,8 +146,6 @@ def list_sources(workspace: str | None, as_json: bool) -> None:
 
 
 def _list_sources(workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     found = with_engine(workspace, lambda prowess: prowess.sources.list())
     if as_json:
         print_json([source.as_json() for source in found])
@@ -193,8 +191,6 @@ def show_source(id: str, workspace: str | None, as_json: bool) -> None:
 
     ID is the id of the source, or its first four or more characters, or its name.
     """
-    from prowess.interfaces.cli.output import one_line, print_json
-
     source = with_engine(workspace, lambda prowess: find_source(prowess, id))
     if as_json:
         print_json(source.as_json())
@@ -246,8 +242,6 @@ def sync_source(
 
     ID is the id of the source, or its first four or more characters, or its name.
     """
-    from prowess.interfaces.cli.output import print_json
-
     if stale == bool(id):
         raise click.UsageError("Give the ID of a source, or --stale.")
     if stale:
@@ -297,7 +291,6 @@ def remove_source(id: str, with_skills: bool, workspace: str | None, as_json: bo
 
     ID is the id of the source, or its first four or more characters, or its name.
     """
-    from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> Source:
         source = await find_source(prowess, id)
@@ -330,7 +323,6 @@ def disable_source(id: str, workspace: str | None, as_json: bool) -> None:
 
 
 def _switch(id: str, workspace: str | None, *, enabled: bool, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> Source:
         return await prowess.sources.update((await find_source(prowess, id)).id, enabled=enabled)
@@ -344,8 +336,6 @@ def _switch(id: str, workspace: str | None, *, enabled: bool, as_json: bool) -> 
 
 async def find_source(prowess: Prowess, text: str) -> Source:
     """Return the source with an id, the beginning of one, or a name; raise `NotFound` or `Invalid`."""
-    from prowess.errors import Invalid
-
     every = await prowess.sources.list()
     matching = [one for one in every if text in (one.id, one.name)]
     matching = matching or [one for one in every if len(text) >= 4 and one.id.startswith(text.lower())]
@@ -355,8 +345,6 @@ async def find_source(prowess: Prowess, text: str) -> Source:
 
 
 def _report(result: SyncResult, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json
-
     if as_json:
         print_json(result.as_json())
     else:
@@ -364,7 +352,5 @@ def _report(result: SyncResult, *, as_json: bool) -> None:
 
 
 def _exit_if_failed(result: SyncResult) -> None:
-    from prowess.interfaces.cli.error_output import exit_code
-
     if result.error is not None:
         raise click.exceptions.Exit(exit_code(result.error))

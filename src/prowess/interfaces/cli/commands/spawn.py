@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import NotFound
 from prowess.interfaces.cli.engine import choose_workspace, common_options, user_environment, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import clean, print_json
 
 if TYPE_CHECKING:
     from prowess.agent.spawn import ForeignAgent, Launch, McpServer
@@ -90,7 +92,6 @@ def spawn_command(
     changed. ARGUMENTS are passed to it. Skills that it loads are counted; `prowess skills` shows them.
     """
     from prowess.agent.spawn import check_installed, find_agent, plan_launch, run_launch
-    from prowess.interfaces.cli.output import print_json
     from prowess.settings import read_settings
 
     row = find_agent(agent)
@@ -132,8 +133,6 @@ def spawn_command(
 
 async def _read_role(prowess: Prowess, role: str, task: str, templates: Path | None) -> tuple[RolePrompt, bool]:
     """Return the prompt of the role, and True if the policy limits agents of that role."""
-    from prowess.errors import NotFound
-
     prompt = await prowess.roles.prompt(role, templates=templates, values={"task": task})
     try:
         await prowess.roles.get(role)
@@ -167,8 +166,6 @@ def _describe(launch: Launch, role: str, conversation: str) -> dict[str, Any]:
 
 
 def _tell(agent: ForeignAgent, note: str) -> None:
-    from prowess.interfaces.cli.output import clean
-
     if note:
         click.echo(clean(note), err=True)
     if agent.configured_by:

@@ -10,6 +10,16 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import Period, command
+from prowess.interfaces.cli.output import (
+    draw_bar,
+    format_cost,
+    format_count,
+    format_duration,
+    format_percent,
+    one_line,
+    print_json,
+    print_table,
+)
 from prowess.view import to_json
 
 if TYPE_CHECKING:
@@ -43,8 +53,6 @@ def stats_command(
     by: GroupBy, since: float | None, skill: str, chart: str | None, as_csv: bool, workspace: str | None, as_json: bool
 ) -> None:
     """Show runs by skill, artifact, model or day: failures, assertions, tokens, cost and duration."""
-    from prowess.interfaces.cli.output import print_json
-
     if as_csv + as_json + bool(chart) > 1:
         raise click.UsageError("--chart, --csv and --json cannot be combined.")
     report = with_engine(workspace, lambda prowess: prowess.traces.stats(by, skill=skill, days=since))
@@ -61,15 +69,6 @@ def stats_command(
 
 
 def _print_table(report: Report) -> None:
-    from prowess.interfaces.cli.output import (
-        draw_bar,
-        format_cost,
-        format_count,
-        format_duration,
-        format_percent,
-        print_table,
-    )
-
     most = max(row.runs for row in report.rows)
     wide = len(format_count(report.total.runs))
 
@@ -92,8 +91,6 @@ def _print_table(report: Report) -> None:
 
 
 def _print_chart(report: Report, figure: str) -> None:
-    from prowess.interfaces.cli.output import draw_bar, print_table
-
     values = [getattr(row, figure) for row in report.rows]
     most = 1.0 if figure.endswith("_rate") else max((value for value in values if value), default=0) or 1
     rows = [
@@ -104,8 +101,6 @@ def _print_chart(report: Report, figure: str) -> None:
 
 
 def _format_figure(figure: str, value: float | None) -> str:
-    from prowess.interfaces.cli.output import format_cost, format_count, format_duration, format_percent
-
     if figure.endswith("_rate"):
         return format_percent(value)
     if figure == "cost":
@@ -127,8 +122,6 @@ def _print_csv(report: Report) -> None:
 
 
 def _row_name(row: RunStats) -> str:
-    from prowess.interfaces.cli.output import one_line
-
     return one_line(row.name) or "none"
 
 
@@ -140,8 +133,6 @@ def metrics_command(output: Path | None, workspace: str | None, as_json: bool) -
 
     They include how often skills were loaded, how long that took, and how the policy decided.
     """
-    from prowess.interfaces.cli.output import print_json
-
     text = with_engine(workspace, lambda prowess: prowess.events.metrics())
     if output is not None:
         _write_metrics(output, text)

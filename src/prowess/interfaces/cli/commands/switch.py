@@ -8,6 +8,7 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import one_line, print_json
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -24,7 +25,6 @@ def switch_command(state: str, slugs: tuple[str, ...], workspace: str | None, as
     Nobody can find, enable, load or run a skill that is off, and it leaves every prompt. Its files stay where they are.
     Only an administrator can do this.
     """
-    from prowess.interfaces.cli.output import one_line, print_json
 
     async def work(prowess: Prowess) -> OrgPolicy:
         return await prowess.policy.switch(*slugs, on=state == "on")

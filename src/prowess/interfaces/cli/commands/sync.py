@@ -10,6 +10,7 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import group
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.engine.device_bundle import DeviceChange, DeviceSync
@@ -120,8 +121,6 @@ def key(to_set: bool, workspace: str | None, as_json: bool) -> None:
 
     The key, with write access to a location, decides what your devices accept. Keep it like a password.
     """
-    from prowess.interfaces.cli.output import print_json
-
     if to_set:
         given: str = click.prompt("Sync key", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline(1_000)
         with_engine(workspace, lambda prowess: prowess.devices.set_key(given))
@@ -138,8 +137,6 @@ def key(to_set: bool, workspace: str | None, as_json: bool) -> None:
 
 
 def _finish(result: DeviceSync, nothing: str, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import escape_path, print_json
-
     if as_json:
         print_json(result)
         return
@@ -149,8 +146,6 @@ def _finish(result: DeviceSync, nothing: str, *, as_json: bool) -> None:
 
 def _print_changes(result: DeviceSync, *, as_json: bool) -> bool:
     """Print the changes, and return True if there are any."""
-    from prowess.interfaces.cli.output import clean, escape_path, one_line, print_table
-
     if as_json or not result.changes:
         return False
     rows = [(one_line(one.slug), one.scope, one.change, _describe_state(one)) for one in result.changes]
@@ -171,8 +166,6 @@ def _print_changes(result: DeviceSync, *, as_json: bool) -> bool:
 
 
 def _describe_state(one: DeviceChange) -> str:
-    from prowess.interfaces.cli.output import one_line
-
     if one.error is not None:
         return one_line(f"failed: {one.error.message} {one.error.hint}")
     return _STATES.get((one.side, one.outcome), "conflict")

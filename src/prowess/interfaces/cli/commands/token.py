@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import Invalid
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import Period, delegate_to_subcommand, group
+from prowess.interfaces.cli.output import one_line, print_json, print_table
 from prowess.interfaces.cli.person import require_person, token_option
 
 if TYPE_CHECKING:
@@ -73,7 +75,6 @@ def create_token(
     NAME helps you to recognize it later. It is not stored, so it cannot be shown again. A token that can approve or
     administer can be created only at a terminal, or with the approver token.
     """
-    from prowess.interfaces.cli.output import print_json
     from prowess.policy.actor import AGENT_PERMISSIONS
 
     wanted = split_list(scopes)
@@ -106,8 +107,6 @@ def list_tokens(organization: str, user: str, workspace: str | None, as_json: bo
 
 
 def _list_tokens(organization: str, user: str, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json
-
     found = with_engine(
         workspace,
         lambda prowess: prowess.tokens.list(organization=organization, user=user, everyone=not user),
@@ -120,8 +119,6 @@ def _list_tokens(organization: str, user: str, workspace: str | None, *, as_json
 
 def print_tokens(found: list[Token]) -> None:
     """Print tokens as a table, or how to create one."""
-    from prowess.interfaces.cli.output import one_line, print_table
-
     if not found:
         click.echo("No tokens. Create one: prowess token create")
         return
@@ -148,7 +145,6 @@ def revoke_token(id: str, workspace: str | None, as_json: bool) -> None:
 
     ID is the id of the token, or its first four or more characters.
     """
-    from prowess.interfaces.cli.output import one_line, print_json
 
     async def work(prowess: Prowess) -> Token:
         return await prowess.tokens.revoke(await _find_token(prowess, id))
@@ -162,8 +158,6 @@ def revoke_token(id: str, workspace: str | None, as_json: bool) -> None:
 
 async def _find_token(prowess: Prowess, id: str) -> str:
     """Return the id of the token that starts with these four or more characters, or the text itself if none does."""
-    from prowess.errors import Invalid
-
     every = await prowess.tokens.list(everyone=True) if len(id) >= 4 else []
     matching = [one.id for one in every if one.id.startswith(id.lower())]
     if len(matching) > 1:

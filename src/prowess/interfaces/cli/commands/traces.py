@@ -19,10 +19,13 @@ from prowess.interfaces.cli.options import Period, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import (
     MISSING,
     clean,
+    escape_path,
     format_cost,
     format_count,
     format_duration,
     one_line,
+    print_json,
+    print_json_line,
     print_table,
 )
 from prowess.interfaces.cli.run_attempt import resume_command
@@ -45,8 +48,6 @@ def open_line_writer(path: Path | None) -> Generator[WriteLine]:
     The file is readable by its owner only, and replaced in one step: if the block raises, it stays as it was. Raise
     `NotFound` if its folder does not exist, and `Invalid` if the path is a folder.
     """
-    from prowess.interfaces.cli.output import escape_path, print_json_line
-
     if path is None:
         yield print_json_line
         return
@@ -232,8 +233,6 @@ def list_traces(
     as_json: bool,
 ) -> None:
     """List the latest runs, newest first."""
-    from prowess.interfaces.cli.output import print_json
-
     found = with_engine(
         workspace,
         lambda prowess: prowess.traces.list(
@@ -258,7 +257,6 @@ def show_trace(id: str, workspace: str | None, as_json: bool) -> None:
 
     ID is the id of the trace, or its first four or more characters.
     """
-    from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> tuple[Trace, bool]:
         found = await prowess.traces.get(id)
@@ -312,8 +310,6 @@ def follow_traces(
 
 
 async def _print_followed(traces: AsyncGenerator[Trace], *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json_line
-
     async with aclosing(traces):
         async for trace in traces:
             if as_json:
@@ -351,7 +347,6 @@ def export_traces(
 
     The format `dspy` is an evaluation data set: the inputs, the output, and whether each assertion passed.
     """
-    from prowess.interfaces.cli.output import escape_path, print_json
 
     async def work(prowess: Prowess) -> int:
         written = 0

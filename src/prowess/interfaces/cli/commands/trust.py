@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand, group
-from prowess.interfaces.cli.person import token_option
+from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
+from prowess.interfaces.cli.person import TYPED, require_person, token_option
 
 if TYPE_CHECKING:
     from prowess.engine.trust import TrustList, TrustPreview
@@ -64,7 +66,6 @@ def accept(target: str, always: bool, token_file: Path | None, workspace: str | 
 @common_options
 def show(target: str, workspace: str | None, as_json: bool) -> None:
     """Show what `prowess trust` would ask about, without changing anything."""
-    from prowess.interfaces.cli.output import print_json
     from prowess.interfaces.cli.trust_prompt import print_preview
 
     preview = with_engine(workspace, lambda prowess: prowess.trust.preview(target))
@@ -80,8 +81,6 @@ def show(target: str, workspace: str | None, as_json: bool) -> None:
 @common_options
 def list_trusted(workspace: str | None, as_json: bool) -> None:
     """List the accepted skills and folders."""
-    from prowess.interfaces.cli.output import print_json
-
     found = with_engine(workspace, lambda prowess: prowess.trust.list())
     if as_json:
         print_json(found)
@@ -97,8 +96,6 @@ def revoke(target: str, workspace: str | None, as_json: bool) -> None:
 
     This needs neither a terminal nor a token.
     """
-    from prowess.interfaces.cli.output import one_line, print_json
-
     count = with_engine(workspace, lambda prowess: prowess.trust.revoke(target))
     if as_json:
         print_json({"target": target, "revoked": count})
@@ -107,8 +104,6 @@ def revoke(target: str, workspace: str | None, as_json: bool) -> None:
 
 
 def _accept(target: str, token_file: Path | None, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import print_json
-    from prowess.interfaces.cli.person import TYPED, require_person
     from prowess.interfaces.cli.trust_prompt import accept_preview, ask_to_trust, format_previewed, print_outcome
 
     proof = require_person("trust skills", token_file)
@@ -130,9 +125,6 @@ def _accept(target: str, token_file: Path | None, workspace: str | None, *, as_j
 
 
 def _add_folder(target: str, token_file: Path | None, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import escape_path, print_json
-    from prowess.interfaces.cli.person import TYPED, require_person
-
     if not target:
         raise click.UsageError("--always requires a folder: `prowess trust FOLDER --always`.")
     proof = require_person("trust a folder", token_file)
@@ -157,9 +149,6 @@ def _print_nothing(preview: TrustPreview) -> None:
 
 
 def _print_list(found: TrustList) -> None:
-    from prowess.interfaces.cli.approval_card import format_time
-    from prowess.interfaces.cli.output import escape_path, one_line, print_table
-
     for folder in found.operator_folders:
         click.echo(f"folder {escape_path(folder)}, set in PROWESS_TRUSTED_FOLDERS")
     for rule in found.folders:

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.errors import ProwessError, Refused
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
+from prowess.interfaces.cli.person import at_terminal
+from prowess.interfaces.cli.server import chosen_server
 
 if TYPE_CHECKING:
     from prowess.interfaces.cli.options import Failure
@@ -21,8 +25,6 @@ if TYPE_CHECKING:
 @common_options
 def history_command(slug: str, workspace: str | None, as_json: bool) -> None:
     """List the versions of a skill, oldest first, even if it was deleted."""
-    from prowess.interfaces.cli.output import one_line, print_json, print_table
-
     versions = with_engine(workspace, lambda prowess: prowess.skills.history(slug))
     if as_json:
         print_json(versions)
@@ -60,8 +62,6 @@ def diff_command(
 
     Without AFTER, compares with the current files. Without both, shows the last change.
     """
-    from prowess.interfaces.cli.output import clean, print_json
-
     found = with_engine(workspace, lambda prowess: prowess.skills.diff(slug, before, after))
     if as_json:
         print_json({"slug": found.slug, "before": found.before, "after": found.after, "changes": found.changes})
@@ -82,8 +82,6 @@ def diff_command(
 @common_options
 def rollback_command(slug: str, version: int, note: str, workspace: str | None, as_json: bool) -> None:
     """Restore VERSION of a skill as a new version. Also restores a deleted skill."""
-    from prowess.interfaces.cli.output import print_json
-
     skill = with_engine(workspace, lambda prowess: prowess.skills.rollback(slug, version, note=note))
     if as_json:
         print_json(skill.card)
@@ -116,9 +114,6 @@ def delete_command(
     --all and --tag ask for confirmation; without a terminal, they need --yes. If a skill is in a folder and was imported
     too, --stored deletes only what was imported.
     """
-    from prowess.interfaces.cli.output import clean, print_json
-    from prowess.interfaces.cli.server import chosen_server
-
     if stored and (not slugs or chosen_server() is not None):
         raise click.UsageError("--stored needs SLUGs of skills on this machine.")
     chosen = with_engine(
@@ -154,8 +149,6 @@ def delete_command(
 
 async def _find_scope(prowess: Prowess, slug: str) -> str:
     """Return the scope of the skill with this slug, or an empty string if no such skill can be read."""
-    from prowess.errors import ProwessError
-
     try:
         return (await prowess.skills.get(slug)).scope
     except ProwessError:
@@ -164,10 +157,7 @@ async def _find_scope(prowess: Prowess, slug: str) -> str:
 
 def _confirm(slugs: list[str], workspace: str | None) -> None:
     """Ask whether to delete these skills. Raise `Refused` without a terminal, and click's `Abort` if the answer is no."""
-    from prowess.errors import Refused
     from prowess.interfaces.cli.engine import choose_workspace
-    from prowess.interfaces.cli.output import one_line
-    from prowess.interfaces.cli.person import at_terminal
 
     if not at_terminal():
         raise Refused(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from prowess.errors import NotFound
+from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.output import clean, escape_path, print_json, print_wrapped
 from prowess.view import to_json
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ def why_command(
     Changes nothing. With --last, shows what an agent decided about the last message, and which skills it considered.
     """
     from prowess.interfaces.cli.options import read_message
-    from prowess.interfaces.cli.output import print_json
 
     if last:
         if words or replay or skill:
@@ -100,7 +100,6 @@ def _show_last(session: str, workspace: str | None, *, as_json: bool) -> None:
     """Print the last decision that was recorded, in a conversation or in any."""
     from prowess.interfaces.cli.commands.events import read_latest
     from prowess.interfaces.cli.conversation_output import print_decision
-    from prowess.interfaces.cli.output import print_json
 
     async def read(prowess: Prowess) -> Sequence[Event]:
         chosen = (await prowess.sessions.get(session)).id if session else ""
@@ -121,9 +120,6 @@ def _show_last(session: str, workspace: str | None, *, as_json: bool) -> None:
 
 
 def _read_account(path: str) -> dict[str, Any]:
-    from prowess.errors import Invalid
-    from prowess.interfaces.cli.output import escape_path
-
     try:
         value: Any = json.loads(Path(path).read_text("utf-8"))
     except (ValueError, RecursionError):
@@ -151,7 +147,6 @@ def _is_account(value: Any) -> bool:
 
 
 def _print_differences(before: dict[str, Any], account: Explanation, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.output import clean, print_json
     from prowess.session.explanation import diff_explanations
 
     # The round trip through JSON gives both sides the same types: lists for tuples, strings for keys.
@@ -170,8 +165,6 @@ def _print_differences(before: dict[str, Any], account: Explanation, *, as_json:
 
 def print_account(account: Explanation, *, explain: bool) -> None:
     """Print an explanation; with `explain`, every step for skills that are not offered, too."""
-    from prowess.interfaces.cli.output import clean, print_wrapped
-
     skills = "1 skill" if account.skills == 1 else f"{account.skills:,} skills"
     print_wrapped(
         f"{skills} available. Prompt budget: {account.budget_used:,} of {account.budget_max:,} characters used. "
