@@ -27,6 +27,7 @@ from prowess.plugins import working_plugins
 from prowess.policy.actor import Actor, local_person
 from prowess.settings import Settings, read_settings, real_folders
 from prowess.storage.database_url import sqlite_path
+from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.agent.agent import Agent
@@ -144,7 +145,6 @@ class LiveWatch:
     async def notice(self, organization: str, skill: str) -> None:
         """Note a live run whose output was checked. Never raises."""
         from prowess.storage import proposals
-        from prowess.threads import offload
 
         def read() -> frozenset[tuple[str, str]]:
             with self._engine().context.resources.records().read() as connection:

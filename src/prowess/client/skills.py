@@ -13,7 +13,7 @@ from prowess.client.decode import decode, decode_all
 from prowess.client.part import Part
 from prowess.client.problems import make_error
 from prowess.client.transport import Transport, read_json, segment
-from prowess.errors import Conflict, Invalid, NotFound, Refused
+from prowess.errors import Conflict, Invalid, NotFound, Problem, Refused
 
 if TYPE_CHECKING:
     from prowess.catalog.exporter import ExportResult
@@ -321,7 +321,6 @@ def _draft_json(draft: SkillDraft) -> JsonObject:
 def _decode_import(value: JsonObject, path: Path) -> ImportResult:
     """Return the result of an import. Its path is the one on this machine."""
     from prowess.catalog.importer import ImportResult
-    from prowess.errors import Problem
     from prowess.skill.scan import Finding
 
     return ImportResult(

@@ -9,6 +9,7 @@ from prowess.client.decode import decode, decode_all
 from prowess.client.part import Part
 from prowess.client.problems import make_error
 from prowess.client.transport import read_json, segment
+from prowess.errors import Problem
 
 if TYPE_CHECKING:
     from prowess.skill.model import Scope
@@ -109,7 +110,6 @@ def _draft(source_type: str, config: Mapping[str, Any], scope: Scope) -> Source:
 
 
 def _result(source: Source, found: Mapping[str, Any]) -> SyncResult:
-    from prowess.errors import Problem
     from prowess.sources.sync_result import SkillChange, SyncResult
 
     return SyncResult(

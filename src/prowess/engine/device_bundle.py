@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.engine.context import Context
 from prowess.errors import NotFound, ProwessError, Refused
+from prowess.skill.package import File, Package
 from prowess.sources.devices.bundle import Bundle, Difference, compare, package_name
 from prowess.sources.devices.location import Location
 from prowess.sources.devices.state import LastSync
@@ -14,7 +15,6 @@ from prowess.sources.devices.state import LastSync
 if TYPE_CHECKING:
     from prowess.catalog.store import Store
     from prowess.skill.model import Scope
-    from prowess.skill.package import Package
     from prowess.storage.trust import Acceptance
 
 Change = Literal["added", "changed", "deleted"]
@@ -168,7 +168,6 @@ class BundleReader:
         """Return the files of a skill at the location; raise `Refused` if they are not those of its digest and slug."""
         from prowess.skill.archive import read_archive_files
         from prowess.skill.forms.conversion import read_package
-        from prowess.skill.package import File, Package
 
         # Compressed data can be a little longer than the files.
         limits = self._context.resources.limits

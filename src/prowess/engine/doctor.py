@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.diagnosis import Finding, examine_stores
+from prowess.engine.places import Places
 from prowess.engine.stores import Stores
 from prowess.errors import Invalid, ProwessError, Unavailable
+from prowess.plugins import installed_plugins
 from prowess.sandbox.commands.command import Command, CommandSandbox
 from prowess.sandbox.protocol import Sandbox
 from prowess.sandbox.script import Language, script_from_function
@@ -219,8 +221,6 @@ def _check_installed(settings: Settings) -> list[Finding]:
 
 def _check_plugins() -> list[Finding]:
     """Return one finding per plugin. A broken plugin is skipped, so it is a warning."""
-    from prowess.plugins import installed_plugins
-
     found: list[Finding] = []
     for one in installed_plugins():
         name, owner = f"plugin {one.name}", f"{one.distribution} {one.version}".strip()
@@ -255,7 +255,6 @@ def _check_index(stores: Stores) -> list[Finding]:
     Wrong settings and missing models show here too.
     """
     from prowess.engine.matcher import open_card_vectors, open_embedder, snapshot_folder
-    from prowess.engine.places import Places
     from prowess.match.snapshot import Snapshot
 
     name, folder = "match index", snapshot_folder(stores.settings)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from prowess.catalog.store import SearchDocument
 from prowess.engine.context import Context
 from prowess.engine.skill_reader import read_package
 from prowess.engine.skill_rows import check_readable
@@ -245,8 +246,6 @@ def _no_skill(report: ValidationReport) -> Invalid:
 def _try_messages(
     context: Context, draft: SkillDraft, messages: Sequence[str], address: str, before: str
 ) -> list[TriggerTrial]:
-    from prowess.catalog.store import SearchDocument
-
     report, stored = _validate(context, draft, address)
     skill = report.reading.skill
     if skill is None:

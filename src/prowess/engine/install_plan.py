@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
+from prowess.catalog.store_rules import accepted_skill
 from prowess.engine.context import Context
 from prowess.engine.registry import list_used
 from prowess.engine.trust import PreviewedSkill, describe_subject
@@ -29,6 +31,7 @@ from prowess.sources.lock.folder_hash import hash_folder, hash_package
 from prowess.sources.lock.prowess_lock import InstallMode, Pin, Signature
 from prowess.sources.lock.source_entry import GIT_TYPES, locked_source
 from prowess.sources.reference import SourceReference
+from prowess.storage.files.skill_packages import read_folder
 
 if TYPE_CHECKING:
     from prowess.policy.subject import HiddenSkill
@@ -233,8 +236,6 @@ class Planner:
         )
 
     def _read_installed(self, skill: KnownSkill | None) -> Package | None:
-        from prowess.storage.files.skill_packages import read_folder
-
         if skill is None:
             return None
         for place in self._installation.places(skill):
@@ -246,7 +247,6 @@ class Planner:
 
     def _describe(self, new: NewSkill, placed: Package) -> tuple[PreviewedSkill, str, tuple[Problem, ...]]:
         """Return the skill as a person sees it, what would hide it, and warnings about its form."""
-        from prowess.catalog.store_rules import accepted_skill
         from prowess.run.runner import SkillFacts
         from prowess.session.text import Standing
         from prowess.skill.validate import accept
@@ -298,8 +298,6 @@ def name_of(skill: FetchedSkill) -> str:
 
 def make_pin(reference: SourceReference, fetched: Fetched, skill: FetchedSkill) -> Pin:
     """Return which state of which source a fetched skill is from."""
-    from urllib.parse import urlsplit
-
     state, is_git = fetched.state, reference.kind in GIT_TYPES
     host = (urlsplit(reference.url).hostname or "").removeprefix("www.")
     return Pin(

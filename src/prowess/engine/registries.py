@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from prowess.catalog.store_rules import accepted_skill
 from prowess.engine.context import Context
 from prowess.engine.registry_results import (
     RegistryHit,
@@ -20,6 +21,8 @@ from prowess.engine.registry_results import (
     redact_hit,
 )
 from prowess.errors import Conflict, Invalid, ProwessError, Refused
+from prowess.skill.model import Provenance, Scope, Skill
+from prowess.skill.slug import slugify
 from prowess.threads import offload, offload_to_completion
 
 if TYPE_CHECKING:
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from prowess.policy.actor import Actor
     from prowess.policy.organization import OrgPolicy
     from prowess.session.session import Session
-    from prowess.skill.model import Scope, Skill
     from prowess.skill.package import Package
     from prowess.sources.registries.registry import Registry, RegistryEntry
 
@@ -132,7 +134,6 @@ class Registries:
         """
         from prowess.engine.source_install import install_package
         from prowess.engine.sources import SOURCE_SCOPES
-        from prowess.skill.model import Provenance
         from prowess.sources.registries.table import find_registry_skill
 
         actor = self._context.actor
@@ -165,7 +166,6 @@ class Registries:
         return await offload_to_completion(install_package, self._context, fetched.package, provenance, chosen)
 
     def _check_slug(self, package: Package, slug: str) -> None:
-        from prowess.catalog.store_rules import accepted_skill
         from prowess.skill.validate import accept
 
         found = accepted_skill(accept(package, self._context.resources.limits))[0].slug
@@ -195,8 +195,6 @@ class Registries:
         return marked if shows_texts else [redact_hit(hit) for hit in marked]
 
     def _is_installed(self, hit: RegistryHit) -> bool:
-        from prowess.skill.slug import slugify
-
         slug = slugify(hit.skill_id)
         outline = self._context.catalog.outline(slug) if slug else None
         return outline is not None and outline.provenance.source_url == hit.url

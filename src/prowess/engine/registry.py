@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
 from prowess.errors import Invalid
+from prowess.skill.kinds import JsonGeneration, Review
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -103,7 +104,6 @@ class Registry:
 
 def list_used(context: Context, skill: Skill, artifacts: Sequence[str] = ()) -> tuple[UsedEntry, ...]:
     """Return what a run of these artifacts, or of the whole skill, takes from the registry. Blocking."""
-    from prowess.skill.kinds import JsonGeneration, Review
     from prowess.skill.needs import list_reached_artifacts
 
     named = [one for one in list_reached_artifacts(skill, artifacts) if isinstance(one, JsonGeneration | Review)]

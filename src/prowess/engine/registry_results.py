@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
+from prowess.skill.filenames import document_text
 
 if TYPE_CHECKING:
     from prowess.skill.outline import SkillOutline
@@ -101,7 +102,6 @@ def redact_hit(hit: RegistryHit) -> RegistryHit:
 
 def make_preview(context: Context, detail: RegistryDetail) -> RegistryPreview:
     """Check and scan the files of a skill, and compare them with what is installed. Blocking."""
-    from prowess.skill.filenames import document_text
     from prowess.skill.needs import measure_reach
     from prowess.skill.outline import SkillOutline
     from prowess.skill.prompt_block import prompt_chars

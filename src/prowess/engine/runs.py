@@ -11,6 +11,8 @@ from prowess.engine.context import Context
 from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
+from prowess.skill.kinds import CodeTemplate, Function, PromptTemplate, kind_info
+from prowess.skill.slug import tool_name
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -200,7 +202,6 @@ def preview_calls(context: Context, skills: Sequence[CallableSkill]) -> tuple[tu
 def _needs_interpreter(run: Run) -> bool:
     """Return True if the run has Python for the WASM sandbox."""
     from prowess.handlers.function import choose_runtime
-    from prowess.skill.kinds import CodeTemplate, Function
     from prowess.skill.needs import list_reached_artifacts
 
     if not any(isinstance(artifact, CodeTemplate | Function) for artifact in run.skill.artifacts):
@@ -222,8 +223,6 @@ def _needs_sidecar(run: Run) -> bool:
 
 def _check_declared_tool(call: Call, subject: Subject) -> None:
     """Refuse unless the calling skill names a skill that reaches outside: its approval did not show what others reach."""
-    from prowess.skill.slug import tool_name
-
     tool = tool_name(subject.slug)
     if subject.reach and call.run.trust != "local" and tool not in call.skill.allowed_tools:
         call.notes.receipt.refuse("skills", subject.slug)
@@ -237,7 +236,6 @@ def _check_inputs(skill: Skill, artifacts: Sequence[str], inputs: Mapping[str, A
     """Raise `Invalid` if the inputs do not fit what the first artifact takes, before anything is built or asked."""
     from prowess.run.schema_checks import check_inputs
     from prowess.run.selection import normalize_inputs, select_artifacts
-    from prowess.skill.kinds import PromptTemplate, kind_info
 
     first = next((one for one in select_artifacts(skill, artifacts) if kind_info(one.kind).in_run == "work"), None)
     if first is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prowess.catalog.catalog import Catalog
 from prowess.engine.sandboxes import Sandboxes
 from prowess.engine.stores import Stores
+from prowess.errors import Conflict
 from prowess.settings import FOLDER, Settings
 from prowess.threads import offload
 
@@ -314,7 +315,6 @@ async def _read_file(catalog: Catalog, skill: Skill, path: str) -> bytes:
 
 async def _read_files(catalog: Catalog, skill: Skill) -> Mapping[str, bytes]:
     """Return every file of exactly the skill that is run; raise `Conflict` if it has changed since."""
-    from prowess.errors import Conflict
 
     def read() -> Mapping[str, bytes]:
         store, found = catalog.find(f"{skill.scope}:{skill.slug}")

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
+from prowess.errors import Invalid
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -103,7 +104,6 @@ class Traces:
 
     async def stats(self, by: GroupBy = "skill", *, skill: str = "", days: float | None = None) -> Report:
         """Return runs, failures, assertions, tokens, cost and times per skill, artifact, model or day, and in total."""
-        from prowess.errors import Invalid
         from prowess.storage.trace_stats import GROUPINGS
         from prowess.traces.report import build_report
 
@@ -148,7 +148,6 @@ class Traces:
         days: float | None = None,
     ) -> AsyncGenerator[dict[str, Any]]:
         """Yield each run as a JSON object, oldest first: all columns of its trace, or an example for an evaluation data set."""
-        from prowess.errors import Invalid
         from prowess.traces.export import EXPORT_FORMATS, export_traces
         from prowess.traces.history import iterate_pages
 

@@ -12,6 +12,7 @@ from prowess.engine.context import Context
 from prowess.engine.registry import list_used
 from prowess.engine.reviewed_files import diff_files, find_files, list_files
 from prowess.errors import Invalid, NotFound, ProwessError, Refused
+from prowess.policy.text import clean_text
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -197,7 +198,6 @@ class Trust:
     def _accept(self, preview: TrustPreview, proof: str, texts: Mapping[str, str]) -> TrustOutcome:
         from prowess.policy.card import add_answer
         from prowess.policy.subject import shown_path
-        from prowess.policy.text import clean_text
         from prowess.storage.blobs import put_blobs
         from prowess.storage.trust import Acceptance, insert_acceptances
 
@@ -255,7 +255,6 @@ class Trust:
         return self._write(f"trust {len(accepted)} skills", write)
 
     def _add_folder(self, folder: Path, proof: str) -> TrustedFolder:
-        from prowess.policy.text import clean_text
         from prowess.storage.trust import TrustedFolder, insert_folder
 
         actor = self._context.actor
@@ -363,8 +362,6 @@ def _is_open(subject: Subject) -> bool:
 
 def describe_subject(subject: Subject, accepted: str) -> PreviewedSkill:
     """Return a subject as a person sees it; `accepted` is the digest that was accepted last."""
-    from prowess.policy.text import clean_text
-
     return PreviewedSkill(
         slug=subject.slug,
         digest=subject.digest,

@@ -16,6 +16,7 @@ from prowess.errors import ProwessError
 from prowess.lazy_dataclass import dataclass
 from prowess.policy.trust import TrustRecords, conclude
 from prowess.skill.model import SkillCard
+from prowess.skill.slug import is_slug
 from prowess.storage.accepted import read_disabled, read_sqlite_file
 
 if TYPE_CHECKING:
@@ -248,8 +249,6 @@ def redact_recommendation(item: Recommendation) -> Recommendation:
 
 def redact_fault(fault: Fault) -> Fault:
     """Return a fault without any text of the skill: its messages quote files that nobody has accepted."""
-    from prowess.skill.slug import is_slug
-
     problems = tuple(
         replace(problem, message=f"It has the problem {problem.code}.", hint=_FAULT_HINT, field=None)
         for problem in fault.problems

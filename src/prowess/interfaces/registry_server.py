@@ -43,6 +43,7 @@ from prowess.interfaces.auth.limits import RateLimits
 from prowess.interfaces.auth.refusal import Refusal
 from prowess.interfaces.rest.problems import plain_problem, problem_response
 from prowess.policy.actor import Actor
+from prowess.skill.archive import read_archive
 from prowess.skill.limits import DEFAULT_LIMITS
 from prowess.sources.package_shelf import PackageShelf
 from prowess.sources.signed_index import IndexEntry, latest_entries
@@ -256,7 +257,6 @@ class _Routes:
         return _respond(_entry_json(entry))
 
     def _scan(self, entry: IndexEntry) -> list[dict[str, Any]]:
-        from prowess.skill.archive import read_archive
         from prowess.skill.scan import scan_package
 
         _, content = self._shelf.archive(entry.name, entry.version)

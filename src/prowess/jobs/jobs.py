@@ -25,8 +25,9 @@ from prowess.jobs.job import (
 from prowess.jobs.tasks import find_task
 from prowess.jobs.worker import DEAD_SECONDS, JobWorker
 from prowess.policy.actor import actor_record
+from prowess.run.allowance import read_allowance
 from prowess.run.request import RunRequest
-from prowess.run.selection import normalize_inputs
+from prowess.run.selection import normalize_inputs, select_artifacts
 from prowess.skill.kinds import JsonObject
 from prowess.storage import jobs
 from prowess.storage.clock import now, seconds_from_now
@@ -266,9 +267,7 @@ class Jobs:
         return replace(row, skill_slug=slug, skill_digest=digest, place=place, total=row.total or artifacts)
 
     def _describe_unapproved(self, request: RunRequest) -> tuple[str, str, str, bool, int]:
-        from prowess.run.allowance import read_allowance
         from prowess.run.durable import check_storable
-        from prowess.run.selection import select_artifacts
 
         store, skill = self._context.catalog.find(request.slug)
         check_storable(read_allowance(skill), skill.slug)

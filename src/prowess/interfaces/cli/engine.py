@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from threading import Timer
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -190,7 +191,6 @@ def spinner(words: str) -> Generator[None]:
     if not can_animate():
         yield
         return
-    from threading import Timer
 
     shown: list[Status] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -274,8 +275,6 @@ def print_unknown_tag(tag: str, known: Sequence[str]) -> None:
 
     `known` has the tags of all skills, each as often as a skill has it.
     """
-    from collections import Counter
-
     from prowess.suggestions import did_you_mean
 
     counted = Counter(map(one_line, known))

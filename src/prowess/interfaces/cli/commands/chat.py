@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.engine import common_options
+from prowess.interfaces.cli.engine import OpenEngine, common_options, open_engine
 from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import command, read_message
 from prowess.interfaces.cli.person import at_terminal
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation
     from prowess.agent.updates import TurnEnded
     from prowess.interfaces.cli.chat import Chat
-    from prowess.interfaces.cli.engine import OpenEngine
 
 
 @command(
@@ -57,7 +56,6 @@ def chat_command(
     if resume and not (conversation or last):
         raise click.UsageError("Say which conversation to resume, with --conversation ID or --continue.")
     from prowess.interfaces.cli.chat import Chat, print_opening, talk
-    from prowess.interfaces.cli.engine import open_engine
 
     is_loop = not words and not resume and not as_json and at_terminal()
     message = "" if is_loop or resume else read_message(words)

@@ -9,7 +9,7 @@ import click
 
 from prowess.errors import ProwessError
 from prowess.interfaces.cli.approval_card import ask_until, format_files
-from prowess.interfaces.cli.composition_output import print_composition
+from prowess.interfaces.cli.composition_output import print_composition, print_list, print_next, print_rounds
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.error_output import report_error
 from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand, group, read_message
@@ -172,7 +172,6 @@ def show(composition: str, number: int | None, files: bool, diff: bool, workspac
 @common_options
 def rounds(composition: str, workspace: str | None, as_json: bool) -> None:
     """List the rounds of a composition, oldest first."""
-    from prowess.interfaces.cli.composition_output import print_rounds
 
     async def read(prowess: Prowess) -> tuple[Composition, Any]:
         return await prowess.compose.show(composition), await prowess.compose.rounds(composition)
@@ -252,8 +251,6 @@ def list_compositions(state: Any, workspace: str | None, as_json: bool) -> None:
 
 
 def _list(state: Any, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.composition_output import print_list
-
     found = with_engine(workspace, lambda prowess: prowess.compose.list(state=state))
     if as_json:
         print_json(found)
@@ -267,8 +264,6 @@ def _ask(workspace: str | None, work: Callable[[Prowess], Awaitable[Composition]
 
 
 def _print(composition: Composition, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.composition_output import print_next
-
     if as_json:
         print_json(composition)
         return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -257,8 +258,6 @@ def triggers(
 
 def _store_scores(done: Sequence[Evaluation], workspace: str | None) -> None:
     """Store how well the catalog's skills are found by their own queries, as part of their scores."""
-    from contextlib import suppress
-
     measured = {
         (one.subject.skill.slug, one.subject.skill.digest): one.report.f1
         for one in done

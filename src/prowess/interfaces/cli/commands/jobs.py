@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -47,8 +47,6 @@ def list_jobs(states: tuple[str, ...], limit: int, workspace: str | None, as_jso
 
 
 def _list(states: tuple[str, ...], limit: int, workspace: str | None, *, as_json: bool) -> None:
-    from typing import Any, cast
-
     found = with_engine(workspace, lambda prowess: prowess.jobs.list(states=cast("Any", states), limit=limit))
     if as_json:
         print_json(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,8 +113,6 @@ async def _accept(prowess: Prowess, slug: str, package: Package) -> bool:
     The person who runs the command chose the skill, and its files are those of the templates below, so this is as good as an
     import. A change to the files in between is not accepted, because it changes the digest.
     """
-    from dataclasses import replace
-
     try:
         preview = await prowess.trust.preview(slug)
     except NotFound:

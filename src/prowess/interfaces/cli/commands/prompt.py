@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError, Refused
+from prowess.interfaces.cli.approval_card import ask_for_approval, ask_person
 from prowess.interfaces.cli.commands.sessions import find_session, session_option
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.options import command, read_message
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
 from prowess.view import session_json
 
@@ -87,7 +88,6 @@ async def _assemble_prompt(
 
 def _let_in_again(left: list[str], session: str, workspace: str | None) -> bool:
     """Ask the person at the terminal about skills that changed and left the prompt. Return True if one is back."""
-    from prowess.interfaces.cli.approval_card import ask_person
     from prowess.interfaces.cli.person import at_terminal
 
     if not at_terminal():
@@ -128,8 +128,6 @@ def index_command(
 
     With a MESSAGE ('-' for stdin), the skills that fit it best keep their descriptions.
     """
-    from prowess.interfaces.cli.options import read_message
-
     message = read_message(words) if words else ""
     plan = with_engine(workspace, lambda prowess: prowess.index(message, session=session, budget=budget))
     if as_json:
@@ -217,7 +215,6 @@ def load_command(name: str, reference: str | None, script: str | None, workspace
 
     Unlike `prowess show`, this checks the policy and records an event.
     """
-    from prowess.interfaces.cli.approval_card import ask_for_approval
     from prowess.interfaces.cli.error_output import exit_code
 
     if reference is not None and script is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -133,8 +135,6 @@ def serve_command(
     keys = [_state_key(options)]
     listener, process = None, None
     if processes > 1:
-        from importlib import import_module
-
         from prowess.interfaces.listener import open_listener
         from prowess.interfaces.processes import start_processes
 
@@ -302,7 +302,6 @@ def _open_browser(settings: Settings, link: str) -> None:
 def _raise_file_limit() -> None:
     """Allow as many open files as the system lets us: each connection takes one."""
     import resource
-    from contextlib import suppress
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)

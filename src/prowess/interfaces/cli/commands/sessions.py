@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prowess.errors import NotFound
-from prowess.interfaces.cli.approval_card import ask_for_approval
+from prowess.interfaces.cli.approval_card import ask_for_approval, format_time
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
@@ -76,7 +76,6 @@ def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -
     """List the open conversations, last changed first, or show, open or close one."""
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
-    from prowess.interfaces.cli.approval_card import format_time
 
     found = with_engine(workspace, lambda prowess: prowess.sessions.list())
     if as_json:

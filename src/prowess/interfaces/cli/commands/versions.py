@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.errors import ProwessError, Refused
-from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner, with_engine
 from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
 from prowess.interfaces.cli.person import at_terminal
@@ -157,8 +157,6 @@ async def _find_scope(prowess: Prowess, slug: str) -> str:
 
 def _confirm(slugs: list[str], workspace: str | None) -> None:
     """Ask whether to delete these skills. Raise `Refused` without a terminal, and click's `Abort` if the answer is no."""
-    from prowess.interfaces.cli.engine import choose_workspace
-
     if not at_terminal():
         raise Refused(
             f"Deleting {len(slugs)} skills needs confirmation, and this is not a terminal.", hint="Add --yes."

@@ -11,7 +11,7 @@ import click
 
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.options import command, read_message
 from prowess.interfaces.cli.output import clean, escape_path, print_json, print_wrapped
 from prowess.view import to_json
 
@@ -66,8 +66,6 @@ def why_command(
     With the slug of a skill before the message, or --skill, explains only that skill. Shows the score with its signals, the place in the index, the decision of the policy and the budget of each candidate.
     Changes nothing. With --last, shows what an agent decided about the last message, and which skills it considered.
     """
-    from prowess.interfaces.cli.options import read_message
-
     if last:
         if words or replay or skill:
             raise click.UsageError("--last cannot be combined with a message, --skill or --replay.")
