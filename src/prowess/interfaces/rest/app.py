@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
@@ -83,6 +84,10 @@ ROUTERS: Sequence[APIRouter] = (
     sign_in.router,
 )
 """The routers below /api/v1, in the order in which the reference shows them."""
+_PREFIXED: Sequence[tuple[APIRouter, str]] = (
+    *((router, API) for router in ROUTERS),
+    *((router, "") for router in (health.router, pages.router, web_app.router)),
+)
 PATHS: Sequence[str] = tuple(f"{API}{getattr(route, 'path', '')}" for router in ROUTERS for route in router.routes)
 """The paths of their routes."""
 PUBLIC_PATHS = (
@@ -113,25 +118,30 @@ def make_api(engine: Engine, *, public_url: str = "", provider: Provider | None 
         redoc_url=None,
         # A redirect would lose the body and the method of a request with a slash too many.
         redirect_slashes=False,
-        responses=PROBLEM_RESPONSES,
     )
     app.state.engine = engine
     app.state.public_url = public_url
     app.state.provider = provider
     app.state.turns = LiveTurns()
     add_handlers(app)
-    sections = [(router, API) for router in ROUTERS]
-    sections += [(router, "") for router in (health.router, pages.router, web_app.router)]
-    app.state.methods = _methods_by_path(sections)
-    for router, prefix in sections:
-        app.include_router(_Section(router, prefix), prefix=prefix)
+    app.state.methods = _methods_by_path()
+    app.router.routes += _sections().routes
     return app
 
 
-def _methods_by_path(sections: Sequence[tuple[APIRouter, str]]) -> dict[str, set[str]]:
+@cache
+def _sections() -> APIRouter:
+    """Return the routes of all apps of this process: FastAPI prepares each of them once, when a request comes near it."""
+    sections = APIRouter(responses=PROBLEM_RESPONSES)
+    for router, prefix in _PREFIXED:
+        sections.include_router(_Section(router, prefix), prefix=prefix)
+    return sections
+
+
+def _methods_by_path() -> dict[str, set[str]]:
     """Return the methods of every path template of the API, as its OpenAPI document has them."""
     methods: dict[str, set[str]] = {}
-    for router, prefix in sections:
+    for router, prefix in _PREFIXED:
         for route in router.routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
                 methods.setdefault(prefix + route.path, set()).update(route.methods or ())
