@@ -143,6 +143,8 @@ def find_session(connection: sa.Connection, actor: Actor, session: str) -> Sessi
     """Return the row of a session, or raise `NotFound`; a session of somebody else gives the same error."""
     # PostgreSQL rejects NUL in a text; such a name is simply unknown.
     row = sessions.get_session(connection, viewer_of(actor), session) if session.isprintable() else None
+    if row is None and session.startswith("default:"):
+        raise NotFound("No skill is enabled in 'default'.", hint="Run `prowess enable SLUG` to enable one.")
     if row is None:
         raise NotFound(f"Session {session[:80]!r} not found.", hint="Run `prowess sessions` to list the sessions.")
     return row

@@ -21,7 +21,7 @@ def test_a_database_that_does_not_answer_hides_no_folder(prowess, workspace, wri
     write_skill("greet")
     database = workspace / ".prowess" / "agents.db"
     if harm in ("garbage", "newer"):
-        prowess("import", ".agents/skills/greet")
+        prowess("import", ".agents/skills/greet", "--as", "copy")
     if harm == "garbage":
         database.write_bytes(b"this is no database" * 100)
     elif harm == "newer":
@@ -58,7 +58,7 @@ def test_a_moved_workspace_keeps_its_history(prowess, workspace, write_skill, mo
 
 def test_a_live_folder_stays_live_after_it_was_imported(prowess, workspace, write_skill):
     write_skill("greet")
-    prowess("import", ".agents/skills/greet")
+    prowess("import", ".agents/skills/greet", "--scope", "account")
     write_skill("greet", "---\nname: greet\ndescription: Edited after the import.\n---\nHi.\n")
     [card] = prowess("list", "--json").json
     assert card["description"] == "Edited after the import."
@@ -181,3 +181,15 @@ def test_ctrl_c_stops_an_import_and_keeps_what_was_kept(workspace, tmp_path, hom
     assert len(json.loads(listed.stdout)) < 500
     again = subprocess.run([PROWESS, "import", source, "--json"], capture_output=True, check=True)
     assert len(json.loads(again.stdout)) == 500
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("rollback", "x", "first"), "'first' is not a whole number."),
+        (("run", "x", "--timeout", "soon"), "'soon' is not a number."),
+        (("disable", "x"), "No skill is enabled in 'default'."),
+    ],
+)
+def test_a_wrong_value_is_named_in_plain_words(prowess, workspace, command, told):
+    assert told in prowess(*command).err

@@ -49,8 +49,15 @@ class Command(click.Command):
                 raise
             example = f"prowess {error.option_name} … {' '.join(ctx.command_path.split()[1:])} …"
             raise click.UsageError(f"{error.option_name} belongs before the command: `{example}`.", ctx) from None
+        except click.BadParameter as error:
+            message = _PLAIN.sub(lambda found: _NUMBERS[found[1]], error.message)
+            if message == error.message:
+                raise
+            raise click.BadParameter(message, error.ctx, error.param, error.param_hint) from None
 
 
+_NUMBERS = {"integer": "a whole number", "float": "a number"}
+_PLAIN = re.compile(r"a valid (integer|float)(?: range)?\b")
 _PROGRAM_OPTIONS = ("--server", "--token-file")
 
 
