@@ -449,7 +449,7 @@ def test_a_skill_that_is_used_from_its_folder_is_not_imported_again(prowess, off
     monkeypatch.chdir(office)
     ran = prowess("import", path)
     assert (ran.code, ran.err) == (0, "")
-    assert "already used from" in ran.out
+    assert "already read from" in ran.out
     assert "nothing to import" in ran.out
     assert prowess("delete", "invoice-reader", "--stored").code == 4
     assert prowess("import", ".agents/skills/invoice-reader", "--as", "copy").code == 0

@@ -123,3 +123,13 @@ def test_a_command_under_nohup_outlives_its_terminal(prowess, sample):
         assert json.loads(following.stdout.readline())["number"] == 2
         following.terminate()
         assert following.wait(timeout=60) == 143
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error(office):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ran = subprocess.run([PROWESS, "list"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
+    assert (ran.returncode, ran.stderr) == (0, "")

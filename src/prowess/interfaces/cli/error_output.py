@@ -57,9 +57,6 @@ def report_error(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         error.show()
         return error.exit_code
-    if isinstance(error, BrokenPipeError):
-        discard_stdout()  # the reader closed the pipe, as `| head` does; this is not an error
-        return 0
     if isinstance(error, OSError):
         discard_stdout()
         error = _from_os_error(error)

@@ -140,6 +140,16 @@ def load_command(name: str) -> click.Command:
 class LazyGroup(click.Group):
     """A group that knows the names of its commands and imports each on demand."""
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Click itself would exit with 1 if the reader closes the pipe, as `| head` does."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            from prowess.interfaces.cli.error_output import discard_stdout
+
+            discard_stdout()
+            ctx.exit(0)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the name of every command, in the order of the table."""
         return list(COMMANDS)

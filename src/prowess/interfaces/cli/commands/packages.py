@@ -209,9 +209,9 @@ def _print_used(count: int) -> None:
     """Print why skills in folders of this scope were not imported."""
     if count:
         skills = (
-            "1 skill is already used from its folder"
+            "1 skill is already read from its folder"
             if count == 1
-            else f"{count:,} skills are already used from their folders"
+            else f"{count:,} skills are already read from their folders"
         )
         print_wrapped(
             f"{skills}, so there is nothing to import. `prowess trust` accepts what changes there. To store a copy under "
