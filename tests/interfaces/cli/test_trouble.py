@@ -188,6 +188,10 @@ def test_ctrl_c_stops_an_import_and_keeps_what_was_kept(workspace, tmp_path, hom
     [
         (("rollback", "x", "first"), "'first' is not a whole number."),
         (("run", "x", "--timeout", "soon"), "'soon' is not a number."),
+        (("traces", "list", "--limit", "0"), "0 is out of range. Use 1 to 10000."),
+        (("eval", "run", "x", "--timeout", "0"), "0.0 is out of range. Use more than 0, at most 3600."),
+        (("rollback", "x", "0"), "0 is out of range. Use 1 or more."),
+        (("run", "x", "--timeout", "-1"), "-1.0 is out of range. Use more than 0."),
         (("disable", "x"), "No skill is enabled in 'default'."),
     ],
 )

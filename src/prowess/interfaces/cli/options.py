@@ -50,14 +50,25 @@ class Command(click.Command):
             example = f"prowess {error.option_name} … {' '.join(ctx.command_path.split()[1:])} …"
             raise click.UsageError(f"{error.option_name} belongs before the command: `{example}`.", ctx) from None
         except click.BadParameter as error:
-            message = _PLAIN.sub(lambda found: _NUMBERS[found[1]], error.message)
+            message = _plain_words(error.message)
             if message == error.message:
                 raise
             raise click.BadParameter(message, error.ctx, error.param, error.param_hint) from None
 
 
-_NUMBERS = {"integer": "a whole number", "float": "a number"}
-_PLAIN = re.compile(r"a valid (integer|float)(?: range)?\b")
+_KINDS = {"a valid integer range": "a whole number", "a valid float range": "a number"}
+_LIMITS = {"<=x<=": "{} to {}", "<x<=": "more than {}, at most {}", "x>=": "{1} or more", "x>": "more than {1}"}
+
+
+def _plain_words(message: str) -> str:
+    """Return click's message about a number without its terms: `Use 1 to 50.` instead of `1<=x<=50`."""
+    for term, word in _KINDS.items():
+        message = message.replace(term, word)
+    head, found, limits = message.removesuffix(".").partition(" is not in the range ")
+    sign = next((one for one in _LIMITS if one in limits), "")
+    return f"{head} is out of range. Use {_LIMITS[sign].format(*limits.split(sign))}." if found and sign else message
+
+
 _PROGRAM_OPTIONS = ("--server", "--token-file")
 
 
