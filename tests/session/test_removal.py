@@ -15,8 +15,8 @@ from prowess.session.prompt import (
     join_blocks,
     memory_block,
     policies_block,
+    remove_blocks,
     replace_blocks,
-    strip_blocks,
 )
 from prowess.skill.prompt_block import skill_block
 from prowess.skill.text.prompt_tags import find_tags
@@ -51,7 +51,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("text", FOREIGN)
 def test_what_others_wrote_is_left_alone(text: str) -> None:
-    assert strip_blocks(text) == text
+    assert remove_blocks(text) == text
 
 
 @pytest.mark.parametrize("text", FOREIGN)
@@ -59,7 +59,7 @@ def test_blocks_are_put_at_the_end_once_and_taken_out_exactly(text: str) -> None
     prompt = replace_blocks(text, BLOCKS)
     assert prompt == (f"{text}\n\n" if text else "") + join_blocks(BLOCKS)
     assert replace_blocks(prompt, BLOCKS) == prompt
-    assert strip_blocks(prompt) == text
+    assert remove_blocks(prompt) == text
 
 
 def test_other_blocks_replace_the_earlier_ones() -> None:
@@ -79,7 +79,7 @@ def test_text_that_was_added_after_the_blocks_stays() -> None:
 
 def test_blocks_are_known_with_other_line_ends_too() -> None:
     prompt = replace_blocks("Hello.", [memory_block("tea"), FIRST]).replace("\n", "\r\n")
-    assert strip_blocks(prompt).rstrip() == "Hello."
+    assert remove_blocks(prompt).rstrip() == "Hello."
 
 
 def test_a_beginning_without_an_end_goes_as_far_as_it_is_known() -> None:
@@ -90,30 +90,30 @@ def test_a_beginning_without_an_end_goes_as_far_as_it_is_known() -> None:
 
 def test_a_beginning_without_an_end_loses_its_tag_though_nothing_is_known_of_it() -> None:
     cut = FIRST[: FIRST.index("another")]
-    assert strip_blocks(f"Hello.\n\n{cut}") == "Hello.\n\n# First\n\nDo one thing.\nThen "
+    assert remove_blocks(f"Hello.\n\n{cut}") == "Hello.\n\n# First\n\nDo one thing.\nThen "
 
 
 def test_a_beginning_takes_no_block_after_it_along_nor_the_text_between() -> None:
     cut = FIRST[: FIRST.index("Then")]
     prompt = f"{cut}Keep this.\n\n{SECOND}\n\nAnd this."
-    assert strip_blocks(prompt) == "# First\n\nDo one thing.\nKeep this.\n\nAnd this."
+    assert remove_blocks(prompt) == "# First\n\nDo one thing.\nKeep this.\n\nAnd this."
 
 
 @pytest.mark.parametrize("length", range(len('<skill name="'), FIRST.index("\n# First") + 1))
 def test_a_beginning_that_is_cut_off_at_the_end_of_the_prompt_goes(length: int) -> None:
-    assert strip_blocks(f"Hello.\n\n{FIRST[:length]}") == "Hello."
+    assert remove_blocks(f"Hello.\n\n{FIRST[:length]}") == "Hello."
 
 
 def test_an_end_without_a_beginning_goes_as_far_as_it_is_known() -> None:
     cut = FIRST[FIRST.index("thing.") :]
     assert replace_blocks(f"{cut}\n\nHello.", [FIRST]) == f"\n\nHello.\n\n{FIRST}"
     assert replace_blocks(f"Summary. {cut}\n\nHello.", [FIRST]) == f"Summary. thing.\n\nHello.\n\n{FIRST}"
-    assert strip_blocks(f"Summary. {cut}\n\nHello.").startswith("Summary. thing.\nThen another.\n")
+    assert remove_blocks(f"Summary. {cut}\n\nHello.").startswith("Summary. thing.\nThen another.\n")
 
 
 def test_an_end_that_may_close_what_others_opened_stays() -> None:
     text = "Others write <skill>\ntext\n</skill>\nlike that."
-    assert strip_blocks(text) == text
+    assert remove_blocks(text) == text
 
 
 PROSE = st.lists(
@@ -159,7 +159,7 @@ def test_what_was_cut_off_at_the_end_leaves_nothing_where_it_is_put_in_again(
     begun = kept[len(before) :].rpartition("\n\n")[2]
     is_less_than_a_name = begun.startswith("<") and not find_tags(begun)
     left = f"{before}\n\n{begun}" if is_less_than_a_name else before
-    assert strip_blocks(replace_blocks(kept, new)).rstrip("\n") == left.rstrip("\n")
+    assert remove_blocks(replace_blocks(kept, new)).rstrip("\n") == left.rstrip("\n")
 
 
 @given(st.text(alphabet=st.sampled_from('<>/skil name="\n!-·x:'), max_size=80))

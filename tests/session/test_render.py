@@ -116,7 +116,7 @@ SITES: dict[str, Callable[[str], str]] = {
 }
 """Every function of the renderer that makes a block out of text, with that text in all of its places."""
 
-GIVEN_BLOCKS = {"join_blocks", "remove_blocks", "replace_blocks", "strip_blocks", "render_block"}
+GIVEN_BLOCKS = {"join_blocks", "remove_blocks", "replace_blocks", "render_block"}
 """Those that only put together what others rendered."""
 
 

@@ -187,18 +187,10 @@ def join_blocks(blocks: Iterable[str]) -> str:
     return BLOCK_SEPARATOR.join(blocks)
 
 
-def strip_blocks(text: str) -> str:
-    """Remove our blocks from a prompt; all other text stays as it is.
-
-    The module docstring says what happens to incomplete blocks.
-    """
-    return remove_blocks(text)
-
-
 def replace_blocks(text: str, blocks: Sequence[str]) -> str:
     """Put exactly these blocks at the end of a prompt, each once, and remove older ones.
 
-    Doing this twice is the same as once, and `strip_blocks` restores the text.
+    Doing this twice is the same as once, and `remove_blocks` restores the text.
     """
     fresh = tuple(dict.fromkeys(block for block in blocks if block))
     rest = remove_blocks(text, known=fresh)
