@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prowess.open import Prowess
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
@@ -162,6 +163,27 @@ class Period(click.ParamType[float]):
                 f"Invalid period {str(value)[:40]!r}. Use a number and a unit, for example 30d, 12h or 2w.", param, ctx
             )
         return days
+
+
+host_option = click.option(
+    "--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on (default: 127.0.0.1)."
+)
+allow_host_option = click.option(
+    "--allow-host", "names", multiple=True, metavar="NAME", help="Additional host name to accept (repeatable)."
+)
+trust_proxy_option = click.option(
+    "--trust-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Proxy whose X-Forwarded-For names the client (repeatable).",
+)
+
+
+def port_option(port: int) -> Callable[[F], F]:
+    """Return a decorator that adds `--port`."""
+    words = f"Port to listen on (default: {port})."
+    return click.option("--port", type=click.IntRange(0, 65535), default=port, metavar="N", help=words)
 
 
 MAX_MESSAGE_CHARS = 1_000_000

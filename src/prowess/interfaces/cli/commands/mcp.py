@@ -14,7 +14,7 @@ import click
 
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.interfaces.cli.engine import choose_workspace, with_engine
-from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option
 from prowess.interfaces.cli.output import escape_path
 
 if TYPE_CHECKING:
@@ -39,13 +39,9 @@ Press Ctrl+C to stop."""
     "prowess mcp --http --port 7717",
 )
 @click.option("--http", is_flag=True, help="Serve over HTTP instead of stdin and stdout.")
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on (default: 127.0.0.1).")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=7717, metavar="N", help="Port to listen on (default: 7717)."
-)
-@click.option(
-    "--allow-host", "names", multiple=True, metavar="NAME", help="Additional host name to accept (repeatable)."
-)
+@host_option
+@port_option(7717)
+@allow_host_option
 @click.option("--make-token", is_flag=True, help="Create the token that HTTP clients need, and print its path.")
 @click.option("--conversation", default="", metavar="ID", help="Conversation in which skills are enabled.")
 @click.option("--role", default="", metavar="NAME", help="Role of the calling agent.")

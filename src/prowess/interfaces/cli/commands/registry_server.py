@@ -17,7 +17,7 @@ from prowess.interfaces.cli.commands.registry_token import (
 )
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.error_output import print_findings, print_problems
-from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option, trust_proxy_option
 from prowess.interfaces.cli.output import one_line, print_json
 
 if TYPE_CHECKING:
@@ -42,24 +42,10 @@ _token_option = click.option(
     "prowess registry serve --host 0.0.0.0 --allow-host skills.acme.dev --private",
 )
 @folder_option
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on (default: 127.0.0.1).")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=DEFAULT_PORT,
-    metavar="N",
-    help=f"Port to listen on (default: {DEFAULT_PORT}).",
-)
-@click.option(
-    "--allow-host", "names", multiple=True, metavar="NAME", help="Additional host name to accept (repeatable)."
-)
-@click.option(
-    "--trust-proxy",
-    "proxies",
-    multiple=True,
-    metavar="ADDRESS",
-    help="Proxy whose X-Forwarded-For names the client (repeatable).",
-)
+@host_option
+@port_option(DEFAULT_PORT)
+@allow_host_option
+@trust_proxy_option
 @click.option("--private", is_flag=True, help="Require a token for reading, too.")
 @click.option("--max-packages", type=click.IntRange(1), metavar="N", help="Packages of one publisher (default: 1000).")
 @click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes of all packages (default: 10 GiB).")

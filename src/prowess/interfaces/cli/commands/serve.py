@@ -12,7 +12,7 @@ import click
 
 from prowess.errors import Invalid, ProwessError, Refused, Unavailable
 from prowess.interfaces.cli.engine import choose_workspace, with_engine
-from prowess.interfaces.cli.options import command
+from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option, trust_proxy_option
 from prowess.interfaces.cli.output import escape_path
 
 if TYPE_CHECKING:
@@ -54,29 +54,19 @@ class _Options:
     "prowess serve --port 8080 --workspace ~/notes",
     "prowess serve --host 0.0.0.0 --public-url https://skills.example.com",
 )
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on (default: 127.0.0.1).")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=7717, metavar="N", help="Port to listen on (default: 7717)."
-)
+@host_option
+@port_option(7717)
 @click.option(
     "--database", default="", metavar="URL", help="Database (default: PROWESS_DATABASE_URL, or a SQLite file)."
 )
 @click.option(
     "--public-url", default="", metavar="URL", help="Address in browsers, if a proxy is in front (PROWESS_PUBLIC_URL)."
 )
-@click.option(
-    "--allow-host", "names", multiple=True, metavar="NAME", help="Additional host name to accept (repeatable)."
-)
+@allow_host_option
 @click.option(
     "--allow-origin", "origins", multiple=True, metavar="URL", help="Other web page that may call the API (repeatable)."
 )
-@click.option(
-    "--trust-proxy",
-    "proxies",
-    multiple=True,
-    metavar="ADDRESS",
-    help="Proxy whose X-Forwarded-For names the client (repeatable).",
-)
+@trust_proxy_option
 @click.option(
     "--processes",
     type=click.IntRange(1, 64),
