@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prowess.errors import Unavailable
 from prowess.feed import metrics as module
 from prowess.feed.event_recorder import SkillLoad
-from prowess.feed.metrics import Metrics, empty_metrics, exposition
+from prowess.feed.metrics import Metrics, empty_metrics
 from prowess.storage import approvals, ledger, sessions
 from prowess.storage.database import DeferredDatabase, open_database
 from prowess.storage.ledger import AuditEntry, EventEntry
@@ -45,7 +45,7 @@ def samples(text: bytes, name: str) -> dict[tuple[str, ...], float]:
 
 def test_loads_are_counted_by_skill_and_scope(database):
     write(database, load("review"), load("review"), load("review", scope="user"), load("deploy"))
-    assert samples(exposition(database, "acme"), "skill_load_total") == {
+    assert samples(Metrics(database, "acme").exposition(), "skill_load_total") == {
         ("review", "workspace"): 2,
         ("review", "user"): 1,
         ("deploy", "workspace"): 1,
@@ -54,7 +54,7 @@ def test_loads_are_counted_by_skill_and_scope(database):
 
 def test_the_time_that_loads_took_is_a_histogram(database):
     write(database, load("review", 0.001), load("review", 0.002), load("review", 0.4), load("review", 60.0))
-    text = exposition(database, "acme")
+    text = Metrics(database, "acme").exposition()
 
     buckets = {bound: count for (bound, _), count in samples(text, "skill_load_duration_seconds_bucket").items()}
     assert (buckets["0.001"], buckets["0.0025"], buckets["0.1"], buckets["0.5"]) == (1, 2, 2, 3)
@@ -65,7 +65,7 @@ def test_the_time_that_loads_took_is_a_histogram(database):
 
 def test_loads_that_gave_nothing_are_errors_and_no_loads(database):
     write(database, load("review", error="Denied."), load("review"))
-    text = exposition(database, "acme")
+    text = Metrics(database, "acme").exposition()
     assert samples(text, "skill_load_errors_total") == {("review", "workspace"): 1}
     assert samples(text, "skill_load_total") == {("review", "workspace"): 1}
     assert samples(text, "skill_load_duration_seconds_count") == {("review",): 1}
@@ -74,7 +74,7 @@ def test_loads_that_gave_nothing_are_errors_and_no_loads(database):
 def test_names_that_somebody_made_up_share_one_series(database):
     names = ["../../etc/passwd", 'a"b\n{}', "nul\0", "lone\ud800", *(f"guess-{number}" for number in range(50))]
     write(database, *(missing(name) for name in names))
-    text = exposition(database, "acme")
+    text = Metrics(database, "acme").exposition()
     assert samples(text, "skill_load_errors_total") == {("unknown", "unknown"): len(names)}
     assert "guess" not in text.decode()
 
@@ -83,7 +83,7 @@ def test_only_the_most_loaded_skills_have_series_of_their_own(database, monkeypa
     monkeypatch.setattr(module, "MAX_NAMED_SKILLS", 2)
     entries = [load(f"s{number}") for number in range(5) for _ in range(number + 1)]
     write(database, *entries, load("s0", error="Denied."), load("s4", error="Denied."))
-    text = exposition(database, "acme")
+    text = Metrics(database, "acme").exposition()
 
     assert samples(text, "skill_load_total") == {
         ("s4", "workspace"): 5,
@@ -100,7 +100,7 @@ def test_decisions_of_the_gate_are_counted_by_action_and_outcome(database):
         for action, outcome in (("enable", "allowed"), ("enable", "allowed"), ("enable", "asked"), ("delete", "done"))
     ]
     write(database, audits=tuple(entries))
-    assert samples(exposition(database, "acme"), "skill_gate_total") == {
+    assert samples(Metrics(database, "acme").exposition(), "skill_gate_total") == {
         ("enable", "allowed"): 2,
         ("enable", "asked"): 1,
         ("delete", "done"): 1,
@@ -135,7 +135,7 @@ def test_approvals_and_sessions_are_told_as_they_are_now(database):
             for name in ("one", "two")
         ]
         sessions.close_session(connection, sessions.SessionViewer(owner=ACME, actor="ann", kind="person"), opened[0].id)
-    text = exposition(database, "acme")
+    text = Metrics(database, "acme").exposition()
 
     states = {state: count for (state,), count in samples(text, "skill_approvals").items()}
     assert states == {"pending": 2, "approved": 0, "denied": 0, "expired": 1, "revoked": 0}
@@ -144,7 +144,7 @@ def test_approvals_and_sessions_are_told_as_they_are_now(database):
 
 def test_events_are_counted_by_name(database):
     write(database, load("review"), missing("x"), EventEntry(name="approval_required", data={}, subject="review"))
-    assert samples(exposition(database, "acme"), "skill_events_total") == {
+    assert samples(Metrics(database, "acme").exposition(), "skill_events_total") == {
         ("skill_loaded",): 2,
         ("approval_required",): 1,
         ("approval_resolved",): 0,
@@ -170,8 +170,8 @@ def test_events_are_counted_by_name(database):
 
 def test_one_organization_does_not_see_the_figures_of_another(database):
     write(database, load("review"), audits=(AuditEntry(actor="a", action="enable", outcome="allowed"),))
-    assert exposition(database, "globex") == exposition(database, "initech")
-    assert samples(exposition(database, "globex"), "skill_load_total") == {}
+    assert Metrics(database, "globex").exposition() == Metrics(database, "initech").exposition()
+    assert samples(Metrics(database, "globex").exposition(), "skill_load_total") == {}
 
 
 def test_counting_on_gives_the_same_as_counting_anew_in_any_process(database, database_url):
@@ -185,7 +185,7 @@ def test_counting_on_gives_the_same_as_counting_anew_in_any_process(database, da
         )
         other = open_database(database_url)
         try:
-            assert kept.exposition() == exposition(other, "acme") == kept.exposition()
+            assert kept.exposition() == Metrics(other, "acme").exposition() == kept.exposition()
         finally:
             other.close()
 

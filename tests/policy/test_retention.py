@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from prowess.feed.metrics import Metrics, exposition
+from prowess.feed.metrics import Metrics
 from prowess.feed.usage import list_usage
 from prowess.policy.retention import BATCH_ROWS, Retention, clean_up
 from prowess.redaction import Redactor
@@ -194,7 +194,7 @@ def test_metrics_and_usage_are_the_same_before_and_after(database: Database) -> 
     Retention(database, moment=in_days(200)).prune()
 
     assert len(numbers(database, events)) == 1
-    for report in (exposition(database, "acme"), running.exposition()):
+    for report in (Metrics(database, "acme").exposition(), running.exposition()):
         for name in ("skill_load_total", "skill_load_errors_total", "skill_file_load_total", "skill_events_total"):
             assert total(report, name) == total(before, name) > 0, name
         assert total(report, "skill_load_duration_seconds_bucket") == total(
@@ -236,7 +236,7 @@ def test_many_events_go_in_batches_while_others_write(database: Database) -> Non
     kept = numbers(database, events)
     assert report.events >= 3 * BATCH_ROWS
     assert kept == list(range(kept[0], 3 * BATCH_ROWS + 7 + written + 1))
-    assert total(exposition(database, "acme"), "skill_load_total") == 3 * BATCH_ROWS + 7 + written
+    assert total(Metrics(database, "acme").exposition(), "skill_load_total") == 3 * BATCH_ROWS + 7 + written
 
 
 def test_replicas_that_prune_at_once_count_each_event_once(database: Database, database_url: str) -> None:
@@ -258,7 +258,7 @@ def test_replicas_that_prune_at_once_count_each_event_once(database: Database, d
         replica.close()
 
     assert numbers(database, events) == [2 * BATCH_ROWS]
-    assert total(exposition(database, "acme"), "skill_load_total") == 2 * BATCH_ROWS
+    assert total(Metrics(database, "acme").exposition(), "skill_load_total") == 2 * BATCH_ROWS
 
 
 def test_on_postgresql_one_replica_prunes_and_the_others_leave_it_alone(postgres_url: str) -> None:

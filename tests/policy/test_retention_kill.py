@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from prowess.feed.metrics import exposition
+from prowess.feed.metrics import Metrics
 from prowess.policy.retention import Retention
 from prowess.storage import ledger, org_settings
 from prowess.storage.audit_chain import verify_audit
@@ -56,7 +56,7 @@ def test_whenever_a_pruning_is_killed_nothing_is_counted_twice_or_lost(database_
         with database.read() as connection:
             verdict = verify_audit(connection, "")
         assert verdict.ok, verdict.problem
-        figures = exposition(database).decode()
+        figures = Metrics(database).exposition().decode()
         assert f'skill_load_total{{name="one",source="org"}} {written}.0' in figures
         assert f'skill_gate_total{{action="enable",outcome="allowed"}} {written}.0' in figures
 

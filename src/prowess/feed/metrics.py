@@ -146,11 +146,6 @@ class Metrics:
             return _render(tally, approvals, sessions)
 
 
-def exposition(database: Connections, organization: str = "") -> bytes:
-    """Return all metrics of an organization, counted from the start. Blocking."""
-    return Metrics(database, organization).exposition()
-
-
 def empty_metrics() -> bytes:
     """Return the metrics of an organization without records."""
     return _render(LogTotals(), {}, 0)

@@ -43,11 +43,6 @@ def export_traces(traces: Iterable[Trace], format: ExportFormat) -> Iterator[dic
     return (row for trace in traces if (row := make(trace)) is not None)
 
 
-def to_json_row(trace: Trace) -> dict[str, Any]:
-    """Return every column of a trace."""
-    return asdict(trace)
-
-
 def to_dspy_example(trace: Trace) -> dict[str, Any] | None:
     """Return a finished run for `dspy.Example(**row).with_inputs(*row["input_keys"])`; None if it had no output.
 
@@ -94,4 +89,4 @@ def _assertion_result(verdict: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_FORMATS: dict[ExportFormat, Callable[[Trace], dict[str, Any] | None]] = {"jsonl": to_json_row, "dspy": to_dspy_example}
+_FORMATS: dict[ExportFormat, Callable[[Trace], dict[str, Any] | None]] = {"jsonl": asdict, "dspy": to_dspy_example}
