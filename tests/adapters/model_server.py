@@ -85,6 +85,7 @@ def environment(url: str) -> dict[str, str]:
         "ANTHROPIC_API_KEY": "none",
         "OPENAI_AGENTS_DISABLE_TRACING": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CREWAI_DISABLE_TELEMETRY": "true",
         "NO_PROXY": "127.0.0.1",
     }
 

@@ -39,3 +39,17 @@ def test_calls_that_wait_together_go_on_together_after_a_restart(run_there: RunE
     assert "If applied, this commit will" in model.requests[1].text, "the skill was loaded"
     assert '<skill name="Commit messages">' in model.requests[1].system
     assert [name for name in model.requests[0].tools if name == "search_skills"] == ["search_skills"]
+
+
+def test_a_crew_matches_each_task_and_a_call_that_needs_an_approval_waits(run_there: RunExample) -> None:
+    with serve_model(Reply(calls=(ENABLE,)), Reply(text="It waits.")) as model:
+        options = {**environment(model.url), "MODEL": "openai/gpt-6-mini"}
+        asked = "Do my notes about Mara contradict each other?"
+        printed = run_there("crewai", PROGRAMS / "crewai_crew.py", asked, typed=(), environment=options)
+
+    first, second = model.requests
+    assert '<skill name="Consistency Checker">' in first.system
+    assert "enable_skill" in first.tools
+    assert "approval_id" in second.text
+    assert '<skill name="Commit messages">' not in second.system
+    assert "It waits." in printed.splitlines()

@@ -77,6 +77,7 @@ async def test_an_answer_that_contradicts_one_given_elsewhere_makes_no_call(prow
         ("agent_framework", "agent_framework"),
         ("claude_agent", "claude_agent_sdk"),
         ("google_adk", "google.adk.agents.readonly_context"),
+        ("crewai", "crewai"),
         ("llama_index", "llama_index.core.agent.workflow"),
     ],
 )

@@ -1,0 +1,42 @@
+"""A CrewAI agent that uses skills. Needs `pip install 'prowess[crewai]'` and OPENAI_API_KEY.
+
+    python examples/frameworks/with_crewai.py "Do my notes about Mara contradict each other?"
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from crewai import LLM
+
+from prowess import Prowess
+from prowess.adapters.agent_skills import AgentSkills, PendingApproval
+from prowess.adapters.crewai import SkillAgent
+
+WORKSPACE = Path(__file__).parents[1] / "workspace"
+
+
+async def ask(approval: PendingApproval) -> bool:
+    """Ask the person at the terminal."""
+    print(approval.text)
+    return (await asyncio.to_thread(input, "Approve? [y/N] ")).strip().lower() == "y"
+
+
+async def main(message: str) -> None:
+    async with Prowess.open(WORKSPACE, trusted_folders=[WORKSPACE / ".agents"]) as prowess:
+        skills = AgentSkills(prowess, conversation="chat-4711")
+        agent = SkillAgent(
+            skills,
+            ask=ask,
+            role="Writer's help",
+            goal="Answer questions about the notes.",
+            backstory="You help a writer with a world of notes.",
+            llm=LLM(model=os.environ.get("MODEL", "openai/gpt-6-mini")),
+        )
+        result = await agent.kickoff_async(message)
+        print(result.raw)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
