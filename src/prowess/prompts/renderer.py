@@ -290,10 +290,6 @@ def _syntax(found: RenderFault) -> ProwessError:
     return syntax_error(found.detail.rstrip(".") or "the syntax is not valid", found.line)
 
 
-def _deep(_found: RenderFault) -> ProwessError:
-    return syntax_error("it is nested too deeply")
-
-
 def _undefined(found: RenderFault) -> ProwessError:
     what = quote_source(found.what) if found.what else "a name"
     message = f"The template uses {what}{found.where}, which is not one of its inputs."
@@ -333,10 +329,6 @@ def _steps(found: RenderFault) -> ProwessError:
     )
 
 
-def _memory(found: RenderFault) -> ProwessError:
-    return out_of_memory_error(found.limits)
-
-
 def _output(found: RenderFault) -> ProwessError:
     message = f"The rendered text exceeds the limit of {found.limits.output_bytes:,} bytes."
     return RunFailed(message, hint="Use fewer loops in the template, or pass smaller inputs.")
@@ -351,8 +343,8 @@ _ERRORS: dict[str, Callable[[RenderFault], ProwessError]] = {
     "UnknownFunction": _unknown,
     "UnknownMethod": _unknown,
     "UnknownTest": _unknown,
-    "depth": _deep,
-    "memory": _memory,
+    "depth": lambda _found: syntax_error("it is nested too deeply"),
+    "memory": lambda found: out_of_memory_error(found.limits),
     "method": _method,
     "output": _output,
     "printed": _printed,

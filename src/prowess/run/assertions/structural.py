@@ -97,18 +97,6 @@ def _parsed(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def _describe_schema(_: AssertionSpec) -> str:
-    return "The output matches the JSON Schema."
-
-
-def _describe_fields(spec: AssertionSpec) -> str:
-    return f"The output has the fields {', '.join(spec.settings['fields'])}."
-
-
-def _describe_format(spec: AssertionSpec) -> str:
-    return _FORMATS[spec.settings["format"]]
-
-
 _FORMATS = {
     "json": "The output is plain JSON.",
     "json_object": "The output is a plain JSON object.",
@@ -118,7 +106,7 @@ _FORMATS = {
 }
 
 _CHECKS: dict[str, tuple[Callable[[AssertionSpec, CheckedOutput], Awaitable[str]], Callable[[AssertionSpec], str]]] = {
-    "json_schema": (_schema_fault, _describe_schema),
-    "required_fields": (_fields_fault, _describe_fields),
-    "format": (_format_fault, _describe_format),
+    "json_schema": (_schema_fault, lambda _: "The output matches the JSON Schema."),
+    "required_fields": (_fields_fault, lambda spec: f"The output has the fields {', '.join(spec.settings['fields'])}."),
+    "format": (_format_fault, lambda spec: _FORMATS[spec.settings["format"]]),
 }

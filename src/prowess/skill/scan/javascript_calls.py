@@ -127,10 +127,6 @@ def _write(call: Call) -> Value:
     return NOTHING
 
 
-def _write_stream(call: Call) -> Value:
-    return Value(texts=call.arg(0).texts, name="<file:w>")
-
-
 def _copy(call: Call) -> Value:
     call.behaviour.write(call.arg(1), call.behaviour.read(call.arg(0), call.line), call.line)
     return NOTHING
@@ -143,22 +139,6 @@ def _delete(call: Call) -> Value:
     return NOTHING
 
 
-def _join_path(call: Call) -> Value:
-    return concat(call.args, "/") if call.args else NOTHING
-
-
-def _home(_call: Call) -> Value:
-    return constant("~")
-
-
-def _variable(call: Call) -> Value:
-    return call.behaviour.variable(call.arg(0).text, call.line)
-
-
-def _environment(call: Call) -> Value:
-    return call.behaviour.environment()
-
-
 # Text
 
 
@@ -167,10 +147,6 @@ def _buffer(call: Call) -> Value:
     if encoding in ("base64", "base64url", "hex"):
         return decode_value(value, decode_hex if encoding == "hex" else decode_base64)
     return Value(texts=value.texts, labels=value.labels)
-
-
-def _atob(call: Call) -> Value:
-    return decode_value(call.arg(0), decode_base64)
 
 
 def _from_codes(call: Call) -> Value:
@@ -285,10 +261,6 @@ def _pipe(call: Call) -> Value:
     return Value(labels=call.owner.labels, name=target.name, texts=target.texts)
 
 
-def _clipboard(_call: Call) -> Value:
-    return Value(labels=frozenset({Label("private", "the clipboard")}))
-
-
 _TABLE: tuple[tuple[str, Handler], ...] = (
     (r"require|import", _require),
     (
@@ -312,18 +284,18 @@ _TABLE: tuple[tuple[str, Handler], ...] = (
         r"fs\.(promises\.)?(writeFile|writeFileSync|appendFile|appendFileSync|outputFile|outputFileSync)|Deno\.(writeTextFile|writeFile)(Sync)?|Bun\.write",
         _write,
     ),
-    (r"fs\.createWriteStream", _write_stream),
+    (r"fs\.createWriteStream", lambda call: Value(texts=call.arg(0).texts, name="<file:w>")),
     (r"fs\.(promises\.)?(copyFile|copyFileSync|rename|renameSync|cp|cpSync|symlink|symlinkSync)", _copy),
     (
         r"fs\.(promises\.)?(rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync|remove|removeSync)|rimraf(\.sync)?|Deno\.remove",
         _delete,
     ),
-    (r"path\.(posix\.)?(join|resolve)", _join_path),
-    (r"os\.homedir|Deno\.homeDir", _home),
-    (r"Deno\.env\.get", _variable),
-    (r"Deno\.env\.toObject", _environment),
+    (r"path\.(posix\.)?(join|resolve)", lambda call: concat(call.args, "/") if call.args else NOTHING),
+    (r"os\.homedir|Deno\.homeDir", lambda _call: constant("~")),
+    (r"Deno\.env\.get", lambda call: call.behaviour.variable(call.arg(0).text, call.line)),
+    (r"Deno\.env\.toObject", lambda call: call.behaviour.environment()),
     (r"Buffer\.from|Buffer", _buffer),
-    (r"atob", _atob),
+    (r"atob", lambda call: decode_value(call.arg(0), decode_base64)),
     (r"String\.(fromCharCode|fromCodePoint)(\.apply)?", _from_codes),
     (r"decodeURIComponent|unescape", _unescape),
     (
@@ -332,7 +304,10 @@ _TABLE: tuple[tuple[str, Handler], ...] = (
     ),
     (r"WebSocket|ws|net\.(connect|createConnection)|tls\.connect|net\.Socket|Deno\.connect", _socket),
     (r"dns\.(promises\.)?(lookup|resolve\w*)", _look_up_name),
-    (r"clipboardy\.(read|readSync)|navigator\.clipboard\.readText", _clipboard),
+    (
+        r"clipboardy\.(read|readSync)|navigator\.clipboard\.readText",
+        lambda _call: Value(labels=frozenset({Label("private", "the clipboard")})),
+    ),
     (
         r"JSON\.(stringify|parse)|Object\.(entries|values|assign|keys)|String",
         lambda call: Value(labels=join_labels(call.args), texts=call.arg(0).texts),
@@ -340,32 +315,17 @@ _TABLE: tuple[tuple[str, Handler], ...] = (
     (r"console\.\w+", lambda _call: NOTHING),
 )
 _FUNCTIONS = tuple((re.compile(pattern), handler) for pattern, handler in _TABLE)
+_PASSING_ON = (
+    "toString", "trim", "text", "json", "then", "catch", "on", "once", "slice", "toLowerCase", "concat", "flat", "map",
+    "filter", "finally",
+)  # fmt: skip
 _METHODS: dict[str, Handler] = {
     "join": _join,
     "reverse": _reverse,
     "split": _split,
     "replace": _replace,
     "replaceAll": _replace,
-    **dict.fromkeys(
-        (
-            "toString",
-            "trim",
-            "text",
-            "json",
-            "then",
-            "catch",
-            "on",
-            "once",
-            "slice",
-            "toLowerCase",
-            "concat",
-            "flat",
-            "map",
-            "filter",
-            "finally",
-        ),
-        _same,
-    ),
+    **dict.fromkeys(_PASSING_ON, _same),
     **dict.fromkeys(("write", "send", "end", "emit"), _put_out),
     "pipe": _pipe,
 }

@@ -122,10 +122,6 @@ def _coder(shell: Shell, command: Command) -> Value:
     return decode_value(value, decode_hex if command.name == "xxd" else decode_base64)
 
 
-def _rev(_shell: Shell, command: Command) -> Value:
-    return decode_value(command.stdin, lambda text: text.strip()[::-1])
-
-
 def _tr(_shell: Shell, command: Command) -> Value:
     texts = command.texts
     if len(texts) >= 2 and re.search(r"n-za-m|N-ZA-M", texts[1]):
@@ -208,10 +204,6 @@ def _quiet(_shell: Shell, command: Command) -> Value:
     return Value(labels=command.stdin.labels) if command.stdin.labels else NOTHING
 
 
-def _list_names(_shell: Shell, _command: Command) -> Value:
-    return NOTHING
-
-
 FILES: dict[str, Handler] = {
     "echo": _echo,
     "printf": _printf,
@@ -219,7 +211,7 @@ FILES: dict[str, Handler] = {
     "tr": _tr,
     **dict.fromkeys(("tar", "zip", "gzip", "7z", "rar", "bzip2", "xz", "zstd", "ditto"), _archive),
     **dict.fromkeys(("base64", "base32", "xxd", "openssl", "uudecode", "gbase64"), _coder),
-    "rev": _rev,
+    "rev": lambda _shell, command: decode_value(command.stdin, lambda text: text.strip()[::-1]),
     **dict.fromkeys(("gunzip", "zcat", "gzcat", "bunzip2", "xzcat"), _unpack),
     **dict.fromkeys(("cp", "mv", "ln", "install", "copy", "move", "xcopy"), _copy),
     "tee": _tee,
@@ -227,6 +219,6 @@ FILES: dict[str, Handler] = {
     **dict.fromkeys(("rm", "unlink", "shred", "srm", "truncate", "rmdir", "del"), _remove),
     "find": _find,
     **dict.fromkeys(("ls", "test", "[", "[[", "stat", "file", "du", "wc", "mkdir", "touch", "chmod", "chown", "cd", "which", "command", "realpath", "basename", "dirname", "true", "open", "ssh-keygen", "ssh-add", "ssh-copy-id", "git", "code", "vim", "nano", "vi", "export", "kubectl", "docker", "md5sum", "sha256sum", "shasum", "diff", "nvim", "exit", "set", "cargo", "go", "make"), _quiet),
-    **dict.fromkeys(("date", "uname", "seq", "id"), _list_names),
+    **dict.fromkeys(("date", "uname", "seq", "id"), lambda _shell, _command: NOTHING),
 }  # fmt: skip
 """Commands about text and files."""

@@ -112,23 +112,11 @@ def _report_unsupported(source: EvalSource, at: At, name: str) -> None:
         source.report_check(f"The assertion type {name[:60]!r} is not supported.", *at, hint=hint)
 
 
-def _equals(one: _Written) -> list[Check]:
-    return [Check(type="equals", settings={"value": one.value})]
-
-
-def _starts_with(one: _Written) -> list[Check]:
-    return [Check(type="starts_with", settings={"value": one.value})]
-
-
 def _contains(one: _Written) -> list[Check]:
     ignore_case = one.kind.startswith("i")
     if one.kind.endswith(("-all", "-any")):
         return [contains(one.texts, mode=one.kind[-3:], ignore_case=ignore_case)]
     return [contains([as_text(one.value)] if as_text(one.value) else [], ignore_case=ignore_case)]
-
-
-def _regex(one: _Written) -> list[Check]:
-    return [pattern(as_text(one.value))]
 
 
 def _json(one: _Written) -> list[Check]:
@@ -150,26 +138,10 @@ def _factuality(one: _Written) -> list[Check]:
     return [expectation(f"The output agrees with these facts and contradicts none of them: {as_text(one.value)}")]
 
 
-def _relevance(_: _Written) -> list[Check]:
-    return [expectation("The output answers the message that was asked.")]
-
-
-def _refusal(_: _Written) -> list[Check]:
-    return [expectation("The output refuses the request.")]
-
-
 def _goal(one: _Written) -> list[Check]:
     fields = as_object(one.value)
     goal = fields.get("goal") if fields else one.value
     return [expectation(f"The output shows that this goal was reached: {as_text(goal)}" if as_text(goal) else "")]
-
-
-def _cost(one: _Written) -> list[Check]:
-    return [Check(type="cost", settings={"max": one.threshold})]
-
-
-def _latency(one: _Written) -> list[Check]:
-    return [Check(type="latency", settings={"max_ms": one.threshold})]
 
 
 def _skill(one: _Written) -> list[Check]:
@@ -179,15 +151,15 @@ def _skill(one: _Written) -> list[Check]:
 
 
 _MAKERS: dict[str, Callable[[_Written], list[Check]]] = {
-    "equals": _equals,
+    "equals": lambda one: [Check(type="equals", settings={"value": one.value})],
     "contains": _contains,
     "contains-all": _contains,
     "contains-any": _contains,
     "icontains": _contains,
     "icontains-all": _contains,
     "icontains-any": _contains,
-    "starts-with": _starts_with,
-    "regex": _regex,
+    "starts-with": lambda one: [Check(type="starts_with", settings={"value": one.value})],
+    "regex": lambda one: [pattern(as_text(one.value))],
     "is-json": _json,
     "contains-json": _json,
     "llm-rubric": _rubric,
@@ -195,10 +167,10 @@ _MAKERS: dict[str, Callable[[_Written], list[Check]]] = {
     "model-graded-closedqa": _rubric,
     "model-graded-factuality": _factuality,
     "factuality": _factuality,
-    "answer-relevance": _relevance,
-    "is-refusal": _refusal,
+    "answer-relevance": lambda _: [expectation("The output answers the message that was asked.")],
+    "is-refusal": lambda _: [expectation("The output refuses the request.")],
     "trajectory:goal-success": _goal,
-    "cost": _cost,
-    "latency": _latency,
+    "cost": lambda one: [Check(type="cost", settings={"max": one.threshold})],
+    "latency": lambda one: [Check(type="latency", settings={"max_ms": one.threshold})],
     "skill-used": _skill,
 }
