@@ -31,18 +31,8 @@ GRACE_SECONDS = 0.5
 _MAX_BAD_LINES = 100
 """How many lines that are not messages are skipped: many programs print a greeting."""
 _INHERITED = (
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "TMPDIR",
-    "TZ",
-    "USER",
-)
+    "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "TZ", "USER",
+)  # fmt: skip
 """The variables that every server gets. All others are named in its configuration."""
 
 

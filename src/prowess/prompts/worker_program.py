@@ -40,17 +40,10 @@ CACHED, CACHED_CHARS = 100, 256 * 1024
 """Parsed templates in the cache, and their total length."""
 IDLE_SECONDS = 10.0
 """How often an idle worker checks that its parent is alive."""
-ABOUT_TEMPLATE = frozenset(
-    {
-        "MissingArgument",
-        "SyntaxError",
-        "TooManyArguments",
-        "UnknownFilter",
-        "UnknownFunction",
-        "UnknownMethod",
-        "UnknownTest",
-    }
-)
+ABOUT_TEMPLATE = frozenset({
+    "MissingArgument", "SyntaxError", "TooManyArguments", "UnknownFilter", "UnknownFunction", "UnknownMethod",
+    "UnknownTest",
+})  # fmt: skip
 """Errors of MiniJinja whose details quote the template, never a value."""
 METHOD = "<built-in method "
 """How Python prints a bound method: a template printed one by mistake."""

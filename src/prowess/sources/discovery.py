@@ -23,58 +23,19 @@ ReadText = Callable[[str], bytes | None]
 MAX_DEPTH = 5
 SKIPPED_FOLDERS = frozenset({"node_modules", ".git", "dist", "build", "__pycache__"})
 
-AGENT_FOLDERS = tuple(
-    f".{agent}/skills"
-    for agent in [
-        "agents",
-        "claude",
-        "cline",
-        "codebuddy",
-        "codex",
-        "commandcode",
-        "continue",
-        "github",
-        "goose",
-        "iflow",
-        "junie",
-        "kilocode",
-        "kiro",
-        "mux",
-        "neovate",
-        "opencode",
-        "openhands",
-        "pi",
-        "qoder",
-        "roo",
-        "trae",
-        "windsurf",
-        "zcode",
-        "zencoder",
-    ]
-)
+_AGENTS = (
+    "agents", "claude", "cline", "codebuddy", "codex", "commandcode", "continue", "github", "goose", "iflow",
+    "junie", "kilocode", "kiro", "mux", "neovate", "opencode", "openhands", "pi", "qoder", "roo", "trae",
+    "windsurf", "zcode", "zencoder",
+)  # fmt: skip
+AGENT_FOLDERS = tuple(f".{agent}/skills" for agent in _AGENTS)
 """Where agents keep the skills of a project, as the skills CLI lists them."""
 _CONTAINERS = ("skills", "skills/.curated", "skills/.experimental", "skills/.system", *AGENT_FOLDERS)
 
-_PROJECT_DOCUMENTS = frozenset(
-    [
-        "agents",
-        "changelog",
-        "claude",
-        "code_of_conduct",
-        "codeowners",
-        "contributing",
-        "gemini",
-        "governance",
-        "history",
-        "license",
-        "notice",
-        "pull_request_template",
-        "readme",
-        "security",
-        "support",
-        "third-party-notices",
-    ]
-)
+_PROJECT_DOCUMENTS = frozenset([
+    "agents", "changelog", "claude", "code_of_conduct", "codeowners", "contributing", "gemini", "governance",
+    "history", "license", "notice", "pull_request_template", "readme", "security", "support", "third-party-notices",
+])  # fmt: skip
 """Markdown files that describe a repository rather than a skill, in lower case and without the suffix."""
 
 _MARKETPLACE, _PLUGIN, _LOCK = ".claude-plugin/marketplace.json", ".claude-plugin/plugin.json", "skills-lock.json"

@@ -13,16 +13,10 @@ from prowess.skill.slug import slugify
 
 NAME_LIMIT = 64
 
-NAME_AND_DESCRIPTION = frozenset(
-    {
-        "description-from-body",
-        "description-missing",
-        "name-differs-from-folder",
-        "name-missing",
-        "name-not-slug",
-        "slug-invalid",
-    }
-)
+NAME_AND_DESCRIPTION = frozenset({
+    "description-from-body", "description-missing", "name-differs-from-folder", "name-missing", "name-not-slug",
+    "slug-invalid",
+})  # fmt: skip
 """Reader problems that a profile with its own rules for these two fields replaces."""
 
 FIELDS = frozenset({"field-spelling", "removed-field", "repeated-field", "unknown-field", "wrong-type"})

@@ -18,16 +18,8 @@ LISTING_LIMIT = 1536
 
 FLAGS = ("disable-model-invocation", "user-invocable", "background")
 TEXTS = (
-    "name",
-    "description",
-    "when_to_use",
-    "model",
-    "effort",
-    "context",
-    "agent",
-    "shell",
-    "license",
-)
+    "name", "description", "when_to_use", "model", "effort", "context", "agent", "shell", "license",
+)  # fmt: skip
 LISTS = ("argument-hint", "arguments", "allowed-tools", "disallowed-tools", "paths")
 WORDS: Mapping[str, tuple[str, ...]] = {
     "effort": ("low", "medium", "high", "xhigh", "max"),

@@ -82,51 +82,17 @@ CODES: dict[str, str] = {
     "value-unknown": "A key has a value that the client does not document.",
 }
 
-MARKERS = frozenset(
-    {
-        "blank-before-frontmatter",
-        "bom",
-        "comment-before-frontmatter",
-        "fenced-frontmatter",
-        "frontmatter-not-closed",
-        "frontmatter-not-opened",
-        "marker-form",
-        "no-frontmatter",
-        "not-utf8",
-        "text-after-marker",
-        "text-before-frontmatter",
-        "utf-16",
-    }
-)
-_SYNTAX = frozenset(
-    {
-        "bad-escape",
-        "bad-indent",
-        "broken-flow",
-        "frontmatter-not-a-mapping",
-        "leading-sign",
-        "line-without-key",
-        "list-on-key-line",
-        "merge-conflict",
-        "nul-character",
-        "tab-indent",
-        "text-after-block-sign",
-        "text-after-list",
-        "text-after-quote",
-        "unclosed-bracket",
-        "unclosed-quote",
-        "unescaped-quote",
-        "unquoted-colon",
-        "yaml-alias",
-        "yaml-character",
-        "yaml-documents",
-        "yaml-duplicate-key",
-        "yaml-key",
-        "yaml-merge-key",
-        "yaml-syntax",
-        "yaml-tag",
-    }
-)
+MARKERS = frozenset({
+    "blank-before-frontmatter", "bom", "comment-before-frontmatter", "fenced-frontmatter", "frontmatter-not-closed",
+    "frontmatter-not-opened", "marker-form", "no-frontmatter", "not-utf8", "text-after-marker",
+    "text-before-frontmatter", "utf-16",
+})  # fmt: skip
+_SYNTAX = frozenset({
+    "bad-escape", "bad-indent", "broken-flow", "frontmatter-not-a-mapping", "leading-sign", "line-without-key",
+    "list-on-key-line", "merge-conflict", "nul-character", "tab-indent", "text-after-block-sign", "text-after-list",
+    "text-after-quote", "unclosed-bracket", "unclosed-quote", "unescaped-quote", "unquoted-colon", "yaml-alias",
+    "yaml-character", "yaml-documents", "yaml-duplicate-key", "yaml-key", "yaml-merge-key", "yaml-syntax", "yaml-tag",
+})  # fmt: skip
 
 EXPLAINED_BY: dict[str, frozenset[str]] = {
     "no-skill-md": frozenset({"skill-md-spelling"}),

@@ -33,18 +33,10 @@ Language = Literal["shell", "python", "javascript", "powershell", "text"]
 MAX_DEPTH = 4
 """How deeply code inside code is followed."""
 
-_GRAVE_PAYLOADS = frozenset(
-    {
-        "download-execute",
-        "encoded-execute",
-        "exfiltration",
-        "remote-control",
-        "host",
-        "persistence",
-        "unsafe-mode",
-        "override",
-    }
-)
+_GRAVE_PAYLOADS = frozenset({
+    "download-execute", "encoded-execute", "exfiltration", "remote-control", "host", "persistence", "unsafe-mode",
+    "override",
+})  # fmt: skip
 """Findings that make a line for a shell profile or a job dangerous: such a line would run repeatedly and unnoticed."""
 _SSH_KEY = re.compile(r"(ssh-(rsa|ed25519|dss)|ecdsa-sha2-\w+|sk-ssh-ed25519@\S+) AAAA[A-Za-z0-9+/]{12,}")
 _UNSAFE_SETTINGS = re.compile(

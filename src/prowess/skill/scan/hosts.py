@@ -27,21 +27,9 @@ _DROPS = (
     "oshi.at", "keep.sh", "uguu.se", "tmpfiles.org", "filebin.net", "dropmefiles.com", "workupload.com", "ufile.io",
 )  # fmt: skip
 _SHORTENERS = (
-    "bit.ly",
-    "tinyurl.com",
-    "t.co",
-    "is.gd",
-    "v.gd",
-    "cutt.ly",
-    "rb.gy",
-    "ow.ly",
-    "t.ly",
-    "shorturl.at",
-    "goo.gl",
-    "s.id",
-    "rebrand.ly",
-    "tiny.cc",
-)
+    "bit.ly", "tinyurl.com", "t.co", "is.gd", "v.gd", "cutt.ly", "rb.gy", "ow.ly", "t.ly", "shorturl.at", "goo.gl",
+    "s.id", "rebrand.ly", "tiny.cc",
+)  # fmt: skip
 _TUNNELS = (
     "ngrok.io", "ngrok.app", "ngrok-free.app", "ngrok-free.dev", "trycloudflare.com", "loca.lt", "serveo.net", "localhost.run", "lhr.life", "pinggy.link",
     "duckdns.org", "no-ip.org", "ddns.net", "hopto.org", "onion", "bore.pub", "devtunnels.ms",

@@ -30,28 +30,14 @@ from prowess.skill.scan.values import (
 
 MAX_CHARS = 400_000
 _MAX_DEPTH = 80
-_PASSING = frozenset(
-    {
-        "spread_element",
-        "sequence_expression",
-        "parenthesized_expression",
-        "arguments",
-        "array",
-        "object",
-        "template_substitution",
-        "unary_expression",
-    }
-)
-_FUNCTIONS = frozenset(
-    {
-        "arrow_function",
-        "function_expression",
-        "function_declaration",
-        "function",
-        "generator_function",
-        "method_definition",
-    }
-)
+_PASSING = frozenset({
+    "spread_element", "sequence_expression", "parenthesized_expression", "arguments", "array", "object",
+    "template_substitution", "unary_expression",
+})  # fmt: skip
+_FUNCTIONS = frozenset({
+    "arrow_function", "function_expression", "function_declaration", "function", "generator_function",
+    "method_definition",
+})  # fmt: skip
 
 
 @lru_cache(maxsize=1)

@@ -133,25 +133,10 @@ def _scan_frontmatter(report: Report, text: str) -> None:
         scan_code(Behaviour(report=report.nested(found[1], line)), found[1].rstrip("\"'},] "), "shell")
 
 
-_COMMAND_KEYS = frozenset(
-    {
-        "command",
-        "cmd",
-        "run",
-        "script",
-        "postinstall",
-        "preinstall",
-        "install",
-        "prepare",
-        "prestart",
-        "poststart",
-        "shell",
-        "exec",
-        "entrypoint",
-        "onopen",
-        "postcreatecommand",
-    }
-)
+_COMMAND_KEYS = frozenset({
+    "command", "cmd", "run", "script", "postinstall", "preinstall", "install", "prepare", "prestart", "poststart",
+    "shell", "exec", "entrypoint", "onopen", "postcreatecommand",
+})  # fmt: skip
 
 
 def _scan_configuration(report: Report, path: str, text: str) -> None:

@@ -14,33 +14,10 @@ from prowess.skill.scan.values import (
 )
 
 MAX_CONSTANTS = 200
-_BUILTINS = frozenset(
-    {
-        "exec",
-        "eval",
-        "compile",
-        "open",
-        "getattr",
-        "__import__",
-        "globals",
-        "locals",
-        "vars",
-        "chr",
-        "bytes",
-        "bytearray",
-        "map",
-        "print",
-        "str",
-        "dict",
-        "list",
-        "reversed",
-        "sorted",
-        "repr",
-        "input",
-        "zip",
-        "enumerate",
-    }
-)
+_BUILTINS = frozenset({
+    "exec", "eval", "compile", "open", "getattr", "__import__", "globals", "locals", "vars", "chr", "bytes",
+    "bytearray", "map", "print", "str", "dict", "list", "reversed", "sorted", "repr", "input", "zip", "enumerate",
+})  # fmt: skip
 
 
 class Names:

@@ -252,31 +252,10 @@ def _source(shell: Shell, command: Command) -> Value:
     return NOTHING
 
 
-_QUIET = frozenset(
-    {
-        "cd",
-        "set",
-        "true",
-        "false",
-        "exit",
-        "return",
-        "shift",
-        "pwd",
-        "clear",
-        "echo",
-        "[",
-        "[[",
-        "read",
-        "wait",
-        "trap",
-        "local",
-        "export",
-        "if",
-        "fi",
-        "done",
-        ":",
-    }
-)
+_QUIET = frozenset({
+    "cd", "set", "true", "false", "exit", "return", "shift", "pwd", "clear", "echo", "[", "[[", "read", "wait",
+    "trap", "local", "export", "if", "fi", "done", ":",
+})  # fmt: skip
 
 
 def is_remote(text: str) -> bool:

@@ -25,27 +25,10 @@ _HEADER_OPTIONS = frozenset(
 
 _OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "--output-document"})
 
-_OTHER_VALUES = frozenset(
-    {
-        "-X",
-        "--request",
-        "-m",
-        "--max-time",
-        "-w",
-        "--write-out",
-        "--retry",
-        "--connect-timeout",
-        "-x",
-        "--proxy",
-        "-c",
-        "--cookie-jar",
-        "--cacert",
-        "-P",
-        "--timeout",
-        "--tries",
-        "-t",
-    }
-)
+_OTHER_VALUES = frozenset({
+    "-X", "--request", "-m", "--max-time", "-w", "--write-out", "--retry", "--connect-timeout", "-x", "--proxy", "-c",
+    "--cookie-jar", "--cacert", "-P", "--timeout", "--tries", "-t",
+})  # fmt: skip
 
 
 class _Transfer:

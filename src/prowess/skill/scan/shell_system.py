@@ -30,15 +30,8 @@ _INSTALLS = {
 
 
 _INDEX_OPTIONS = (
-    "-i",
-    "--index-url",
-    "--extra-index-url",
-    "--registry",
-    "--find-links",
-    "-f",
-    "--index",
-    "--default-index",
-)
+    "-i", "--index-url", "--extra-index-url", "--registry", "--find-links", "-f", "--index", "--default-index",
+)  # fmt: skip
 
 
 def _install(shell: Shell, command: Command) -> Value:
