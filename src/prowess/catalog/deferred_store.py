@@ -107,12 +107,7 @@ class DeferredStore:
     folder = ""
 
     def __init__(
-        self,
-        open_store: Callable[[], Store],
-        *,
-        scope: Scope,
-        location: str,
-        cache: Callable[[], ListingCache | None],
+        self, open_store: Callable[[], Store], *, scope: Scope, location: str, cache: Callable[[], ListingCache | None]
     ) -> None:
         self.scope: Scope = scope
         self.location = location

@@ -23,14 +23,7 @@ _HOP_HEADERS = frozenset({"host", "connection", "content-length", "accept-encodi
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests to one server. `failure` is the last request that could not be sent, or whose answer was refused."""
 
-    def __init__(
-        self,
-        config: ConnectorConfig,
-        client: HttpClient,
-        *,
-        routes: Mapping[str, str],
-        party: str,
-    ) -> None:
+    def __init__(self, config: ConnectorConfig, client: HttpClient, *, routes: Mapping[str, str], party: str) -> None:
         target = parse_target(config.url)
         self.failure: ProwessError | None = None
         self._client = client

@@ -264,9 +264,4 @@ def _encode(content: bytes) -> JsonObject:
 
 
 def _answer(answer: HttpResponse) -> JsonObject:
-    return {
-        "status": answer.status,
-        "headers": dict(answer.headers),
-        "url": answer.url,
-        **_encode(answer.body),
-    }
+    return {"status": answer.status, "headers": dict(answer.headers), "url": answer.url, **_encode(answer.body)}

@@ -124,9 +124,7 @@ def build_judging_request(
         # The fields may refer to definitions of the schema that they come from.
         schema |= {name: value for name, value in (rubric.output_schema or {}).items() if name in _DEFINITIONS}
     return Request(
-        messages=(Message(role="system", text=_SYSTEM), Message(role="user", text=text)),
-        schema=schema,
-        temperature=0.0,
+        messages=(Message(role="system", text=_SYSTEM), Message(role="user", text=text)), schema=schema, temperature=0.0
     )
 
 

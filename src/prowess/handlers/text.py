@@ -52,7 +52,4 @@ class FileHandler:
 
 def text_handlers(read_file: ReadFile) -> tuple[Handler, ...]:
     """Return one handler for each text kind."""
-    return (
-        *(TextHandler(kind) for kind in TEXT_KINDS),
-        *(FileHandler(kind, read_file) for kind in READ_KINDS),
-    )
+    return (*(TextHandler(kind) for kind in TEXT_KINDS), *(FileHandler(kind, read_file) for kind in READ_KINDS))

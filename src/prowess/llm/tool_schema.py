@@ -182,12 +182,7 @@ def reply_schema(tools: Sequence[ToolSpec], answer: dict[str, Any] | None = None
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _arguments_schema(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -153,8 +153,7 @@ class GuardedHttpClient:
                     hop = next_hop
         except TimeoutError:
             raise TryLater(
-                f"{hop.target.shown} timed out after {seconds:g} seconds.",
-                hint="Try again, or raise the timeout.",
+                f"{hop.target.shown} timed out after {seconds:g} seconds.", hint="Try again, or raise the timeout."
             ) from None
 
     def close(self) -> None:

@@ -15,14 +15,7 @@ from typing import Any, Final, cast
 from prowess.errors import AnswerUnusable, Invalid, ProwessError, SidecarFailed, Unavailable
 from prowess.sidecar.connection import Connection, Ended
 from prowess.sidecar.environment import SidecarProgram
-from prowess.sidecar.protocol import (
-    PROTOCOL_VERSION,
-    Callbacks,
-    Manifest,
-    Optimized,
-    OptimizeRequest,
-    Program,
-)
+from prowess.sidecar.protocol import PROTOCOL_VERSION, Callbacks, Manifest, Optimized, OptimizeRequest, Program
 from prowess.skill.kinds import JsonObject
 from prowess.threads import offload
 

@@ -173,11 +173,7 @@ class Skill(FrozenModel):
         """Return the skill as a store keeps it: with its id, and each artifact with the ids derived from it."""
         artifacts = tuple(
             artifact.model_copy(
-                update={
-                    "id": artifact_id(id, artifact.name, artifact.variant),
-                    "skill_id": id,
-                    "revision": self.digest,
-                }
+                update={"id": artifact_id(id, artifact.name, artifact.variant), "skill_id": id, "revision": self.digest}
             )
             for artifact in self.artifacts
         )

@@ -55,10 +55,7 @@ class File:
     def entry(self) -> FileEntry:
         """The file's line in the manifest."""
         return FileEntry(
-            path=self.path,
-            mode=self.mode,
-            size=len(self.content),
-            sha256=hashlib.sha256(self.content).hexdigest(),
+            path=self.path, mode=self.mode, size=len(self.content), sha256=hashlib.sha256(self.content).hexdigest()
         )
 
 

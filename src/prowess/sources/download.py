@@ -79,12 +79,7 @@ async def download(
     if etag and _ETAG.fullmatch(etag):
         fields["if-none-match"] = etag
     request = HttpRequest(
-        url=url,
-        headers=fields,
-        any_host=True,
-        seconds=seconds,
-        answer_bytes=max_bytes,
-        redirects=MAX_REDIRECTS,
+        url=url, headers=fields, any_host=True, seconds=seconds, answer_bytes=max_bytes, redirects=MAX_REDIRECTS
     )
     try:
         response = await client.send(request)

@@ -237,10 +237,7 @@ class Installation:
         remove_files(ours, self.base)
 
     def _confirm(
-        self,
-        lock: ProwessLock,
-        entries: Mapping[str, InstalledSkill],
-        sources: Mapping[str, tuple[LockedSource, str]],
+        self, lock: ProwessLock, entries: Mapping[str, InstalledSkill], sources: Mapping[str, tuple[LockedSource, str]]
     ) -> None:
         """Record skills whose files are in place, in the lock file of the skills CLI and then in our own."""
         path = self.base.skills_lock

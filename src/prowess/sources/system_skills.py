@@ -130,12 +130,7 @@ def _apply(folder: Path, installed: dict[str, Package], fetched: Fetched, key: s
             write_folder(Package(name=each, files=package.files), folder / name / each, replace=True)
         signatures = {each: skill.signature.decode() for each, skill in newer.items()}
         write_file(folder / f"{name}.{_SIGNATURES}", json.dumps(signatures).encode())
-        current = {
-            "set": name,
-            "bundled": _fingerprint(installed),
-            "updated": updated,
-            "state": asdict(fetched.state),
-        }
+        current = {"set": name, "bundled": _fingerprint(installed), "updated": updated, "state": asdict(fetched.state)}
         write_file(folder / _CURRENT, json.dumps(current).encode())
     except OSError as error:
         raise Unavailable(f"Cannot write {str(folder)!r}: {error.strerror}.", hint="Check its permissions.") from error

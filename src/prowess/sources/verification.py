@@ -214,8 +214,7 @@ def _find_unlocked(installation: Installation) -> list[VerifiedSkill]:
         return []
     return [
         VerifiedSkill(
-            name=name,
-            differences=(_note("unlocked", "no lock file has it", _shown(shared / name, installation.base)),),
+            name=name, differences=(_note("unlocked", "no lock file has it", _shown(shared / name, installation.base)),)
         )
         for name in names
         if folder_name(name) not in known

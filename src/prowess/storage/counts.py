@@ -119,12 +119,7 @@ def events_by_kind(connection: sa.Connection, organization_id: str, *, after: in
     query = sa.select(*group, bucket, _MANY, total).where(*_EVENTS).group_by(*group, "bucket")
     for row in connection.execute(query, {"of": organization_id, "after": after, "upto": upto}):
         yield EventCount(
-            name=row.name,
-            slug=row.subject,
-            scope=row.source,
-            bucket=row.bucket,
-            count=row.many,
-            seconds=row.total,
+            name=row.name, slug=row.subject, scope=row.source, bucket=row.bucket, count=row.many, seconds=row.total
         )
 
 

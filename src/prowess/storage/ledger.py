@@ -27,16 +27,7 @@ from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.policy_tables import audit, events
 from prowess.storage.rows import CompiledSelect, CompiledWrite
 
-__all__ = [
-    "AuditEntry",
-    "AuditRow",
-    "EventEntry",
-    "append",
-    "first_event",
-    "last_event",
-    "read_audit",
-    "read_events",
-]
+__all__ = ["AuditEntry", "AuditRow", "EventEntry", "append", "first_event", "last_event", "read_audit", "read_events"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,13 +286,7 @@ def _event_row(organization_id: str, event: Event, entry: EventEntry) -> dict[st
 
 def _to_event(row: Any) -> Event:
     return Event(
-        number=row.number,
-        name=row.name,
-        data=row.data,
-        at=row.at,
-        id=row.id,
-        session=row.session_id,
-        user=row.user_id,
+        number=row.number, name=row.name, data=row.data, at=row.at, id=row.id, session=row.session_id, user=row.user_id
     )
 
 

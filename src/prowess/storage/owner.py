@@ -33,6 +33,5 @@ def owner_condition(table: sa.Table) -> sa.ColumnElement[bool]:
     import sqlalchemy as sa  # lazy: every actor has an owner, also where no database is used
 
     return sa.and_(
-        table.c.organization_id == sa.bindparam("owner_organization"),
-        table.c.user_id == sa.bindparam("owner_user"),
+        table.c.organization_id == sa.bindparam("owner_organization"), table.c.user_id == sa.bindparam("owner_user")
     )

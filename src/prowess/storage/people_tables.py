@@ -76,11 +76,7 @@ tokens = sa.Table(
 )
 
 sign_in_codes = sa.Table(
-    "sign_in_codes",
-    metadata,
-    *_holder_columns(),
-    *texts("created_by", "expires_at"),
-    sa.Column("used_at", sa.Text),
+    "sign_in_codes", metadata, *_holder_columns(), *texts("created_by", "expires_at"), sa.Column("used_at", sa.Text)
 )
 
 web_sessions = sa.Table(

@@ -110,14 +110,7 @@ sa.Index(
     approvals.c.digest,
 )
 # Covers the queries of `counts` about uses, so that they read no events.
-sa.Index(
-    "ix_events_subject",
-    events.c.organization_id,
-    events.c.name,
-    events.c.subject,
-    events.c.at,
-    events.c.seconds,
-)
+sa.Index("ix_events_subject", events.c.organization_id, events.c.name, events.c.subject, events.c.at, events.c.seconds)
 # Read before every use of a skill.
 sa.Index(
     "ix_skill_acceptances_subject",

@@ -55,10 +55,7 @@ _VERSION_TABLE = (
     "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num) )"
 )
 # `ANALYZE` makes these. SQLite's planner alone reads them.
-_STATISTICS = {
-    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
-    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
-}
+_STATISTICS = {"CREATE TABLE sqlite_stat1(tbl,idx,stat)", "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"}
 
 
 def check_schema(connection: sa.Connection, location: str, migrate: Migrate) -> bool:

@@ -150,9 +150,7 @@ _BARE_NAMES = tuple(_BARE.selected_columns.keys())
 _FIRST = CompiledSelect(_BARE.order_by(skill_versions.c.number).limit(1))
 _NEWEST_OF = CompiledSelect(_BARE.order_by(skill_versions.c.number.desc()).limit(1))
 _FILES = sa.select(skill_versions.c.package, skill_versions.c.digest, raw_json(skill_versions.c.manifest)).where(
-    _LOG_OF_TENANT,
-    skill_versions.c.slug == sa.bindparam("of"),
-    skill_versions.c.number == sa.bindparam("which"),
+    _LOG_OF_TENANT, skill_versions.c.slug == sa.bindparam("of"), skill_versions.c.number == sa.bindparam("which")
 )
 _LAST = (
     sa.select(skill_versions.c.slug, sa.func.max(skill_versions.c.number))

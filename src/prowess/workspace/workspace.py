@@ -296,12 +296,7 @@ def _fold(text: str) -> str:
 
 def _index_page(page: Page) -> IndexedPage:
     words = Counter(page_words(page.content))
-    named = {
-        "title": (page.title, *page.aliases),
-        "slug": (page.slug,),
-        "tags": page.tags,
-        "type": (page.type,),
-    }
+    named = {"title": (page.title, *page.aliases), "slug": (page.slug,), "tags": page.tags, "type": (page.type,)}
     for name, texts in named.items():
         for word in page_words(" ".join(texts)):
             words[word] += _FIELD_WEIGHTS[name]

@@ -10,10 +10,7 @@ import json
 from typing import Any, Literal
 
 from prowess.skill.assertion_specs import ASSERTION_CHECKS
-from prowess.skill.kinds import (
-    FrozenModel,
-    JsonObject,
-)
+from prowess.skill.kinds import FrozenModel, JsonObject
 
 InputType = Literal["string", "integer", "number", "boolean", "array", "object"]
 TEMPLATES = ("predict", "chain_of_thought", "best_of_n", "refine", "multi_chain_comparison")

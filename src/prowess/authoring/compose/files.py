@@ -11,15 +11,7 @@ from prowess.authoring.compose.draft import PYTHON_TYPES, Draft, DraftEval, Draf
 from prowess.errors import Invalid
 from prowess.skill.edit import rewrite_package
 from prowess.skill.evals import find_eval_paths, read_trigger_set
-from prowess.skill.kinds import (
-    Artifact,
-    CodeTemplate,
-    DspyModule,
-    Instructions,
-    JsonObject,
-    Kind,
-    PromptTemplate,
-)
+from prowess.skill.kinds import Artifact, CodeTemplate, DspyModule, Instructions, JsonObject, Kind, PromptTemplate
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import File, Package

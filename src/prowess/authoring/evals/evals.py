@@ -313,12 +313,7 @@ class Evals:
             return EvalPlan.model_validate(storage.find_runs(connection, organization, user, run)[0].plan)
 
     def _end(
-        self,
-        row: EvalRunRow,
-        arms: Sequence[ActiveArm],
-        work: Workload,
-        state: RunState,
-        problems: Sequence[Problem],
+        self, row: EvalRunRow, arms: Sequence[ActiveArm], work: Workload, state: RunState, problems: Sequence[Problem]
     ) -> EvalRun:
         results = work.in_order()
         progress = work.progress()
@@ -330,10 +325,7 @@ class Evals:
             "errors": sum(one.passed is None for one in results),
             "cost": progress.cost,
             # Cases that were skipped and checks that were left out are part of what the figures mean.
-            "summary": {
-                **summarize([one.arm for one in arms], results),
-                "problems": [asdict(one) for one in problems],
-            },
+            "summary": {**summarize([one.arm for one in arms], results), "problems": [asdict(one) for one in problems]},
         }
         with self._context.resources.records().write() as connection:
             storage.change_run(connection, row.id, values)

@@ -32,11 +32,7 @@ Configuration = Literal["with_skill", "without_skill", "old_skill"]
 
 _ITERATION = re.compile(r"iteration-([0-9]{1,6})")
 _MAX_ITERATIONS = 10_000
-_CONFIGURATIONS: dict[str, Configuration] = {
-    "skill": "with_skill",
-    "without": "without_skill",
-    "version": "old_skill",
-}
+_CONFIGURATIONS: dict[str, Configuration] = {"skill": "with_skill", "without": "without_skill", "version": "old_skill"}
 
 
 def write_trees(run: EvalRun, cases: Sequence[EvalCase], folder: Path) -> list[Path]:

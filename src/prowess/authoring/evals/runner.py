@@ -87,13 +87,7 @@ class CaseRunner:
     async def run(self, active: ActiveArm, place: int, case: EvalCase, repeat: int) -> CaseResult:
         """Return the result of a case. Raise only errors that end the whole run."""
         blank = CaseResult(
-            case=case.id,
-            title=case.name,
-            digest=case.digest,
-            arm=place,
-            repeat=repeat,
-            passed=None,
-            score=None,
+            case=case.id, title=case.name, digest=case.digest, arm=place, repeat=repeat, passed=None, score=None
         )
         began = time.perf_counter()
         try:
@@ -123,10 +117,7 @@ class CaseRunner:
             raise TimedOut(message, hint="Allow more with `--timeout SECONDS`.") from None
         used = frozenset[str]() if active.arm.kind == "without" else frozenset({active.variant.skill.slug})
         facts = RunFacts(
-            cost=call.notes.cost,
-            seconds=time.perf_counter() - began,
-            tokens=_tokens(call.notes.usage),
-            skills=used,
+            cost=call.notes.cost, seconds=time.perf_counter() - began, tokens=_tokens(call.notes.usage), skills=used
         )
         # Its kind only says that the output is text.
         output = Output(kind="prompt_template", text=reply.text)

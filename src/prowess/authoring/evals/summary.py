@@ -6,13 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from prowess.authoring.evals.results import Arm, CaseResult, EvalRun
-from prowess.authoring.evals.statistics import (
-    Difference,
-    compare_paired,
-    mean_interval,
-    paired_interval,
-    rate_interval,
-)
+from prowess.authoring.evals.statistics import Difference, compare_paired, mean_interval, paired_interval, rate_interval
 from prowess.skill.kinds import JsonObject
 
 _METRICS: Mapping[str, Callable[[CaseResult], float | None]] = {

@@ -70,13 +70,7 @@ class Bench:
     """Runs artifacts on cases and grades the outputs. Everything counts against one meter and one spending limit."""
 
     def __init__(
-        self,
-        context: Context,
-        *,
-        label: str,
-        meter: Meter,
-        model: Model | str = "",
-        evaluation_model: Model | str = "",
+        self, context: Context, *, label: str, meter: Meter, model: Model | str = "", evaluation_model: Model | str = ""
     ) -> None:
         self._context = context
         self._session = f"{TRIAL_SESSION}{label}"

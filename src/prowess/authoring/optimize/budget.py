@@ -27,12 +27,7 @@ class Meter:
     """Counts model requests, dollars and minutes, and says when the search has to end so that the test can be paid."""
 
     def __init__(
-        self,
-        budget: Budget,
-        *,
-        calls: int = 0,
-        cost: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, budget: Budget, *, calls: int = 0, cost: float | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.budget = budget
         self.calls = calls

@@ -127,12 +127,7 @@ class Optimizations:
         return await self._do(row, stored_request(row.request), on_progress, graceful=graceful)
 
     async def list(
-        self,
-        *,
-        skill: str = "",
-        states: Sequence[str] = (),
-        limit: int = 50,
-        before: tuple[str, str] | None = None,
+        self, *, skill: str = "", states: Sequence[str] = (), limit: int = 50, before: tuple[str, str] | None = None
     ) -> list[Proposal]:
         """Return optimisations, newest first; with `before`, those older than that time and id."""
         rows = await self._records.list(skill=skill, states=states, before=before, limit=limit)
@@ -260,13 +255,7 @@ class Optimizations:
         await self._install_sidecar(row, request)
         # The row has the skill and the artifact by their full names.
         request = replace(request, skill=row.skill_slug, artifact=row.artifact)
-        optimizer = Optimizer(
-            self._engine,
-            row,
-            request,
-            on_progress=on_progress,
-            graceful=graceful,
-        )
+        optimizer = Optimizer(self._engine, row, request, on_progress=on_progress, graceful=graceful)
         return to_proposal(await optimizer.run())
 
     async def _install_sidecar(self, row: ProposalRow, request: OptimizationRequest) -> None:

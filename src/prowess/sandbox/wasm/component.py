@@ -167,12 +167,7 @@ def _build(source: Path, target: Path) -> None:
     program = program_command("building", source=str(source), target=str(target))
     try:
         subprocess.run(  # noqa: S603  (our own program)
-            program,
-            env={},
-            check=True,
-            timeout=PATIENCE_SECONDS,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
+            program, env={}, check=True, timeout=PATIENCE_SECONDS, stdin=subprocess.DEVNULL, capture_output=True
         )
     except subprocess.TimeoutExpired:
         raise Unavailable("Building the sandbox timed out.", hint="Try again when the machine is less busy.") from None

@@ -87,11 +87,7 @@ class EntryCollector:
         check_path(path, self._wrapped)
         # In a folder such a name is a problem of the skill. From an archive, nobody has seen any name yet.
         if not path.isascii() and (find_hidden(path) or _DIRECTION_MARKS.search(path)):
-            raise entry_error(
-                path,
-                "has hidden characters or direction marks in its name",
-                "Rename it.",
-            )
+            raise entry_error(path, "has hidden characters or direction marks in its name", "Rename it.")
         return not any(is_ignored(segment) for segment in path.split("/"))
 
     def folder(self, path: str) -> None:
@@ -158,8 +154,7 @@ def file_mode(bits: int) -> Mode:
 def entry_error(name: str, what: str, hint: str = "") -> Invalid:
     """Return the error for an entry that is not allowed."""
     return Invalid(
-        f"The entry {name[:200]!r} {what}.",
-        hint=hint or "Pack the skill again with plain files and folders only.",
+        f"The entry {name[:200]!r} {what}.", hint=hint or "Pack the skill again with plain files and folders only."
     )
 
 

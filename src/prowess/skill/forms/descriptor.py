@@ -27,11 +27,7 @@ from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.skill.semver import latest_version
 
-IMPLEMENTATIONS: dict[str, Kind] = {
-    "ts_function": "function",
-    "http_call": "http_call",
-    "cli_command": "cli_command",
-}
+IMPLEMENTATIONS: dict[str, Kind] = {"ts_function": "function", "http_call": "http_call", "cli_command": "cli_command"}
 TEMPLATES: dict[str, Kind] = {"LLM_JSON_GENERATION": "json_generation", "LLM_REVIEW": "review"}
 CONFIG_FIELDS: dict[str, tuple[str, ...]] = {
     "LLM_JSON_GENERATION": (

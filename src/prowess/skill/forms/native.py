@@ -13,12 +13,7 @@ from prowess.skill.forms.data import same_json
 from prowess.skill.forms.form import Candidate, Reading, error, info
 from prowess.skill.forms.frontmatter_fields import read_fields
 from prowess.skill.forms.layout import EXECUTE, EXECUTE_FILES, PathAllocator, files_of, kind_of, needs_file, settings_of
-from prowess.skill.forms.markdown_reader import (
-    build_skill,
-    check_body,
-    construct_instructions,
-    file_artifact,
-)
+from prowess.skill.forms.markdown_reader import build_skill, check_body, construct_instructions, file_artifact
 from prowess.skill.forms.markdown_writer import body_artifact
 from prowess.skill.forms.origin import Origin, Original, dump_content
 from prowess.skill.forms.prompt_files import is_data
@@ -96,10 +91,7 @@ def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -
         _take_slug(values, sidecar.slug, problems)
     if sidecar.description is not None:
         _describe(values, sidecar.description, problems)
-    extra: JsonObject = {
-        **sidecar.frontmatter,
-        **(sidecar.origin.extra if sidecar.origin else {}),
-    }
+    extra: JsonObject = {**sidecar.frontmatter, **(sidecar.origin.extra if sidecar.origin else {})}
     about_runs = _run_fields(sidecar)
     if extra or about_runs:
         # Of unknown fields the sidecar only keeps those that SKILL.md cannot hold, so SKILL.md wins. Fields about runs

@@ -49,10 +49,7 @@ def error(code: str, message: str, hint: str, key: str | None = None, line: int 
 def missing_file() -> Problem:
     """Return the problem for a package without SKILL.md."""
     return error(
-        "no-skill-md",
-        "The folder has no SKILL.md.",
-        "Create one with `prowess export … --profile`.",
-        SKILL_MD,
+        "no-skill-md", "The folder has no SKILL.md.", "Create one with `prowess export … --profile`.", SKILL_MD
     )
 
 

@@ -11,13 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from prowess.skill.scan.finding import Finding, Report, Severity
-from prowess.skill.scan.hosts import (
-    UNTRUSTED,
-    classify_host,
-    is_foreign_secret,
-    is_token_name,
-    read_host,
-)
+from prowess.skill.scan.hosts import UNTRUSTED, classify_host, is_foreign_secret, is_token_name, read_host
 from prowess.skill.scan.places import (
     Place,
     find_place,

@@ -63,10 +63,7 @@ def scan_file(file: File, budget: Budget) -> list[Finding]:
         return report.findings
     if len(file.content) > MAX_FILE_BYTES:
         report.add(
-            "warning",
-            "not-scanned",
-            None,
-            f"Is larger than {MAX_FILE_BYTES // 1024:,} KB; only the start was scanned.",
+            "warning", "not-scanned", None, f"Is larger than {MAX_FILE_BYTES // 1024:,} KB; only the start was scanned."
         )
     try:
         _judge_hidden(report, text)

@@ -8,17 +8,7 @@ from dataclasses import replace
 from prowess.skill.scan.behaviour import Behaviour
 from prowess.skill.scan.places import find_place, is_private_folder
 from prowess.skill.scan.python_text import Call, Handler, Method, make_table, write_to_file
-from prowess.skill.scan.values import (
-    NOTHING,
-    UNKNOWN,
-    Label,
-    Value,
-    concat,
-    constant,
-    either,
-    join_labels,
-    named,
-)
+from prowess.skill.scan.values import NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels, named
 
 # Files
 

@@ -6,12 +6,7 @@ import ast
 from dataclasses import replace
 
 from prowess.skill.scan.python_text import Call
-from prowess.skill.scan.values import (
-    NOTHING,
-    Value,
-    either,
-    named,
-)
+from prowess.skill.scan.values import NOTHING, Value, either, named
 
 MAX_CONSTANTS = 200
 _BUILTINS = frozenset({

@@ -9,16 +9,7 @@ from dataclasses import dataclass, replace
 
 from prowess.skill.scan.behaviour import Behaviour, is_shell
 from prowess.skill.scan.decoding import decode_base64_bytes, decode_hex_bytes, decode_value, inflate
-from prowess.skill.scan.values import (
-    NOTHING,
-    UNKNOWN,
-    Label,
-    Value,
-    constant,
-    either,
-    join_labels,
-    named,
-)
+from prowess.skill.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels, named
 
 _MAX_DECODED = 256 * 1024
 

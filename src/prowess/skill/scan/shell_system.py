@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 from prowess.skill.scan.hosts import UNTRUSTED, classify_host, looks_like_url, read_host
 from prowess.skill.scan.places import normalize_path
 from prowess.skill.scan.shell_commands import Command, Handler
-from prowess.skill.scan.values import (
-    NOTHING,
-    Label,
-    Value,
-    constant,
-    either,
-)
+from prowess.skill.scan.values import NOTHING, Label, Value, constant, either
 
 if TYPE_CHECKING:
     from prowess.skill.scan.shell import Shell

@@ -229,12 +229,7 @@ _NO_STYLES: frozenset[str] = frozenset()
 
 
 def load(
-    text: str,
-    *,
-    typed: bool = False,
-    limits: Limits = DEFAULT_LIMITS,
-    first_wins: bool = False,
-    first_line: int = 1,
+    text: str, *, typed: bool = False, limits: Limits = DEFAULT_LIMITS, first_wins: bool = False, first_line: int = 1
 ) -> LoadedYaml:
     """Read one YAML document, or raise `YamlRefused`.
 

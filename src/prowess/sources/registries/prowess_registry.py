@@ -15,13 +15,7 @@ from prowess.net.request import HttpClient
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.sources.fetched import FetchedSkill
 from prowess.sources.marketplace import INDEX_PATH, archive_path, make_skill, open_archive
-from prowess.sources.registries.connection import (
-    FILES_BYTES,
-    RegistryConnection,
-    first_entries,
-    read_count,
-    read_text,
-)
+from prowess.sources.registries.connection import FILES_BYTES, RegistryConnection, first_entries, read_count, read_text
 from prowess.sources.registries.registry import RegistryDetail, RegistryEntry, check_id, is_registry_id
 from prowess.sources.signed_index import MAX_INDEX_BYTES, IndexEntry, check_age, open_index
 from prowess.threads import offload

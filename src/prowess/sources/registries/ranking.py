@@ -65,13 +65,7 @@ class _Fit:
 
 
 def _rank(
-    entry: RegistryEntry,
-    order: int,
-    count: int,
-    most: int,
-    fit: _Fit | None,
-    places: Mapping[str, int],
-    listed: int,
+    entry: RegistryEntry, order: int, count: int, most: int, fit: _Fit | None, places: Mapping[str, int], listed: int
 ) -> RankedEntry:
     # On a logarithmic scale: a skill with ten times the installs is a little better known, not ten times better.
     known = math.log1p(entry.installs or 0) / math.log1p(most) if most else 0.0

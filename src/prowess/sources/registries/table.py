@@ -45,11 +45,7 @@ def _open_clawhub(settings: RegistrySettings, client: HttpClient) -> Registry:
 
 def _open_prowess(settings: RegistrySettings, client: HttpClient) -> Registry:
     return prowess_registry.ProwessRegistry(
-        client,
-        url=settings.prowess_url,
-        key=settings.prowess_key,
-        token=settings.prowess_token,
-        limits=settings.limits,
+        client, url=settings.prowess_url, key=settings.prowess_key, token=settings.prowess_token, limits=settings.limits
     )
 
 

@@ -87,9 +87,7 @@ def _read_one(source: EvalSource, at: At, fields: JsonObject, fill: Fill) -> lis
         valid
         for check in made
         for valid in valid_check(
-            source,
-            at,
-            replace(check, weight=weight / len(made), negate=check.negate != negate, description=title),
+            source, at, replace(check, weight=weight / len(made), negate=check.negate != negate, description=title)
         )
     ]
 

@@ -99,9 +99,7 @@ def _read_statement(source: EvalSource, at: At, written: Any) -> list[Check]:
     text = next((text for name in _TEXTS if (text := as_text(fields.get(name)))), "")
     if not text:
         source.report_check(
-            "The statement has no text.",
-            *at,
-            hint='Write a sentence, such as "The answer names the file".',
+            "The statement has no text.", *at, hint='Write a sentence, such as "The answer names the file".'
         )
         return []
     return valid_check(source, at, expectation(text, weight=weight))

@@ -41,10 +41,7 @@ def _create_sessions() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_sessions"),
     )
     op.create_index(
-        "uq_sessions_owner_conversation",
-        "sessions",
-        ["organization_id", "user_id", "conversation_id"],
-        unique=True,
+        "uq_sessions_owner_conversation", "sessions", ["organization_id", "user_id", "conversation_id"], unique=True
     )
     op.create_index("ix_sessions_owner_updated", "sessions", ["organization_id", "user_id", "updated_at"])
 
