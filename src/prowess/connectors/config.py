@@ -15,6 +15,7 @@ from prowess.net.request import normalize_headers
 from prowess.net.target import parse_target
 from prowess.policy.text import clean_text, has_control_chars
 from prowess.redaction.redactor import Redactor
+from prowess.skill.json_values import json_object
 
 MAX_SECONDS = 600
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
@@ -189,7 +190,7 @@ def read_import(text: str) -> list[ImportedConnector]:
         whole: Any = json.loads(text)
     except (ValueError, RecursionError):
         raise Invalid("The file is not valid JSON.", hint='It should have the member "mcpServers".') from None
-    members = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
+    members = json_object(whole)
     servers: Any = members.get("mcpServers") or members.get("servers")
     if not isinstance(servers, dict) or not servers:
         raise Invalid("The file lists no MCP servers.", hint='It should have the member "mcpServers".')

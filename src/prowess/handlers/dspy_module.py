@@ -21,6 +21,7 @@ from prowess.sandbox.protocol import DEFAULT_LIMITS, Sandbox
 from prowess.sandbox.script import Script
 from prowess.sidecar.protocol import Program, Sidecar
 from prowess.skill.dspy_state import dspy_version, read_state
+from prowess.skill.json_values import json_list, json_object
 from prowess.skill.kinds import DspyModule, JsonObject, Kind
 from prowess.skill.slug import tool_name
 
@@ -128,7 +129,7 @@ def _read_tool(written: Any) -> JsonObject:
         return {"name": written, "description": description, "parameters": {"properties": properties}}
     if isinstance(written, str):
         written = {"skill": written, "parameters": {"properties": {"params": {"type": "object"}}}}
-    told = cast("JsonObject", written) if isinstance(written, dict) else {}
+    told = json_object(written)
     skill, description = told.get("skill"), told.get("description", "")
     if not isinstance(skill, str) or not skill or not isinstance(description, str):
         raise Invalid(
@@ -156,7 +157,7 @@ def input_names(signature: str | JsonObject) -> list[str]:
         sides = re.split(r",(?![^\[]*\])", signature.partition("->")[0]) if "->" in signature else []
         return [name for side in sides if (name := side.partition(":")[0].strip())]
     fields: Any = signature.get("inputs")
-    listed = cast("list[Any]", fields) if isinstance(fields, list) else []
+    listed = json_list(fields)
     names = [cast("JsonObject", one).get("name") if isinstance(one, dict) else one for one in listed]
     return [name for name in names if isinstance(name, str)]
 

@@ -21,6 +21,7 @@ from prowess.run.call import Call, Output
 from prowess.run.judged_text import JudgedText, fence_text
 from prowess.run.model_client import ModelClient
 from prowess.run.schema_checks import check_inputs
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject, Kind, Review
 from prowess.skill.schema import Schema, SchemaError, compile_schema, measure_depth
 from prowess.threads import offload, offload_if_large
@@ -186,7 +187,7 @@ def _details(reply: Reply | ProwessError, extra: JsonObject | None) -> JsonObjec
     if extra is None or not isinstance(reply, Reply):
         return {}
     given: object = parse_whole_object(reply.text, longest=MAX_ANSWER_CHARS).get("details")
-    fields = cast("JsonObject", given) if isinstance(given, dict) else {}
+    fields = json_object(given)
     return {name: value for name, value in fields.items() if name in extra["properties"]}
 
 

@@ -7,13 +7,14 @@ import re
 import shlex
 import sys
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Any
 
 from prowess.errors import Invalid, RunFailed
 from prowess.handlers.command_runner import CommandRunner
 from prowess.handlers.requirements import PACKAGE_NAMES, InstallPackages, install_packages
 from prowess.run.call import Call, Output
 from prowess.sandbox.programs import PYTHON
+from prowess.skill.json_values import json_list
 from prowess.skill.kinds import Kind
 
 MAX_ARGS = 1_000
@@ -124,7 +125,7 @@ def _hint_for_import(call: Call, message: str) -> str:
 def _args(given: Any) -> list[str]:
     if given is None:
         return []
-    args = cast("list[Any]", given) if isinstance(given, list) else []
+    args = json_list(given)
     if not isinstance(given, list) or len(args) > MAX_ARGS or not all(_is_plain(one) for one in args):
         raise Invalid(
             f"`args` must be a list of at most {MAX_ARGS:,} strings and numbers.",

@@ -15,6 +15,7 @@ from typing import Any, cast
 from prowess.errors import OutputInvalid, Problem
 from prowess.llm.model import Message, Reply, Request
 from prowess.run.call import Call
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.skill.schema import Schema, SchemaError, measure_depth
 from prowess.threads import offload_if_large
@@ -248,7 +249,7 @@ def parse_whole_object(text: str, *, longest: int) -> JsonObject:
         answer: Any = json.loads(inside[1] if inside else bare, object_pairs_hook=_unique_fields)
     except (ValueError, RecursionError):
         return {}
-    return cast("JsonObject", answer) if isinstance(answer, dict) else {}
+    return json_object(answer)
 
 
 def _unique_fields(fields: list[tuple[str, Any]]) -> JsonObject:

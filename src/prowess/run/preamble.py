@@ -12,6 +12,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Message, Model, Request, Role
 from prowess.prompts.prompt import choose_variant
 from prowess.run.call import Call
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import Artifact, JsonObject, Kind
 from prowess.skill.limits import KIB, Limits
 from prowess.skill.model import Skill
@@ -70,7 +71,7 @@ def _value(content: str) -> Any:
 
 def _told(value: Any) -> Iterator[Message]:
     for item in cast("list[Any]", value if isinstance(value, list) else [value]):
-        fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        fields = json_object(item)
         messages = fields.get("messages")
         if isinstance(messages, list):
             yield from _messages(cast("list[Any]", messages))
@@ -83,7 +84,7 @@ def _told(value: Any) -> Iterator[Message]:
 
 def _messages(messages: list[Any]) -> Iterator[Message]:
     for item in messages:
-        fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        fields = json_object(item)
         role = _ROLES.get(str(fields.get("role")))
         yield _message(role, fields["content"]) if role and "content" in fields else _UNREADABLE
 

@@ -16,6 +16,7 @@ from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.sandbox import safe_files
 from prowess.skill.filenames import is_marker
+from prowess.skill.json_values import is_encodable
 from prowess.skill.limits import MIB
 
 SKILLS_FOLDER = "skills"
@@ -238,7 +239,7 @@ class SkillFolders:
 
 def split_path(path: str) -> list[str]:
     """Return the names of a path; raise `Refused` if it goes up, and `Invalid` if it is malformed."""
-    if "\0" in path or len(path) > MAX_PATH_CHARS or not _is_text(path):
+    if "\0" in path or len(path) > MAX_PATH_CHARS or not is_encodable(path):
         raise Invalid(f"Invalid path {path[:80]!r}.", hint=f"Use at most {MAX_PATH_CHARS:,} characters, without NUL.")
     names = _split_names(path)
     if ".." in names:
@@ -258,14 +259,6 @@ def is_below(path: str, folder: str) -> bool:
 
 def _split_names(text: str) -> list[str]:
     return [name for name in text.split("/") if name not in ("", ".")]
-
-
-def _is_text(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _prefixes(root: Root, *, whole: bool) -> list[list[str]]:

@@ -16,6 +16,7 @@ from prowess.errors import AnswerUnusable, Invalid, ProwessError, SidecarFailed,
 from prowess.sidecar.connection import Connection, Ended
 from prowess.sidecar.environment import SidecarProgram
 from prowess.sidecar.protocol import PROTOCOL_VERSION, Callbacks, Manifest, Optimized, OptimizeRequest, Program
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.threads import offload
 
@@ -243,7 +244,7 @@ class _Exchange:
             self._result.set_result(message["result"])
         else:
             error: Any = message.get("error")
-            self._raise(_read_error(cast("JsonObject", error) if isinstance(error, dict) else {}))
+            self._raise(_read_error(json_object(error)))
 
     def _begin_answer(self, message: JsonObject) -> None:
         if len(self._answering) >= MAX_CALLS:

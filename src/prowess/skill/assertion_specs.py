@@ -20,6 +20,7 @@ from typing import Any, Literal, cast
 
 from prowess.errors import Invalid, Problem
 from prowess.lazy_dataclass import dataclass
+from prowess.skill.json_values import json_list
 from prowess.skill.kinds import Artifact, JsonObject
 from prowess.skill.linear_regex import RegexRefused, compile_regex
 from prowess.skill.schema import compile_schema
@@ -133,7 +134,7 @@ def _check_schema(settings: JsonObject) -> Iterator[Problem]:
 
 def _check_fields(settings: JsonObject) -> Iterator[Problem]:
     fields = settings.get("fields")
-    names = cast("list[Any]", fields) if isinstance(fields, list) else []
+    names = json_list(fields)
     if not names or not all(isinstance(name, str) and 0 < len(name) <= _MAX_FIELD_CHARS for name in names):
         yield _problem("assertion-invalid", "`required_fields` needs `fields`, a non-empty list of names.", _HINT)
 

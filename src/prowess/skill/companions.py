@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, cast
 
 from prowess.skill.forms.data import parse_file
 from prowess.skill.forms.descriptor import split_handler
 from prowess.skill.forms.layout import EXECUTE_FILES, is_path
+from prowess.skill.json_values import json_object
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.slug import slugify
 
@@ -23,7 +23,7 @@ def find_companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) 
     if not name.endswith((".yaml", ".yml")):
         return {}
     config = (parse_file(name, data, limits).object or {}).get("template_config")
-    settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
+    settings = json_object(config)
     named = {folder: settings.get(field) for folder, field in COMPANION_FOLDERS.items()}
     return {folder: wanted for folder, wanted in named.items() if isinstance(wanted, str) and wanted.strip()}
 
@@ -33,7 +33,7 @@ def find_function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS)
     if not name.endswith((".yaml", ".yml")) or b"ts_function" not in data:
         return ()
     given = (parse_file(name, data, limits).object or {}).get("implementation")
-    implementation = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    implementation = json_object(given)
     handler = implementation.get("handler")
     if implementation.get("type") != "ts_function" or not isinstance(handler, str):
         return ()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from prowess.skill.filenames import is_marker, outermost_folders
+from prowess.skill.json_values import json_object
 
 ReadText = Callable[[str], bytes | None]
 """Returns the content of a file of the listing, or None if it cannot be read."""
@@ -195,7 +196,7 @@ def _read_object(read: ReadText, path: str) -> dict[str, Any]:
         value = json.loads(read(path) or b"{}")
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return json_object(value)
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

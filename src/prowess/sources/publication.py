@@ -6,13 +6,14 @@ import base64
 import ipaddress
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused, TooLarge, TryLater, Unavailable
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
 from prowess.net.target import Target, parse_target
 from prowess.skill.archive import write_archive
+from prowess.skill.json_values import json_object
 from prowess.skill.limits import MIB
 from prowess.skill.package import Package
 
@@ -82,7 +83,7 @@ def _read_answer(response: HttpResponse, shown: str) -> dict[str, Any]:
         document: object = json.loads(response.body)
     except ValueError:
         document = None
-    fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    fields = json_object(document)
     if response.status in (200, 201) and fields:
         return fields
     detail, hint = str(fields.get("detail", ""))[:1000], str(fields.get("hint", ""))[:1000]

@@ -14,10 +14,11 @@ import shutil
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from prowess.errors import Invalid, Problem, ProwessError, Unavailable
 from prowess.net.request import HttpClient
+from prowess.skill.json_values import json_object
 from prowess.skill.package import Package
 from prowess.skill.semver import version_key
 from prowess.skill.validate import accept
@@ -183,7 +184,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         value: object = json.loads(content) if len(content) <= _MAX_FILE else None
     except (OSError, ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return json_object(value)
 
 
 def _last_state(stored: dict[str, Any]) -> SourceState | None:

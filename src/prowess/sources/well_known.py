@@ -19,6 +19,7 @@ from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem, ProwessEr
 from prowess.net.request import HttpClient
 from prowess.skill.archive import read_archive_files
 from prowess.skill.filenames import MAX_DESCRIPTION_CHARS, SKILL_MD, is_skill_md
+from prowess.skill.json_values import json_object
 from prowess.skill.limits import MIB, Limits
 from prowess.skill.package import File, Package, check_path, too_large_error
 from prowess.sources.download import Download, RoutedClient, download, shown_url
@@ -205,7 +206,7 @@ def _parse_index(file: Download, address: str) -> _Index:
         value: object = json.loads(file.body)
     except (ValueError, RecursionError):
         raise _index_error(address, "is not valid JSON, or nested too deeply") from None
-    data = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    data = json_object(value)
     listed = data.get("skills")
     if not isinstance(listed, list):
         raise _index_error(address, "has no list of skills")
@@ -295,7 +296,7 @@ def _parse_v1_entry(row: Any, base: str) -> _Entry:
 
 def _row_fields(row: Any) -> dict[str, Any]:
     """Return the fields of an entry of either version, with a valid name and description."""
-    fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    fields = json_object(row)
     name, description = fields.get("name"), fields.get("description")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Invalid("The entry has no valid name.", hint="Use 1 to 64 lowercase letters, digits and single hyphens.")

@@ -15,6 +15,7 @@ from prowess.handlers.host_functions import HOST_FUNCTION_NAMES, Refusals, expos
 from prowess.handlers.sandbox_failures import CodeLabel, explain_failure
 from prowess.sandbox.protocol import Sandbox, SandboxLimits
 from prowess.sandbox.script import script_from_template
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.skill.schema import compile_schema
 
@@ -169,7 +170,7 @@ _DEEPEST = 8
 
 
 def _example_of(schema: object, depth: int) -> Any:
-    given = cast("JsonObject", schema) if isinstance(schema, dict) else {}
+    given = json_object(schema)
     for key in ("const", "default"):
         if key in given:
             return given[key]

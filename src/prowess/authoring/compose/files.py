@@ -11,6 +11,7 @@ from prowess.authoring.compose.draft import PYTHON_TYPES, Draft, DraftEval, Draf
 from prowess.errors import Invalid
 from prowess.skill.edit import rewrite_package
 from prowess.skill.evals import find_eval_paths, read_trigger_set
+from prowess.skill.json_values import json_list, json_object
 from prowess.skill.kinds import Artifact, CodeTemplate, DspyModule, Instructions, JsonObject, Kind, PromptTemplate
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
@@ -186,10 +187,10 @@ def _first(skill: Skill, model: type[Artifact]) -> Artifact | None:
 def _read_inputs(parameters: JsonObject) -> tuple[DraftInput, ...]:
     properties: object = parameters.get("properties")
     required: object = parameters.get("required")
-    names = cast("list[Any]", required) if isinstance(required, list) else []
+    names = json_list(required)
     found: list[DraftInput] = []
     for name, given in cast("Mapping[str, Any]", properties if isinstance(properties, dict) else {}).items():
-        schema = cast("JsonObject", given) if isinstance(given, dict) else {}
+        schema = json_object(given)
         kind = schema.get("type")
         found.append(
             DraftInput(

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from prowess.skill.json_values import equal_json, json_list
 from prowess.skill.kinds import JsonObject
 
 _SPACE = re.compile(r"\s+")
@@ -118,7 +119,7 @@ def _wanted(settings: Mapping[str, Any], expected: Any) -> Any:
 
 def _equals(settings: JsonObject, data: Any, text: str) -> Comparison:
     wanted = settings["wanted"]
-    same = text == wanted if isinstance(wanted, str) else _is_same(data, wanted)
+    same = text == wanted if isinstance(wanted, str) else equal_json(data, wanted)
     return _verdict(same, text, wanted)
 
 
@@ -192,11 +193,11 @@ def _differences(data: Any, wanted: Any, where: str) -> Iterator[str]:
             else:
                 yield from _differences(fields[name], value, f"{where}.{name[:80]}".removeprefix("the output."))
     elif isinstance(wanted, list):
-        items = cast("list[Any]", data) if isinstance(data, list) else []
+        items = json_list(data)
         for value in cast("list[Any]", wanted):
             if not any(next(_differences(item, value, where), "") == "" for item in items):
                 yield f"{where} has no item {_show(value)}."
-    elif not _is_same(data, wanted):
+    elif not equal_json(data, wanted):
         yield f"{where} is {_show(data)}, expected {_show(wanted)}."
 
 
@@ -214,21 +215,6 @@ def _field(data: Any, name: str) -> Any:
         else:
             return _MISSING
     return data
-
-
-def _is_same(one: object, other: object) -> bool:
-    """Return True if two values are the same JSON; `True` and 1 are not."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        left, right = cast("JsonObject", one), cast("JsonObject", other)
-        return left.keys() == right.keys() and all(_is_same(left[name], right[name]) for name in left)
-    if isinstance(one, list) and isinstance(other, list):
-        these, those = cast("list[Any]", one), cast("list[Any]", other)
-        return len(these) == len(those) and all(map(_is_same, these, those))
-    if _is_number(one) or _is_number(other):
-        return _is_number(one) and _is_number(other) and one == other
-    return isinstance(one, str) and one == other if one is not None else other is None
 
 
 def _last_number(text: str) -> float | None:

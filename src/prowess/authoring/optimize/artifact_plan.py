@@ -24,6 +24,7 @@ from prowess.run.call import Call
 from prowess.run.selection import to_input_name
 from prowess.sidecar.protocol import OptimizeRequest, OptimizerName, Program
 from prowess.skill.dspy_state import read_state
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import DspyModule, JsonObject, PromptTemplate
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
@@ -200,7 +201,7 @@ def _as_instructions(template: str) -> str:
 
 
 def _field(name: str, schema: Any) -> JsonObject:
-    told = cast("JsonObject", schema) if isinstance(schema, dict) else {}
+    told = json_object(schema)
     made: JsonObject = {"name": name}
     if told.get("type") in _SCHEMA_TYPES:
         made["type"] = told["type"]

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 from prowess.errors import Invalid
 from prowess.skill.edit import rewrite_package
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import AnyArtifact, DspyModule, FrozenModel, JsonObject, PromptTemplate
 from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
@@ -103,7 +104,7 @@ def read_parts(state: str | None) -> dict[str, JsonObject]:
         parsed: Any = json.loads(state or "{}")
     except ValueError:
         return {}
-    told = cast("JsonObject", parsed) if isinstance(parsed, dict) else {}
+    told = json_object(parsed)
     parts: JsonObject = {"": told} if "signature" in told else {k: v for k, v in told.items() if k != "metadata"}
     return {name: _read_part(cast("JsonObject", part)) for name, part in parts.items() if isinstance(part, dict)}
 

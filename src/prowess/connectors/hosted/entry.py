@@ -16,6 +16,7 @@ from prowess.connectors.hosted.address import MAX_URI_CHARS, SkillAddress, parse
 from prowess.errors import Invalid, TooLarge
 from prowess.skill.filenames import SKILL_MD
 from prowess.skill.json_frontmatter import has_valid_name
+from prowess.skill.json_values import is_encodable
 from prowess.skill.package import File, Package, check_clash
 from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
 
@@ -193,33 +194,12 @@ def _is_plain_json(value: object, depth: int) -> bool:
         return False
     if isinstance(value, dict):
         pairs = cast("dict[object, object]", value).items()
-        return all(isinstance(key, str) and _is_text(key) and _is_plain_json(one, depth - 1) for key, one in pairs)
+        return all(isinstance(key, str) and is_encodable(key) and _is_plain_json(one, depth - 1) for key, one in pairs)
     if isinstance(value, list):
         return all(_is_plain_json(one, depth - 1) for one in cast("list[object]", value))
     if isinstance(value, str):
-        return _is_text(value)
+        return is_encodable(value)
     if isinstance(value, float):
         return value - value == 0  # neither infinite nor NaN
     # Python refuses to write very long integers.
     return value is None or (isinstance(value, int) and value.bit_length() <= _MAX_INT_BITS)
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def same_json(one: object, other: object) -> bool:
-    """Return True if two JSON values are equal. Numbers are equal by value, but True is not 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        first, second = cast("dict[str, object]", one), cast("dict[str, object]", other)
-        return first.keys() == second.keys() and all(same_json(first[key], second[key]) for key in first)
-    if isinstance(one, list) and isinstance(other, list):
-        pairs = cast("list[object]", one), cast("list[object]", other)
-        return len(pairs[0]) == len(pairs[1]) and all(same_json(*pair) for pair in zip(*pairs, strict=True))
-    return one == other

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from prowess.connectors.hosted.address import parse_skill_uri, show_uri
-from prowess.connectors.hosted.entry import HostedFile, HostedSkill, parse_entry, same_json
+from prowess.connectors.hosted.entry import HostedFile, HostedSkill, parse_entry
 from prowess.errors import Conflict, Invalid, NotFound, Refused
 from prowess.skill.json_frontmatter import frontmatter_json
+from prowess.skill.json_values import equal_json
 
 MAX_PAGES = 100
 MAX_SKILLS = 5_000
@@ -116,7 +117,7 @@ class SkillReader:
         Raise `Conflict` if the server sends something else than its entry says. Then nothing of it was used.
         """
         content = await self._read(skill, require_fixed(skill).main)
-        if not same_json(frontmatter_json(content), skill.frontmatter):
+        if not equal_json(frontmatter_json(content), skill.frontmatter):
             raise Conflict(
                 f"The frontmatter in the SKILL.md of {show_uri(skill.uri)} differs from the one that the server lists.",
                 hint="Nothing was used. Tell the operator of the server; values are compared as YAML 1.2.",

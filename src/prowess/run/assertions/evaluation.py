@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
 from prowess.errors import AssertionFailed, Invalid
 from prowess.run.assertions.assertion import Assertion, AssertionType, CheckedOutput
@@ -16,6 +16,7 @@ from prowess.run.call import Call, Output, Verdict
 from prowess.run.handler import RunArtifact
 from prowess.run.model_client import ModelClient
 from prowess.skill.assertion_specs import AssertionSpec, list_assertions, read_assertion
+from prowess.skill.json_values import json_object
 
 MAX_CONCURRENT_ASSERTIONS = 4
 """Assertions that are evaluated at the same time; some wait for a model."""
@@ -82,7 +83,7 @@ def with_assertions(run: RunArtifact, assertions: AssertionRunner) -> RunArtifac
 
 
 def _unreadable(written: Any, fault: Invalid) -> Verdict:
-    settings = cast("dict[str, Any]", written) if isinstance(written, dict) else {}
+    settings = json_object(written)
     kind, said = settings.get("type"), settings.get("description")
     return Verdict(
         type=kind[:60] if isinstance(kind, str) else "unknown",

@@ -36,6 +36,7 @@ from prowess.sandbox.programs import (
 )
 from prowess.sandbox.roots import Root, find_private
 from prowess.sandbox.script_process import program_command
+from prowess.skill.json_values import is_encodable
 from prowess.threads import offload
 
 
@@ -303,18 +304,10 @@ def _check_command(command: Command) -> None:
     if not command.argv or not command.argv[0]:
         raise Invalid("The command has no program.")
     given = (*command.argv, *command.env, *command.env.values())
-    if any("\0" in text or not _is_text(text) for text in given):
+    if any("\0" in text or not is_encodable(text) for text in given):
         raise Invalid("An argument of the command contains a NUL or an invalid character.")
     if max(map(len, given)) > MAX_ARGUMENT_CHARS or sum(map(len, given)) > MAX_ARGUMENTS_CHARS:
         raise Invalid(
             f"The arguments of the command are too long: the limits are {MAX_ARGUMENT_CHARS:,} characters each and {MAX_ARGUMENTS_CHARS:,} in total.",
             hint="Pass long texts through stdin.",
         )
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -12,6 +12,7 @@ from prowess.errors import Problem
 from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 from prowess.skill.forms.form import error, too_large_problem, warning
+from prowess.skill.json_values import is_encodable, json_list
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.text.yaml import YamlRefused, load
 
@@ -139,7 +140,7 @@ def _find_fault(value: Any, *, check_text: bool) -> str:
     """Return the fault of a parsed value: nesting, or lone surrogates if the text had such escapes."""
     level: list[Any] = [value]
     for _ in range(DATA_DEPTH + 1):
-        if check_text and any(isinstance(item, str) and _has_surrogate(item) for item in level):
+        if check_text and any(isinstance(item, str) and not is_encodable(item) for item in level):
             return "has an escape that stands for an unpaired surrogate"
         level = [part for item in level for part in _parts(item)]
         if not level:
@@ -151,12 +152,4 @@ def _parts(item: Any) -> list[Any]:
     if isinstance(item, dict):
         mapping = cast("dict[str, Any]", item)
         return [*mapping.keys(), *mapping.values()]
-    return cast("list[Any]", item) if isinstance(item, list) else []
-
-
-def _has_surrogate(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
+    return json_list(item)

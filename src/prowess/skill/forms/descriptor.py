@@ -11,6 +11,7 @@ from prowess.skill.forms.data import ParsedFile, parse_file
 from prowess.skill.forms.form import error, warning
 from prowess.skill.forms.layout import EXECUTE, EXECUTE_FILES, LANGUAGES, decoded_text, is_path, settings_of
 from prowess.skill.forms.prompt_files import is_data, plain_text
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import (
     Artifact,
     CliCommand,
@@ -198,7 +199,7 @@ def _check_output(template: str, document: JsonObject, parsed: ParsedFile, probl
         )
     if template == "LLM_REVIEW" and isinstance(schema, dict):
         given = cast("JsonObject", schema).get("properties")
-        properties = cast("JsonObject", given) if isinstance(given, dict) else {}
+        properties = json_object(given)
         lacking = [name for name in REVIEW_RESULT if name not in properties]
         if lacking:
             message = f"The output_schema is missing {', '.join(lacking)}, which every review returns."
@@ -226,7 +227,7 @@ def read_implementation(
     given = document.get("implementation")
     if given is None:
         return None
-    implementation = cast("JsonObject", given) if isinstance(given, dict) else {}
+    implementation = json_object(given)
     kind = IMPLEMENTATIONS.get(str(implementation.get("type")))
     if kind is None:
         message = f"Unknown implementation type {implementation.get('type')!r}."

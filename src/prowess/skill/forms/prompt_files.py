@@ -7,6 +7,7 @@ from typing import Any, cast
 from prowess.errors import Problem
 from prowess.skill.forms.data import ParsedFile, json_text, parse_file
 from prowess.skill.forms.form import error, warning
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.text.yaml_writer import dump
@@ -141,7 +142,7 @@ def _check_criteria(path: str, criteria: list[Any], problems: list[Problem]) -> 
         message = f"{path} has {len(criteria):,} criteria; the limit is {MAX_CRITERIA:,}."
         problems.append(error("rubric-invalid", message, "Split it into several rubrics.", field=path))
     for index, item in enumerate(criteria[:MAX_CRITERIA]):
-        criterion = cast("JsonObject", item) if isinstance(item, dict) else {}
+        criterion = json_object(item)
         where = f"{path}: criteria[{index}]"
         lacking = [field for field in CRITERION_FIELDS if not plain_text(criterion.get(field))]
         if lacking:

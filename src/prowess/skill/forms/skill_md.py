@@ -17,6 +17,7 @@ from prowess.skill.forms.data import same_json
 from prowess.skill.forms.frontmatter_fields import field_for_key, read_fields
 from prowess.skill.forms.markdown_writer import body_text, compose_document, dump_fields, format_tools, replace_fields
 from prowess.skill.forms.origin import Original, dump_content
+from prowess.skill.json_values import json_object
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import File
@@ -175,7 +176,7 @@ def _typed_fields(document: Document, original: Original) -> JsonObject:
         value = load(document.raw or "", typed=True, limits=original.limits).value
     except YamlRefused:
         return {}
-    return cast("JsonObject", value) if isinstance(value, dict) else {}
+    return json_object(value)
 
 
 def _is_text(value: Any) -> bool:

@@ -10,9 +10,10 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from prowess.errors import Invalid, TryLater, Unavailable
+from prowess.skill.json_values import json_object
 from prowess.storage.secret_file import read_secret, write_secret
 
 KEY_FILE = "sync.key"
@@ -61,9 +62,9 @@ class DeviceState:
 
     def last(self, location: str, place: str, channel: str) -> LastSync:
         """Return the last sync of a channel with a location, for the workspace or account at `place`."""
-        channels = _object(self._read().get("channels"))
-        row = _object(channels.get(_channel_key(location, place, channel)))
-        digests = {slug: str(digest) for slug, digest in _object(row.get("skills")).items()}
+        channels = json_object(self._read().get("channels"))
+        row = json_object(channels.get(_channel_key(location, place, channel)))
+        digests = {slug: str(digest) for slug, digest in json_object(row.get("skills")).items()}
         generation = row.get("generation")
         return LastSync(generation=generation if isinstance(generation, int) else 0, digests=digests)
 
@@ -71,7 +72,7 @@ class DeviceState:
         """Store the result of a sync."""
         state = self._read()
         row = {"generation": last.generation, "skills": dict(sorted(last.digests.items()))}
-        channels = {**_object(state.get("channels")), _channel_key(location, place, channel): row}
+        channels = {**json_object(state.get("channels")), _channel_key(location, place, channel): row}
         self._write({**state, "location": location, "channels": channels})
 
     @contextmanager
@@ -91,7 +92,7 @@ class DeviceState:
 
     def _read(self) -> dict[str, Any]:
         try:
-            return _object(json.loads((self._home / _STATE_FILE).read_bytes()))
+            return json_object(json.loads((self._home / _STATE_FILE).read_bytes()))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError):
@@ -111,10 +112,6 @@ class DeviceState:
 def _channel_key(location: str, place: str, channel: str) -> str:
     # With the place: two workspaces of the same name on one device must not take each other's skills for deleted.
     return json.dumps([location, place, channel])
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _cannot_write(path: Path, error: OSError) -> Unavailable:

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from prowess.errors import NotFound, Refused
 from prowess.net.request import HttpClient
 from prowess.skill.archive import read_archive
+from prowess.skill.json_values import json_object
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.sources.fetched import FetchedSkill
 from prowess.sources.registries.connection import (
@@ -127,7 +128,7 @@ class ClawHubRegistry:
         if not is_registry_id(slug) or "/" in slug:
             return None
         stats = row.get("stats")
-        counts = cast("dict[str, Any]", stats) if isinstance(stats, dict) else {}
+        counts = json_object(stats)
         installs = next(
             (counts[name] for name in ("installsCurrent", "installsAllTime", "downloads") if name in counts), None
         )

@@ -1,0 +1,37 @@
+"""Handle JSON values of unknown shape, from files and answers that others wrote."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+
+def json_object(value: object) -> dict[str, Any]:
+    """Return the value if it is an object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def json_list(value: object) -> list[Any]:
+    """Return the value if it is a list, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def equal_json(one: object, other: object) -> bool:
+    """Return True if two JSON values are equal. Numbers are equal by value, but True is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        first, second = cast("dict[str, object]", one), cast("dict[str, object]", other)
+        return first.keys() == second.keys() and all(equal_json(first[key], second[key]) for key in first)
+    if isinstance(one, list) and isinstance(other, list):
+        pairs = cast("list[object]", one), cast("list[object]", other)
+        return len(pairs[0]) == len(pairs[1]) and all(equal_json(*pair) for pair in zip(*pairs, strict=True))
+    return one == other
+
+
+def is_encodable(text: str) -> bool:
+    """Return True if a text can be written as UTF-8: it has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
