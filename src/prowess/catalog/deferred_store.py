@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -85,16 +83,10 @@ class ListingCache:
 
     def save(self, state: ListedState, cards: list[SkillCard]) -> None:
         """Save a listing with the state from before it was read. A disk that is full or read-only is not an error."""
-        # Another process may be saving too. Each writes a file of its own and puts it in place in one step.
-        temporary = self._file.with_suffix(f".{os.getpid()}.tmp")
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            rows = [[card.slug, card.digest, *card_row(card)] for card in cards]
-            temporary.write_text(json.dumps([self._key, *state, rows]))
-            temporary.replace(self._file)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
+        from prowess.storage.files.cache_file import write_cache  # lazy: most commands save nothing
+
+        rows = [[card.slug, card.digest, *card_row(card)] for card in cards]
+        write_cache(self._file, json.dumps([self._key, *state, rows]))
 
 
 class DeferredStore:

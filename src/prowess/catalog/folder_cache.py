@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +57,9 @@ class FolderCache:
         stamps: dict[str, object] = {skill.location: skill.stamps for skill in kept}
         if stamps == self._saved:
             return
-        # Another process may be saving too. Each writes a file of its own and puts it in place in one step.
-        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            temporary.write_text(json.dumps([self._key, [_row(skill) for skill in kept]]))
-            temporary.replace(self._path)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
+        from prowess.storage.files.cache_file import write_cache  # lazy: most commands save nothing
+
+        write_cache(self._path, json.dumps([self._key, [_row(skill) for skill in kept]]))
         self._saved = stamps
 
     def _skill(

@@ -85,18 +85,9 @@ class Scans:
         base = self._folder()
         if base is None:
             return
-        folder, name = base / f"v{_FORMAT}", f"{digest}-{count_dangers(kept)}"
-        temporary = folder / f"{name}.{os.getpid()}.tmp"
-        try:
-            try:
-                temporary.write_text(json.dumps(kept))
-            except FileNotFoundError:
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                temporary.write_text(json.dumps(kept))
-            temporary.replace(folder / f"{name}.json")
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
+        from prowess.storage.files.cache_file import write_cache  # lazy: most commands scan nothing
+
+        write_cache(base / f"v{_FORMAT}" / f"{digest}-{count_dangers(kept)}.json", json.dumps(kept))
 
     def dangers(self) -> dict[str, int]:
         """Return how many severe findings each cached digest has. This reads one folder, no files."""

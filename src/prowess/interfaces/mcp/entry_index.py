@@ -6,12 +6,10 @@ import asyncio
 import hashlib
 import json
 import math
-import os
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ from prowess.skill.kinds import kind_info
 from prowess.skill.model import SkillCard
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import FileEntry
+from prowess.storage.files.cache_file import write_cache
 from prowess.threads import offload
 
 SkillsBySlug = Mapping[str, tuple[Store, SkillCard]]
@@ -192,15 +191,7 @@ class EntryCache:
             digest: [[(file.path, file.mode, file.size, file.sha256) for file in files], frontmatter]
             for digest, (files, frontmatter) in kept.items()
         }
-        # Another process may be saving too. Each writes a file of its own and puts it in place in one step.
-        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            temporary.write_text(json.dumps([self._key, rows]))
-            temporary.replace(self._path)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
+        write_cache(self._path, json.dumps([self._key, rows]))
 
     def _load(self) -> dict[str, _Parts]:
         try:
