@@ -19,6 +19,7 @@ Verdict = Literal["better", "worse", "no difference shown"]
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
+_SEED = 0
 
 _EXACT = 14
 """Up to this many cases, all assignments of signs are tried instead of a sample of them."""
@@ -57,12 +58,7 @@ class Difference:
 
 
 def mean_interval(
-    values: Sequence[float],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    values: Sequence[float], *, clusters: Sequence[Hashable] | None = None, resamples: int = RESAMPLES
 ) -> Interval:
     """Return the mean and its bootstrap interval. `clusters` names the case of each value, if cases repeat."""
     means = _cluster_means(values, clusters)
@@ -73,11 +69,11 @@ def mean_interval(
         # Resampling equal values gives the same mean up to rounding, which would be shown as an interval.
         same = float(means[0])
         return Interval(mean=same, low=same, high=same)
-    generator = np.random.Generator(np.random.PCG64(seed))
+    generator = np.random.Generator(np.random.PCG64(_SEED))
     sampled = _in_chunks(
         resamples, count, lambda rows: means[generator.integers(0, count, size=(rows, count))].mean(axis=1)
     )
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(sampled, [tail, 1 - tail])
     return Interval(mean=float(means.mean()), low=float(low), high=float(high))
 
@@ -87,13 +83,11 @@ def paired_interval(
     after: Sequence[float],
     *,
     clusters: Sequence[Hashable] | None = None,
-    confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> Interval:
     """Return the mean of `after - before` and its bootstrap interval. Both lists are in the same order of cases."""
     changes = [new - old for old, new in zip(before, after, strict=True)]
-    return mean_interval(changes, clusters=clusters, confidence=confidence, resamples=resamples, seed=seed)
+    return mean_interval(changes, clusters=clusters, resamples=resamples)
 
 
 def compare_paired(
@@ -101,22 +95,20 @@ def compare_paired(
     after: Sequence[float],
     *,
     clusters: Sequence[Hashable] | None = None,
-    confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> Difference:
     """Return the difference with its verdict, for values where more is better.
 
     A difference is shown only if the bootstrap interval excludes zero and a sign-flip test agrees. The interval alone claims too
     much for a few cases: three gains and no loss give an interval above zero, and a coin shows that one time in four.
     """
-    interval = paired_interval(before, after, clusters=clusters, confidence=confidence, resamples=resamples, seed=seed)
+    interval = paired_interval(before, after, clusters=clusters, resamples=resamples)
     changes = _cluster_means([new - old for old, new in zip(before, after, strict=True)], clusters)
-    p = _sign_flip(changes, resamples, seed)
+    p = _sign_flip(changes, resamples)
     verdict: Verdict = "no difference shown"
-    if p < 1 - confidence and interval.low > 0:
+    if p < 1 - CONFIDENCE and interval.low > 0:
         verdict = "better"
-    elif p < 1 - confidence and interval.high < 0:
+    elif p < 1 - CONFIDENCE and interval.high < 0:
         verdict = "worse"
     return Difference(interval=interval, p=p, verdict=verdict, cases=len(changes))
 
@@ -151,7 +143,7 @@ def _cluster_means(values: Sequence[float], clusters: Sequence[Hashable] | None)
     return np.asarray([math.fsum(group) / len(group) for group in grouped.values()], dtype=np.float64)
 
 
-def _sign_flip(changes: _Array, resamples: int, seed: int) -> float:
+def _sign_flip(changes: _Array, resamples: int) -> float:
     """Return how often a mean this far from zero comes up if each change could as well have had the other sign."""
     # Cases without a change say nothing, whichever sign they get.
     changes = changes[changes != 0]
@@ -164,7 +156,7 @@ def _sign_flip(changes: _Array, resamples: int, seed: int) -> float:
         bits: NDArray[np.int64] = (np.arange(2**count, dtype=np.int64)[:, None] >> np.arange(count)) & 1
         signs = 1.0 - 2.0 * bits.astype(np.float64)
         return float(np.mean(np.abs(signs @ changes) >= limit))
-    generator = np.random.Generator(np.random.PCG64(seed))
+    generator = np.random.Generator(np.random.PCG64(_SEED))
     sums = _in_chunks(
         resamples, count, lambda rows: (1.0 - 2.0 * generator.integers(0, 2, size=(rows, count))) @ changes
     )
