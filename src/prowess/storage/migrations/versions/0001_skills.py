@@ -10,8 +10,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0001"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 
 def _words() -> sa.types.TypeEngine[Any]:

@@ -9,8 +9,6 @@ from alembic import op
 
 revision = "0008"
 down_revision = "0007"
-branch_labels = None
-depends_on = None
 
 _TENANT = [sa.text("coalesce(organization_id, '')"), sa.text("coalesce(user_id, '')"), "scope"]
 

@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0010"
 down_revision = "0009"
-branch_labels = None
-depends_on = None
 
 _NAMES = ("organization_id", "user_id", "actor", "conversation_id")
 sessions = sa.table("sessions", *(sa.column(name, sa.Text) for name in _NAMES))

@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0011"
 down_revision = "0010"
-branch_labels = None
-depends_on = None
 
 _HOLDER = ("hash", "id", "organization_id", "user_id", "actor_name", "created_at")
 

@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0013"
 down_revision = "0012"
-branch_labels = None
-depends_on = None
 
 _TEXTS = ("id", "organization_id", "user_id", "scope", "name", "source_type")
 _STATE = ("fetched_url", "revision", "tree", "etag", "checked_at", "pinned_key")
