@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -43,17 +43,7 @@ class Member:
 
     def as_json(self) -> dict[str, Any]:
         """Return the member as a JSON object."""
-        return {
-            "organization_id": self.organization_id,
-            "user_id": self.user_id,
-            "name": self.name,
-            "email": self.email,
-            "role": self.role,
-            "permissions": list(self.permissions),
-            "created_at": self.created_at,
-            "created_by": self.created_by,
-            "deactivated_at": self.deactivated_at,
-        }
+        return {**asdict(self), "permissions": list(self.permissions)}
 
 
 _of_user = memberships.c.user_id == users.c.id

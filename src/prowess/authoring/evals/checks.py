@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from prowess.authoring.evals.case import Check, EvalCase
@@ -59,15 +59,7 @@ class CheckVerdict:
 
     def as_json(self) -> JsonObject:
         """Return everything as plain JSON."""
-        return {
-            "type": self.type,
-            "description": self.description,
-            "passed": self.passed,
-            "score": self.score,
-            "weight": self.weight,
-            "evidence": self.evidence,
-            "error": self.error,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from prowess.skill.text.hidden import show_hidden
@@ -60,15 +60,7 @@ class Finding:
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as JSON, as every interface shows it."""
-        return {
-            "severity": self.severity,
-            "kind": self.kind,
-            "path": self.path,
-            "line": self.line,
-            "excerpt": self.excerpt,
-            "message": self.message,
-            "hint": self.hint,
-        }
+        return asdict(self)
 
 
 class ScanLimitError(Exception):
