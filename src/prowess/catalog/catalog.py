@@ -9,10 +9,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from prowess.catalog.collisions import check_strictly, describe_collision, resolve_claims
-from prowess.catalog.failures import Failure, check_available, store_fault
 from prowess.catalog.scans import Scans
 from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, store_key
-from prowess.catalog.store_rules import suggest_names
+from prowess.catalog.store_rules import Failure, check_available, store_fault, suggest_names
 from prowess.errors import Invalid, NotFound, ProwessError, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Kind

@@ -1,12 +1,13 @@
-"""Rules that every store follows: the effect of a save on stored skills, and the errors for unknown names."""
+"""Rules that every store follows: the effect of a save on stored skills, and the errors for unknown names and stores that fail."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
-from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound
+from prowess.catalog.store import Fault, Store, fault_problem
+from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound, ProwessError, Unavailable
 from prowess.skill.forms.form import Reading
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
@@ -87,3 +88,25 @@ def declared_id(skill: Skill) -> str | None:
         return str(uuid.UUID(skill.id)) if skill.id else None
     except ValueError:
         return None
+
+
+Failure = tuple[str, Exception]
+"""The location of a store, and the error that it raised."""
+
+
+def check_available(slug: str, failures: Sequence[Failure]) -> None:
+    """Raise `Unavailable` if a store that is down may have a skill, which must not be reported as missing."""
+    for location, error in failures:
+        if isinstance(error, Unavailable):
+            what = f"Skill {slug[:80]!r} cannot be looked up: {location} did not respond. {error.message}"
+            raise Unavailable(what, hint=error.hint) from error
+
+
+def store_fault(store: Store, error: Exception) -> Fault:
+    """Return the fault that stands for all skills of a store."""
+    reason = error.message if isinstance(error, ProwessError) else str(error)
+    hint = error.hint if isinstance(error, ProwessError) else ""
+    problem = fault_problem(
+        "store-unavailable", f"The {store.scope} skills in {store.location!r} are unavailable: {reason}", hint
+    )
+    return Fault(location=store.location, slug="", problems=(problem,))
