@@ -263,33 +263,15 @@ def _pipe(call: Call) -> Value:
 
 _TABLE: tuple[tuple[str, Handler], ...] = (
     (r"require|import", _require),
-    (
-        r"eval|Function|.*\.constructor\.constructor|vm\.(runInThisContext|runInNewContext|runInContext|Script|compileFunction)",
-        _run_code,
-    ),
+    (r"eval|Function|.*\.constructor\.constructor|vm\.(runInThisContext|runInNewContext|runInContext|Script|compileFunction)", _run_code),
     (r"setTimeout|setInterval", _timer),
-    (
-        r"child_process\.(exec|execSync)|execa\.(command|execaCommand|\$)|shelljs\.exec|Bun\.\$|execSync|zx\.\$",
-        _run_shell,
-    ),
-    (
-        r"child_process\.(spawn|spawnSync|execFile|execFileSync|fork)|execa(\.\w+)?|Bun\.spawn(Sync)?|Deno\.(Command|run)",
-        _spawn,
-    ),
-    (
-        r"fs\.(promises\.)?(readFile|readFileSync|createReadStream)|Deno\.(readTextFile|readFile)(Sync)?|Bun\.file",
-        _read,
-    ),
-    (
-        r"fs\.(promises\.)?(writeFile|writeFileSync|appendFile|appendFileSync|outputFile|outputFileSync)|Deno\.(writeTextFile|writeFile)(Sync)?|Bun\.write",
-        _write,
-    ),
+    (r"child_process\.(exec|execSync)|execa\.(command|execaCommand|\$)|shelljs\.exec|Bun\.\$|execSync|zx\.\$", _run_shell),
+    (r"child_process\.(spawn|spawnSync|execFile|execFileSync|fork)|execa(\.\w+)?|Bun\.spawn(Sync)?|Deno\.(Command|run)", _spawn),
+    (r"fs\.(promises\.)?(readFile|readFileSync|createReadStream)|Deno\.(readTextFile|readFile)(Sync)?|Bun\.file", _read),
+    (r"fs\.(promises\.)?(writeFile|writeFileSync|appendFile|appendFileSync|outputFile|outputFileSync)|Deno\.(writeTextFile|writeFile)(Sync)?|Bun\.write", _write),
     (r"fs\.createWriteStream", lambda call: Value(texts=call.arg(0).texts, name="<file:w>")),
     (r"fs\.(promises\.)?(copyFile|copyFileSync|rename|renameSync|cp|cpSync|symlink|symlinkSync)", _copy),
-    (
-        r"fs\.(promises\.)?(rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync|remove|removeSync)|rimraf(\.sync)?|Deno\.remove",
-        _delete,
-    ),
+    (r"fs\.(promises\.)?(rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync|remove|removeSync)|rimraf(\.sync)?|Deno\.remove", _delete),
     (r"path\.(posix\.)?(join|resolve)", lambda call: concat(call.args, "/") if call.args else NOTHING),
     (r"os\.homedir|Deno\.homeDir", lambda _call: constant("~")),
     (r"Deno\.env\.get", lambda call: call.behaviour.variable(call.arg(0).text, call.line)),
@@ -298,22 +280,13 @@ _TABLE: tuple[tuple[str, Handler], ...] = (
     (r"atob", lambda call: decode_value(call.arg(0), decode_base64)),
     (r"String\.(fromCharCode|fromCodePoint)(\.apply)?", _from_codes),
     (r"decodeURIComponent|unescape", _unescape),
-    (
-        r"fetch|axios(\.\w+)?|got(\.\w+)?|superagent\.\w+|undici\.(fetch|request)|ky(\.\w+)?|request(\.\w+)?|needle\.\w+|https?\.(get|request)|navigator\.sendBeacon",
-        _request,
-    ),
+    (r"fetch|axios(\.\w+)?|got(\.\w+)?|superagent\.\w+|undici\.(fetch|request)|ky(\.\w+)?|request(\.\w+)?|needle\.\w+|https?\.(get|request)|navigator\.sendBeacon", _request),
     (r"WebSocket|ws|net\.(connect|createConnection)|tls\.connect|net\.Socket|Deno\.connect", _socket),
     (r"dns\.(promises\.)?(lookup|resolve\w*)", _look_up_name),
-    (
-        r"clipboardy\.(read|readSync)|navigator\.clipboard\.readText",
-        lambda _call: Value(labels=frozenset({Label("private", "the clipboard")})),
-    ),
-    (
-        r"JSON\.(stringify|parse)|Object\.(entries|values|assign|keys)|String",
-        lambda call: Value(labels=join_labels(call.args), texts=call.arg(0).texts),
-    ),
+    (r"clipboardy\.(read|readSync)|navigator\.clipboard\.readText", lambda _call: Value(labels=frozenset({Label("private", "the clipboard")}))),
+    (r"JSON\.(stringify|parse)|Object\.(entries|values|assign|keys)|String", lambda call: Value(labels=join_labels(call.args), texts=call.arg(0).texts)),
     (r"console\.\w+", lambda _call: NOTHING),
-)
+)  # fmt: skip
 _FUNCTIONS = tuple((re.compile(pattern), handler) for pattern, handler in _TABLE)
 _PASSING_ON = (
     "toString", "trim", "text", "json", "then", "catch", "on", "once", "slice", "toLowerCase", "concat", "flat", "map",

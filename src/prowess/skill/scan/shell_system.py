@@ -139,38 +139,22 @@ _PROTECTION = (
     (r"^spctl .*(--master-disable|--global-disable)", "danger", "Disables Gatekeeper."),
     (r"^csrutil disable", "danger", "Disables system integrity protection."),
     (r"^setenforce 0", "danger", "Disables SELinux."),
-    (
-        r"^(ufw disable|systemctl (stop|disable) (ufw|firewalld|auditd|apparmor|falcon-sensor|clamav\S*))",
-        "danger",
-        "Disables protection software.",
-    ),
+    (r"^(ufw disable|systemctl (stop|disable) (ufw|firewalld|auditd|apparmor|falcon-sensor|clamav\S*))", "danger", "Disables protection software."),
     (r"^iptables (-F|--flush)", "warning", "Removes the firewall rules."),
     (r"^netsh advfirewall .*state off", "danger", "Disables the firewall."),
     (r"^xattr .*(-d|-c|-cr|-rd)\b", "warning", "Removes the quarantine flag of downloaded files."),
     (r"^mkfs|^format [a-z]:", "danger", "Formats a disk."),
-    (
-        r"^(claude|codex|gemini|cursor-agent|opencode|amp|qwen)\b.*(--dangerously-\S+|--yolo|--full-auto|bypassPermissions|danger-full-access)",
-        "warning",
-        "Starts an agent that does not ask for approval.",
-    ),
-    (
-        r"^dscl .*-create /users|^(useradd|adduser)\b.*(-o -u 0|-ou 0|sudo|wheel)",
-        "danger",
-        "Adds an administrator account.",
-    ),
+    (r"^(claude|codex|gemini|cursor-agent|opencode|amp|qwen)\b.*(--dangerously-\S+|--yolo|--full-auto|bypassPermissions|danger-full-access)", "warning", "Starts an agent that does not ask for approval."),
+    (r"^dscl .*-create /users|^(useradd|adduser)\b.*(-o -u 0|-ou 0|sudo|wheel)", "danger", "Adds an administrator account."),
     (r"^(usermod|gpasswd) .*\b(sudo|wheel|admin)\b", "warning", "Makes a user an administrator."),
     (r"^chmod .*(\+s|[46]755) ", "warning", "Makes a program run with its owner's privileges."),
     (r"^chmod .*-R.* 777 (/|~)($|\s)", "danger", "Makes every file writable for every user."),
     (r"^(auditctl -e 0|log erase|wevtutil cl\b)", "danger", "Deletes or stops the system's logs."),
     (r"^journalctl .*--vacuum-(time|size)=[01]", "warning", "Deletes system logs."),
-    (
-        r"^(mshta|regsvr32|rundll32|certutil|bitsadmin)\b.*https?://",
-        "danger",
-        "Runs or fetches code with a Windows tool that is often misused.",
-    ),
+    (r"^(mshta|regsvr32|rundll32|certutil|bitsadmin)\b.*https?://", "danger", "Runs or fetches code with a Windows tool that is often misused."),
     (r"^msiexec .*https?://", "danger", "Installs a program directly from a host."),
     (r"^osascript .*hidden answer", "danger", "Asks for a password in its own dialog."),
-)
+)  # fmt: skip
 
 
 def _agent_program(shell: Shell, command: Command) -> Value:
