@@ -137,6 +137,7 @@ def test_a_full_disk_is_unavailable_and_changes_nothing(tmp_path: Path, pack: Ca
     saved = store.save(pack("release-notes"))
     with database.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    with database.read() as connection:  # from here on, one that is kept
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
 
     with pytest.raises(Unavailable, match="full"):
@@ -282,10 +283,10 @@ def test_reads_inside_a_snapshot_share_one_state_and_those_after_it_see_the_news
 
 def test_connections_that_come_back_to_a_closed_database_are_closed(database: Database) -> None:
     with database.read() as in_use:
-        driver_connections = [in_use.connection.driver_connection]
+        driver_connections = [in_use.connection.dbapi_connection]
         database.close()
     with database.read() as late:
-        driver_connections.append(late.connection.driver_connection)
+        driver_connections.append(late.connection.dbapi_connection)
 
     for connection in driver_connections:
         with pytest.raises(Exception, match=r"(?i)closed"):

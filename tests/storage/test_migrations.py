@@ -30,13 +30,14 @@ from prowess.storage import (
     policy_tables,
     proposals,
     run_tables,
+    session_tables,
     sessions,
     sources,
     tables,
 )
-from prowess.storage import sessions as session_tables
 from prowess.storage.database import HEAD_REVISION, MIGRATIONS_FOLDER, Database, open_database
 from prowess.storage.owner import Owner
+from prowess.storage.sqlite_driver import real_connection
 
 metadata = tables.metadata
 assert metadata is session_tables.metadata is people_tables.metadata is jobs.metadata
@@ -99,7 +100,9 @@ def test_the_migrations_give_exactly_the_tables_of_the_code(empty_url: str) -> N
     database = open_database(empty_url)
 
     with database.read() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "render_as_batch": True})
+        context = MigrationContext.configure(
+            real_connection(connection), opts={"compare_type": True, "render_as_batch": True}
+        )
         differences = compare_metadata(context, metadata)
 
     assert differences == []
@@ -150,12 +153,12 @@ def test_migrating_down_and_up_again_gives_the_same_tables(empty_url: str) -> No
         config.attributes["connection"] = connection
         command.downgrade(config, "base")
     with database.read() as connection:
-        assert sa.inspect(connection).get_table_names() == ["alembic_version"]
+        assert sa.inspect(real_connection(connection)).get_table_names() == ["alembic_version"]
 
     database.migrate()
 
     with database.read() as connection:
-        assert set(sa.inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+        assert set(sa.inspect(real_connection(connection)).get_table_names()) == {*metadata.tables, "alembic_version"}
     database.close()
 
 
@@ -260,7 +263,7 @@ def downgraded(database: Database, revision: str) -> None:
 def contents(database: Database) -> dict[str, list[tuple[object, ...]]]:
     """Every row of every table."""
     with database.read() as connection:
-        names = sa.inspect(connection).get_table_names()
+        names = sa.inspect(real_connection(connection)).get_table_names()
         return {
             name: sorted((tuple(row) for row in connection.execute(sa.text(f"SELECT * FROM {name}"))), key=repr)
             for name in names
@@ -343,7 +346,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(
     monkeypatch.undo()
     database = open_database(empty_url)
     with database.read() as connection:
-        assert set(sa.inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+        assert set(sa.inspect(real_connection(connection)).get_table_names()) == {*metadata.tables, "alembic_version"}
     assert revision(database) == HEAD_REVISION
     database.close()
 

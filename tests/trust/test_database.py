@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
 from prowess.skill.package import Package
-from prowess.storage import sqlite
+from prowess.storage import sqlite_dialects, sqlite_driver
 from prowess.storage.database import Database, open_database
+from prowess.storage.rows import fetch
 from prowess.storage.seals import KEY_FILE, Seals
 from prowess.storage.tables import metadata
 
@@ -322,12 +323,16 @@ async def test_a_workspace_database_with_other_objects_is_not_used(place: Any, s
 COUNTING = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
 
-def test_a_statement_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite.SqliteReadDialect, "seconds", 0.05)
+@pytest.mark.parametrize("execute", [fetch, lambda connection, text: connection.execute(sa.text(text))])
+def test_a_statement_that_does_not_end_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, execute: Callable[..., Any]
+) -> None:
+    for dialect in (sqlite_driver.READING, sqlite_dialects.SqliteReadDialect):
+        monkeypatch.setattr(dialect, "seconds", 0.05)
     database = open_database(tmp_path / "agents.db")
 
     with pytest.raises(Unavailable, match="did not respond in time"), database.read() as connection:
-        connection.execute(sa.text(COUNTING))
+        execute(connection, COUNTING)
     with database.read() as connection:  # the connection can be used again
         assert connection.execute(sa.text("SELECT 1")).scalar() == 1
     database.close()
@@ -348,10 +353,10 @@ STUCK = f"""
 import sys
 import sqlalchemy as sa
 from prowess.interfaces.cli.signals import catch_termination
-from prowess.storage import sqlite
+from prowess.storage import sqlite_dialects
 from prowess.storage.database import open_database
 
-sqlite.SqliteReadDialect.seconds = 3600
+sqlite_dialects.SqliteReadDialect.seconds = 3600
 database = open_database(sys.argv[1])
 with catch_termination():
     try:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, cast
 
 from prowess.policy.actor import Actor
 from prowess.policy.subject import Subject
@@ -15,6 +13,9 @@ from prowess.storage import trust
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.owner import Owner
 from prowess.storage.trust import Acceptance, AcceptedHow
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 _USES = frozenset({"enable", "run"})
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
-from typing import Any, Literal, cast
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from prowess.errors import Refused
 from prowess.lazy_dataclass import dataclass
@@ -23,6 +21,9 @@ from prowess.policy.organization import (
 from prowess.storage import org_settings
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, EventEntry, append, catalog_events, settings_event
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 def read_policy(connection: sa.Connection, organization: str) -> OrgPolicy:

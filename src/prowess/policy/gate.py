@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.errors import ApprovalDenied, ApprovalRequired, NotFound, ProwessError, Refused
 from prowess.lazy_dataclass import dataclass
@@ -28,6 +26,9 @@ from prowess.storage.approvals import ApprovalRow, list_in_force, list_resolved
 from prowess.storage.clock import now
 from prowess.storage.ledger import AuditEntry, EventEntry
 from prowess.storage.trust import Acceptance, list_acceptances
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 PENDING_LIMIT = 100
 """How many requests of one requester may be pending."""

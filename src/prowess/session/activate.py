@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
 from prowess.errors import ApprovalRequired, Conflict, NotFound, ProwessError, Refused, Unavailable
@@ -49,6 +48,9 @@ from prowess.storage.blobs import put_blobs
 from prowess.storage.database import Connections
 from prowess.storage.owner import Owner
 from prowess.storage.sessions import EnabledRow, SessionRow
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +151,7 @@ class Activation:
 
         A skill passes the gate again, or leaves the prompt, if its bytes or the policy have changed, if it is gone, if the
         approval or acceptance that let it in was revoked, or if somebody changed its row in the database. A skill whose
-        store does not answer, or belongs to another workspace, stays as it was
-        admitted while the policy is the same.
+        store does not answer, or belongs to another workspace, stays as it was admitted while the policy is the same.
         """
         with self.records.read() as connection:
             row = find_open_session(connection, actor, session)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.errors import Refused
 from prowess.lazy_dataclass import dataclass
@@ -25,6 +23,9 @@ from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, EventEntry, catalog_events
 from prowess.storage.sessions import get_session
 from prowess.storage.trust import Acceptance, insert_acceptances
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 _CATALOG_ACTIONS: frozenset[Action] = frozenset({"install", "update", "delete"})
 """Actions after which there are other skills, or other versions of them."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.errors import ProwessError
 from prowess.lazy_dataclass import dataclass
@@ -20,6 +18,9 @@ from prowess.storage.approvals import ApprovalRow
 from prowess.storage.blobs import dump_manifest
 from prowess.storage.ledger import AuditEntry, EventEntry
 from prowess.storage.sessions import EnabledBlock, EnabledRow, SessionRow
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

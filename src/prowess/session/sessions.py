@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Literal
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused
 from prowess.lazy_dataclass import dataclass
@@ -21,6 +19,9 @@ from prowess.storage import sessions
 from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import Connections
 from prowess.storage.sessions import FIRST_POSITION, SessionRow, SessionViewer
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 LIST_LIMIT = 200
 _NAME_LIMIT = 200
@@ -84,7 +85,7 @@ class Sessions:
     def count(self, actor: Actor) -> int:
         """Return how many sessions are open."""
         with self.records.read() as connection:
-            return connection.execute(sessions.COUNT_SESSIONS, viewer_of(actor).key).scalar_one()
+            return sessions.count_sessions(connection, viewer_of(actor))
 
     def change(
         self,

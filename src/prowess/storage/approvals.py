@@ -8,67 +8,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any, Literal
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now, seconds_from_now
-from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.policy_tables import approvals
+from prowess.storage.owner import Owner
+from prowess.storage.rows import LazyStatements, decode_json
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import approvals as sql
+else:
+    sql = LazyStatements("approvals")
 
 ApprovalState = Literal["pending", "approved", "denied", "expired", "revoked"]
-
-_MOMENT = sa.bindparam("moment", type_=sa.Text)
-_NOT_EXPIRED = approvals.c.expires_at > _MOMENT
-_PENDING = approvals.c.state == sa.literal_column("'pending'")
-_APPROVED = approvals.c.state == sa.literal_column("'approved'")
-_THIS_APPROVAL = approvals.c.id == sa.bindparam("which")
-_ORGANIZATION = approvals.c.organization_id == sa.bindparam("organization")
-_STATE = sa.case((sa.and_(_PENDING, ~_NOT_EXPIRED), "expired"), else_=approvals.c.state)
-
-_READ = sa.select(*(column for column in approvals.c if column.name != "state"), _STATE.label("state"))
-_GET = _READ.where(_ORGANIZATION, _THIS_APPROVAL)
-_LIST = (
-    _READ.where(_ORGANIZATION, _STATE.in_(sa.bindparam("states", expanding=True)))
-    .order_by(approvals.c.created_at.desc(), approvals.c.id)
-    .limit(sa.bindparam("most", type_=sa.Integer))
-)
-_LIST_OF_USER = _LIST.where(approvals.c.user_id == sa.bindparam("user"))
-_SUBJECT = sa.and_(
-    owner_condition(approvals),
-    approvals.c.requester == sa.bindparam("by"),
-    approvals.c.slug == sa.bindparam("of"),
-    approvals.c.digest == sa.bindparam("content"),
-    approvals.c.action == sa.bindparam("to"),
-)
-_EQUAL = _READ.where(_SUBJECT, _PENDING, _NOT_EXPIRED).order_by(approvals.c.created_at).limit(1)
-_GRANTED = (
-    _READ.where(_SUBJECT, _APPROVED, _NOT_EXPIRED, approvals.c.used_at.is_(None))
-    .order_by(approvals.c.expires_at.desc())
-    .limit(1)
-)
-_INSERT = sa.insert(approvals)
-# The conditions are part of the UPDATE: of many callers who resolve, use or revoke at once, it changes a row for one.
-_RESOLVE = sa.update(approvals).where(_ORGANIZATION, _THIS_APPROVAL, _PENDING, _NOT_EXPIRED)
-_USE = (
-    sa.update(approvals)
-    .where(_THIS_APPROVAL, _APPROVED, _NOT_EXPIRED, approvals.c.used_at.is_(None))
-    .values(used_at=_MOMENT)
-)
-_REVOKE = sa.update(approvals).where(_ORGANIZATION, _THIS_APPROVAL, sa.or_(_PENDING, _APPROVED))
-_OVERDUE = _READ.where(_ORGANIZATION, _PENDING, ~_NOT_EXPIRED).order_by(approvals.c.created_at, approvals.c.id)
-_ANY_OVERDUE = sa.select(sa.exists().where(_ORGANIZATION, _PENDING, ~_NOT_EXPIRED))
-_WAITING = (
-    sa.select(sa.func.count())
-    .select_from(approvals)
-    .where(owner_condition(approvals), approvals.c.requester == sa.bindparam("by"), _PENDING, _NOT_EXPIRED)
-)
-# A second caller waits for the locks and then finds the rows no longer pending, so each row is returned once.
-_LOCK_OVERDUE = _OVERDUE.with_for_update()
-_EXPIRE = (
-    sa.update(approvals).where(_ORGANIZATION, _THIS_APPROVAL, _PENDING).values(state="expired", resolved_at=_MOMENT)
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +48,9 @@ class ApprovalRow:
     used_at: str | None = None
 
 
+APPROVAL_COLUMNS = tuple(ApprovalRow.__annotations__)
+
+
 def ask(
     connection: sa.Connection,
     owner: Owner,
@@ -114,7 +71,7 @@ def ask(
     """
     key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester}
     _lock_question(connection, key)
-    pending = connection.execute(_EQUAL, {**key, "moment": now()}).mappings().first()
+    pending = connection.execute(sql.EQUAL, {**key, "moment": now()}).mappings().first()
     if pending is not None:
         return _to_approval(pending), False
     row = ApprovalRow(
@@ -132,14 +89,17 @@ def ask(
         created_at=now(),
         expires_at=seconds_from_now(lifetime_seconds),
     )
-    connection.execute(_INSERT, {column.name: getattr(row, column.name) for column in approvals.c})
+    connection.execute(sql.INSERT, {column.name: getattr(row, column.name) for column in sql.approvals.c})
     return row, True
 
 
 def get_approval(connection: sa.Connection, organization_id: str, approval_id: str) -> ApprovalRow | None:
     """Return an approval of the organization; None if the id is unknown."""
-    found = connection.execute(_GET, _key(organization_id, approval_id)).mappings().first()
-    return _to_approval(found) if found else None
+    found = sql.GET.first(connection, _key(organization_id, approval_id))
+    if found is None:
+        return None
+    row: dict[str, Any] = dict(zip(APPROVAL_COLUMNS, found, strict=True))
+    return ApprovalRow(**{**row, "detail": decode_json(row["detail"])})
 
 
 def list_approvals(
@@ -153,9 +113,9 @@ def list_approvals(
     """Return the approvals in one of these states, newest first; with `user_id`, only those that this user requested."""
     key = {"organization": organization_id, "states": list(states), "most": limit, "moment": now()}
     if user_id is None:
-        rows = connection.execute(_LIST, key)
+        rows = connection.execute(sql.LIST, key)
     else:
-        rows = connection.execute(_LIST_OF_USER, {**key, "user": user_id})
+        rows = connection.execute(sql.LIST_OF_USER, {**key, "user": user_id})
     return [_to_approval(row) for row in rows.mappings()]
 
 
@@ -185,7 +145,7 @@ def resolve(
         values["detail"] = detail
     if approved and lifetime_seconds is not None:
         values["expires_at"] = seconds_from_now(lifetime_seconds)
-    won = connection.execute(_RESOLVE.values(**values), _key(organization_id, approval_id)).rowcount == 1
+    won = connection.execute(sql.RESOLVE.values(**values), _key(organization_id, approval_id)).rowcount == 1
     return get_approval(connection, organization_id, approval_id) if won else None
 
 
@@ -194,39 +154,39 @@ def find_granted(
 ) -> ApprovalRow | None:
     """Return a valid, unused approval for exactly this action, slug, digest and requester, or None."""
     key = {**owner.key, "to": action_group, "of": slug, "content": digest, "by": requester, "moment": now()}
-    found = connection.execute(_GRANTED, key).mappings().first()
+    found = connection.execute(sql.GRANTED, key).mappings().first()
     return _to_approval(found) if found else None
 
 
 def use(connection: sa.Connection, approval_id: str) -> bool:
     """Use up a single-use approval; return False if it is used, expired or missing."""
-    return connection.execute(_USE, {"which": approval_id, "moment": now()}).rowcount == 1
+    return connection.execute(sql.USE, {"which": approval_id, "moment": now()}).rowcount == 1
 
 
 def is_pending(connection: sa.Connection, owner: Owner, *, action: str, slug: str, digest: str, requester: str) -> bool:
     """Return True if the same request is already pending."""
     key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester}
-    return connection.execute(_EQUAL, {**key, "moment": now()}).first() is not None
+    return connection.execute(sql.EQUAL, {**key, "moment": now()}).first() is not None
 
 
 def count_pending(connection: sa.Connection, owner: Owner, requester: str) -> int:
     """Return how many requests of one requester are pending."""
-    return connection.execute(_WAITING, {**owner.key, "by": requester, "moment": now()}).scalar_one()
+    return connection.execute(sql.WAITING, {**owner.key, "by": requester, "moment": now()}).scalar_one()
 
 
 def is_any_overdue(connection: sa.Connection, organization_id: str) -> bool:
     """Return True if a pending request has expired and is not stored as expired yet."""
-    return connection.execute(_ANY_OVERDUE, {"organization": organization_id, "moment": now()}).scalar_one()
+    return connection.execute(sql.ANY_OVERDUE, {"organization": organization_id, "moment": now()}).scalar_one()
 
 
 def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]:
     """Store which requests expired unanswered, and return them; each is returned to exactly one caller."""
     moment = now()
-    overdue = connection.execute(_LOCK_OVERDUE, {"organization": organization_id, "moment": moment}).mappings().all()
+    overdue = connection.execute(sql.LOCK_OVERDUE, {"organization": organization_id, "moment": moment}).mappings().all()
     if not overdue:
         return []
     keys = [{"organization": organization_id, "which": row["id"], "moment": moment} for row in overdue]
-    connection.execute(_EXPIRE, keys)
+    connection.execute(sql.EXPIRE, keys)
     return [_to_approval(row, resolved_at=moment) for row in overdue]
 
 
@@ -234,7 +194,7 @@ def revoke(
     connection: sa.Connection, organization_id: str, approval_id: str, resolver: str, *, note: str = ""
 ) -> ApprovalRow | None:
     """Withdraw a pending or approved request; return None if no such request has that id."""
-    values = _REVOKE.values(state="revoked", resolver=resolver, note=note, resolved_at=now())
+    values = sql.REVOKE.values(state="revoked", resolver=resolver, note=note, resolved_at=now())
     revoked = connection.execute(values, {"organization": organization_id, "which": approval_id}).rowcount == 1
     return get_approval(connection, organization_id, approval_id) if revoked else None
 
@@ -244,7 +204,7 @@ def _lock_question(connection: sa.Connection, key: dict[str, str]) -> None:
     if connection.dialect.name == "postgresql":
         # The first word separates this from other advisory locks. Keys with equal hashes only wait for each other.
         name = "\n".join(["approval", *key.values()])
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))))
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
 
 
 def _key(organization_id: str, approval_id: str) -> dict[str, str]:
@@ -255,21 +215,6 @@ def _to_approval(row: sa.RowMapping, **changes: Any) -> ApprovalRow:
     return ApprovalRow(**{**row, **changes})
 
 
-_RESOLVED = (
-    sa.select(approvals)
-    .where(
-        owner_condition(approvals),
-        approvals.c.requester == sa.bindparam("by"),
-        approvals.c.action == sa.bindparam("to"),
-        approvals.c.state.in_(("approved", "denied", "revoked")),
-    )
-    .order_by(approvals.c.resolved_at.desc(), approvals.c.id)
-)
-_ANSWERED = _RESOLVED.where(approvals.c.slug == sa.bindparam("of")).limit(sa.bindparam("most", type_=sa.Integer))
-_IN_FORCE = _RESOLVED.where(
-    approvals.c.slug.in_(sa.bindparam("these", expanding=True)),
-    approvals.c.expires_at > sa.bindparam("moment", type_=sa.Text),
-)
 _SLUGS_PER_QUERY = 500
 """The maximum number of slugs in one query, for the reason given at `blobs.CHUNK_SIZE`."""
 
@@ -279,7 +224,7 @@ def list_resolved(
 ) -> list[ApprovalRow]:
     """Return the requester's approved, denied and revoked approvals for one action and slug, newest first."""
     key = {**owner.key, "to": action_group, "of": slug, "by": requester, "most": limit}
-    return [ApprovalRow(**row) for row in connection.execute(_ANSWERED, key).mappings()]
+    return [ApprovalRow(**row) for row in connection.execute(sql.ANSWERED, key).mappings()]
 
 
 def list_in_force(
@@ -290,6 +235,6 @@ def list_in_force(
     for start in range(0, len(slugs), _SLUGS_PER_QUERY):
         these = list(slugs[start : start + _SLUGS_PER_QUERY])
         key = {**owner.key, "to": action_group, "these": these, "by": requester, "moment": now()}
-        for row in connection.execute(_IN_FORCE, key).mappings():
+        for row in connection.execute(sql.IN_FORCE, key).mappings():
             found.setdefault(row["slug"], []).append(ApprovalRow(**row))
     return found

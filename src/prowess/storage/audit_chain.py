@@ -13,14 +13,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.lazy_dataclass import dataclass
-from prowess.storage.policy_tables import audit
-from prowess.storage.rows import decode_json, raw_json
+from prowess.storage.rows import LazyStatements, decode_json
 from prowess.storage.seals import SealState, seals_of
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import audit_chain as sql
+else:
+    sql = LazyStatements("audit_chain")
 
 PRUNE_AUDIT = "prune_audit"
 """The action of a row that records the last pruned row."""
@@ -37,13 +41,6 @@ _HASHED_COLUMNS = (
     "outcome",
     "detail",
 )
-_OF = audit.c.organization_id == sa.bindparam("of")
-# The detail undecoded, so that a row whose detail is no longer JSON can be reported by number. Streamed, because a log
-# has no maximum length.
-_ROWS = sa.select(*(raw_json(column) if column.name == "detail" else column for column in audit.c)).where(_OF)
-_CHAIN = _ROWS.order_by(audit.c.number).execution_options(yield_per=500)
-_FIRST = sa.select(audit.c.number, audit.c.previous).where(_OF).order_by(audit.c.number).limit(1)
-_RECORD = _ROWS.where(audit.c.action == PRUNE_AUDIT).order_by(audit.c.number.desc()).limit(1)
 # Exceptions of encoding values that were never in an audit row.
 _DAMAGE = (ValueError, TypeError, RecursionError)
 
@@ -90,7 +87,7 @@ def record_detail(connection: sa.Connection, organization_id: str, *, through: i
 
 def find_record(connection: sa.Connection, organization_id: str) -> PruneRecord | None:
     """Return the newest record of a pruning; None if there is none that can be read."""
-    found = connection.execute(_RECORD, {"of": organization_id}).mappings().first()
+    found = connection.execute(sql.RECORD, {"of": organization_id}).mappings().first()
     if found is None:
         return None
     try:
@@ -114,7 +111,7 @@ def verify_audit(
     Without a head, rows cut off the end, or an end rewritten with fresh hashes, go unnoticed. `upto` ends the check after
     that row. With `any_key`, the record of a pruning may have been sealed with the key of another installation.
     """
-    first = connection.execute(_FIRST, {"of": organization_id}).first()
+    first = connection.execute(sql.FIRST, {"of": organization_id}).first()
     number, previous, met = 0, "", not head
     record = None
     if first is not None and first.number > 1:
@@ -124,7 +121,7 @@ def verify_audit(
             return AuditVerdict(rows=0, ok=False, first_bad=bad, problem=problem)
         number, previous = first.number - 1, first.previous
     pruned = number
-    with connection.execute(_CHAIN, {"of": organization_id}) as rows:
+    with connection.execute(sql.CHAIN, {"of": organization_id}) as rows:
         for row in rows.mappings():
             problem = _find_problem(dict(row), number + 1, previous)
             # A pruning that was interrupted: the rest of the rows that it records are there, and must be the recorded ones.

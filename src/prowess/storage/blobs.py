@@ -5,27 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any, TypeGuard
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from prowess.errors import Invalid, Problem, Unavailable
 from prowess.skill.package import File, FileEntry, Package, compute_digest
-from prowess.storage.rows import CompiledSelect, CompiledWrite
-from prowess.storage.tables import dialect_insert, skill_blobs
+from prowess.storage.rows import LazyStatements
 
-_INSERT = CompiledWrite(dialect_insert(skill_blobs, lambda insert: insert.on_conflict_do_nothing()))
-_REPLACE = CompiledWrite(
-    dialect_insert(
-        skill_blobs,
-        lambda insert: insert.on_conflict_do_update(
-            index_elements=["sha256"], set_={"size": insert.excluded.size, "content": insert.excluded.content}
-        ),
-    )
-)
-_CONTENT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content)
-_SELECT = _CONTENT.where(skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True)))
-_SELECT_ONE = CompiledSelect(_CONTENT.where(skill_blobs.c.sha256 == sa.bindparam("wanted")))
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import blobs as sql
+else:
+    sql = LazyStatements("blobs")
+
+
 # SQLite builds with the old default accept at most 999 parameters per statement.
 CHUNK_SIZE = 500
 
@@ -36,7 +29,7 @@ def put_blobs(connection: sa.Connection, packages: Iterable[Package], *, replace
     # Always in the same order, so that two writers of the same files cannot deadlock.
     rows = [{"sha256": sha256, "size": len(files[sha256]), "content": files[sha256]} for sha256 in sorted(files)]
     if rows:
-        (_REPLACE if replace else _INSERT).run(connection, rows)
+        (sql.REPLACE if replace else sql.INSERT).run(connection, rows)
 
 
 def get_package(
@@ -62,10 +55,10 @@ def get_package(
 def _read_blobs(connection: sa.Connection, hashes: Sequence[str]) -> dict[str, bytes]:
     """Return the bytes of those of these files that are stored, by hash."""
     if len(hashes) == 1:  # most skills are one file
-        return {sha256: _bytes(content) for sha256, content in _SELECT_ONE.rows(connection, {"wanted": hashes[0]})}
+        return {sha256: _bytes(content) for sha256, content in sql.SELECT_ONE.rows(connection, {"wanted": hashes[0]})}
     found: dict[str, bytes] = {}
     for wanted in split_chunks(hashes):
-        found.update((row.sha256, _bytes(row.content)) for row in connection.execute(_SELECT, {"wanted": wanted}))
+        found.update((row.sha256, _bytes(row.content)) for row in connection.execute(sql.SELECT, {"wanted": wanted}))
     return found
 
 

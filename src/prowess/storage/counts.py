@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.policy_tables import approvals, audit, events, pruned_counts
-from prowess.storage.sessions import sessions
+from prowess.storage.session_tables import sessions
 
 LOADED, CHANGED = "skill_loaded", "skills_state_changed"
 

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
+import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
-
-import sqlalchemy as sa
-from sqlalchemy import event, exc
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path
-from prowess.storage.driver_errors import PLAIN_TEXT_HINT, URL_HINT, is_missing_table, mask_password, translate_error
-from prowess.storage.rows import from_json
+from prowess.storage.driver_errors import URL_HINT, is_missing_table, translate_error
+from prowess.storage.rows import fetch, from_json, to_json
 from prowess.storage.schema_check import add_mark, check_mark, check_schema, has_mark
 from prowess.storage.seals import PROCESS_SEALS, Seals
-from prowess.storage.sqlite import WriterLock, no_deadline, sqlite_engines, was_interrupted
+from prowess.storage.sqlite import DeadlineConnection, WriterLock, create_private_file, no_deadline, was_interrupted
+from prowess.storage.sqlite_driver import DriverPool
 from prowess.storage.transaction import SharedRead, Snapshot, Transaction, close_returned
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 HEAD_REVISION = "0020"
 """The newest revision. It is repeated here so that an up-to-date database opens without importing alembic."""
@@ -40,11 +42,12 @@ _alembic_lock = threading.Lock()
 def revision(connection: sa.Connection) -> str | None:
     """Return the revision of the tables, or None if there are none yet."""
     try:
-        return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-    except exc.DBAPIError as error:
+        rows = fetch(connection, "SELECT version_num FROM alembic_version")
+    except Exception as error:
         if is_missing_table(error):
             return None
         raise
+    return rows[0][0] if rows else None
 
 
 def check_revision(found: str | None, location: str) -> bool:
@@ -80,12 +83,12 @@ def upgrade(connection: sa.Connection, location: str) -> None:
 def lock_migrations(connection: sa.Connection) -> None:
     """Let one process at a time migrate, until the transaction ends. On SQLite the transaction holds the write lock."""
     if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        fetch(connection, "SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_LOCK,))
 
 
 def _postgres_revision(connection: sa.Connection) -> str | None:
     """Return the revision without provoking an error, which would abort the transaction."""
-    exists = connection.execute(sa.text("SELECT to_regclass('alembic_version')")).scalar()
+    [(exists,)] = fetch(connection, "SELECT to_regclass('alembic_version')")
     return revision(connection) if exists else None
 
 
@@ -94,17 +97,14 @@ def _create_tables(connection: sa.Connection) -> bool:
 
     Also False while the file is older than a new migration.
     """
-    if connection.dialect.name != "sqlite" or connection.execute(sa.text("SELECT 1 FROM sqlite_master")).first():
+    if connection.dialect.name != "sqlite" or fetch(connection, "SELECT 1 FROM sqlite_master"):
         return False
     head, _, text = NEW_DATABASE.read_text("utf-8").partition("\n")
     if not head.startswith(f"-- Revision {HEAD_REVISION}."):
         return False
-    # Past SQLAlchemy, which would take longer over each of these statements than SQLite.
-    cursor = connection.connection.cursor()
     for statement in text.split(";\n")[:-1]:
-        cursor.execute(statement)
-    cursor.close()
-    connection.execute(sa.text("INSERT INTO alembic_version VALUES (:revision)"), {"revision": HEAD_REVISION})
+        fetch(connection, statement)
+    fetch(connection, "INSERT INTO alembic_version VALUES (?)", (HEAD_REVISION,))
     return True
 
 
@@ -150,29 +150,64 @@ class Connections(Protocol):
 class Database:
     """A database with Prowess's tables. Safe for many threads; a forked child opens connections of its own."""
 
-    def __init__(self, reader: sa.Engine, writer: sa.Engine, seals: Seals = PROCESS_SEALS) -> None:
-        self.location = mask_password(writer.url)
-        self.url = _full_url(writer.url)
-        # Functions that get a connection find the seals in its options, see `seals_of`.
-        self._reader = reader.execution_options(seals=seals)
-        self._writer = writer.execution_options(seals=seals)
-        self._writer_lock = WriterLock() if writer.dialect.name == "sqlite" else None
-        self._driver_error = cast("type[Exception]", writer.dialect.loaded_dbapi.Error)
+    def __init__(self, url: str | Path, seals: Seals = PROCESS_SEALS) -> None:
+        """Take a URL, or the path of a SQLite file. Raise `Invalid` if it is not one of a supported database."""
+        self._seals = seals
         self._of_thread = threading.local()
+        self._engines: tuple[sa.Engine, sa.Engine] | None = None
+        self._engines_lock = threading.Lock()
+        self._driver: DriverPool | None = None
+        self._writer_lock: WriterLock | None = None
+        self._is_closed = False
+        # The rest of a SQLite URL is taken literally. Parsed, a question mark in the name of a file would start options.
+        if isinstance(url, Path) or url.startswith(SQLITE_PREFIX):
+            self.location = path = str(url).removeprefix(SQLITE_PREFIX)
+            if not path or path == ":memory:":
+                raise Invalid("A SQLite database needs a file path.", hint=URL_HINT)
+            create_private_file(Path(path))
+            self.url = f"{SQLITE_PREFIX}{path}"
+            self._driver_error: type[Exception] = sqlite3.Error
+            self._writer_lock = WriterLock()
+            self._driver = DriverPool(path, seals, self._adopt)
+            self._connect: Callable[[bool], sa.Connection] = cast("Any", self._driver.connect)
+        else:
+            from prowess.storage.postgres import mask_password, parse_url, postgres_engines
+
+            parsed = parse_url(url)
+            self.location, self.url = mask_password(parsed), parsed.render_as_string(hide_password=False)
+            writer = self._use_engines(*postgres_engines(parsed, **_ENGINE_OPTIONS))[1]
+            self._driver_error = cast("type[Exception]", writer.dialect.loaded_dbapi.Error)
+
+    def _use_engines(self, reader: sa.Engine, writer: sa.Engine) -> tuple[sa.Engine, sa.Engine]:
         _engines.add(writer)
+        # Functions that get a connection find the seals in its options, see `seals_of`.
+        options = {"seals": self._seals}
+        engines = self._engines = (reader.execution_options(**options), writer.execution_options(**options))
+        self._connect = lambda write: engines[write].connect()
+        return engines
+
+    def _adopt(self, connection: DeadlineConnection, write: bool) -> sa.Connection:
+        """Return SQLAlchemy's view of a connection of the driver, and begin later transactions with SQLAlchemy."""
+        from prowess.storage.sqlite_dialects import adopt_connection, sqlite_engines
+
+        with self._engines_lock:
+            engines = self._engines or self._use_engines(*sqlite_engines(self.location, **_ENGINE_OPTIONS))
+        cast("DriverPool", self._driver).close()
+        if self._is_closed:
+            self.close()
+        return adopt_connection(engines[write], connection)
+
+    def _begin(self, write: bool, *lock_and_after: Any) -> Transaction:
+        return Transaction(partial(self._connect, write), self.raise_translated, *lock_and_after)
 
     def read(self) -> AbstractContextManager[sa.Connection]:
         """Return a connection that sees one state of the database throughout."""
         shared = getattr(self._of_thread, "snapshot", None)
-        return (
-            Transaction(self._reader, self.raise_translated)
-            if shared is None
-            else SharedRead(shared, self.raise_translated)
-        )
+        return self._begin(False) if shared is None else SharedRead(shared, self.raise_translated)
 
     def write(self, *, after: Callable[[], None] | None = None) -> AbstractContextManager[sa.Connection]:
         """Return a transaction: committed when the block ends, rolled back if it raises; `after` runs once committed."""
-        return Transaction(self._writer, self.raise_translated, self._writer_lock, after)
+        return self._begin(True, self._writer_lock, after)
 
     @contextmanager
     def snapshot(self) -> Generator[None]:
@@ -181,7 +216,7 @@ class Database:
         if getattr(self._of_thread, "snapshot", None) is not None:
             yield
             return
-        shared = self._of_thread.snapshot = Snapshot(Transaction(self._reader, self.raise_translated))
+        shared = self._of_thread.snapshot = Snapshot(self._begin(False))
         try:
             yield
         finally:
@@ -203,22 +238,26 @@ class Database:
         Raise `Refused` if the tables of a SQLite file are not ours, and with `ours_only` if another installation made it.
         """
         with self.read() as connection:
-            if connection.dialect.name == "sqlite":
-                found = revision(connection) if check_schema(connection, self.location, run_alembic) else None
-            else:
-                found = revision(connection)
+            is_empty = self._driver is not None and not check_schema(connection, self.location, run_alembic)
+            found = None if is_empty else revision(connection)
             current = check_revision(found, self.location)
             if ours_only and found is not None:
                 check_mark(connection, found, self.location)
         if not current:
             # Without the lock of this process: alembic's own lock comes first, and SQLite waits for its file lock.
-            with Transaction(self._writer, self.raise_translated) as connection, no_deadline(connection):
+            with self._begin(True) as connection, no_deadline(connection):
                 upgrade(connection, self.location)
 
     def close(self) -> None:
         """Close all idle connections, and from now on each other one as soon as it is returned."""
-        event.listen(self._writer.pool, "checkin", close_returned)
-        self._writer.dispose()
+        self._is_closed = True
+        if self._driver is not None:
+            self._driver.close()
+        if self._engines is not None:
+            from sqlalchemy import event
+
+            event.listen(self._engines[1].pool, "checkin", close_returned)
+            self._engines[1].dispose()
 
 
 def open_database(url: str | Path, seals: Seals = PROCESS_SEALS, *, ours_only: bool = False) -> Database:
@@ -244,12 +283,7 @@ def open_database(url: str | Path, seals: Seals = PROCESS_SEALS, *, ours_only: b
 
 def connect_database(url: str | Path, seals: Seals = PROCESS_SEALS) -> Database:
     """Return a database as it is, neither migrated nor checked. Raise `Invalid` if the URL is not one of a supported database."""
-    parsed = _parse_url(url)
-    if parsed.get_backend_name() == "sqlite":
-        return Database(*sqlite_engines(parsed, **_ENGINE_OPTIONS), seals)
-    from prowess.storage.postgres import postgres_engines
-
-    return Database(*postgres_engines(parsed, **_ENGINE_OPTIONS), seals)
+    return Database(url, seals)
 
 
 def adopt_database(url: str, seals: Seals) -> None:
@@ -264,41 +298,7 @@ def adopt_database(url: str, seals: Seals) -> None:
         database.close()
 
 
-def _full_url(url: sa.URL) -> str:
-    """Return the URL that opens the same database again."""
-    if url.get_backend_name() == "sqlite":
-        return f"{SQLITE_PREFIX}{url.database}"
-    return url.render_as_string(hide_password=False)
-
-
-def _parse_url(url: str | Path) -> sa.URL:
-    if isinstance(url, Path) or url.startswith(SQLITE_PREFIX):
-        # Not parsed: `make_url` would take a question mark in the name of a file for the start of options.
-        return sa.URL.create("sqlite", database=str(url).removeprefix(SQLITE_PREFIX))
-    try:
-        parsed = sa.make_url(url)
-    except (exc.ArgumentError, ValueError) as error:
-        raise Invalid("The database URL is not valid.", hint=URL_HINT) from error
-    # Hosting services print `postgres://`, which SQLAlchemy does not accept.
-    if parsed.drivername in ("postgres", "postgresql"):
-        return parsed.set(drivername="postgresql+psycopg")
-    if parsed.drivername == "postgresql+psycopg":
-        return parsed
-    raise Invalid(f"Databases of the type {parsed.drivername[:40]!r} are not supported.", hint=URL_HINT)
-
-
-# ASCII, so that any database encoding accepts it; NaN and infinity are not JSON.
-_encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
-
-
-def _to_json(value: object) -> str:
-    try:
-        return _encode(value)
-    except ValueError as error:
-        raise Invalid(f"The database cannot store this value: {error}.", hint=PLAIN_TEXT_HINT) from error
-
-
-_ENGINE_OPTIONS: dict[str, Any] = {"json_serializer": _to_json, "json_deserializer": from_json}
+_ENGINE_OPTIONS: dict[str, Any] = {"json_serializer": to_json, "json_deserializer": from_json}
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
 
 

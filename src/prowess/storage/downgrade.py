@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from prowess.errors import Conflict, Invalid
 from prowess.storage.database import HEAD_REVISION, Database, lock_migrations, revision, run_alembic
 from prowess.storage.sqlite import no_deadline
+from prowess.storage.sqlite_driver import real_connection
 
 DERIVED = frozenset(
     {
@@ -43,7 +44,7 @@ def read_status(database: Database) -> SchemaStatus:
         server = (
             f"{'SQLite' if sqlite else 'PostgreSQL'} {str(connection.execute(sa.text(version)).scalar()).split()[0]}"
         )
-        tables = sa.inspect(connection).get_table_names()
+        tables = sa.inspect(real_connection(connection)).get_table_names()
         found = (revision(connection) or "") if "alembic_version" in tables else ""
         size = "page_count * page_size FROM pragma_page_count(), pragma_page_size()"
         query = f"SELECT {size if sqlite else 'pg_database_size(current_database())'}"
@@ -101,14 +102,14 @@ def _check_target(found: str, to: str) -> None:
 
 
 def _tables_and_columns(connection: sa.Connection) -> set[str]:
-    inspector = sa.inspect(connection)
+    inspector = sa.inspect(real_connection(connection))
     tables = inspector.get_table_names()
     return {*tables, *(f"{table}.{column['name']}" for table in tables for column in inspector.get_columns(table))}
 
 
 def _count_values(connection: sa.Connection) -> dict[str, int]:
     """Return the number of rows of each table, and of values in each column."""
-    inspector = sa.inspect(connection)
+    inspector = sa.inspect(real_connection(connection))
     counts: dict[str, int] = {}
     for table in inspector.get_table_names():
         names = [column["name"] for column in inspector.get_columns(table)]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import sqlalchemy as sa
-from sqlalchemy import exc
+import sys
 
 from prowess.errors import Conflict, Invalid, ProwessError, Unavailable
 
@@ -55,8 +52,9 @@ def translate_error(
     error: BaseException, location: str, driver: type[Exception] | tuple[()] = ()
 ) -> ProwessError | None:
     """Return the ProwessError for an error of SQLAlchemy or of the driver (a `driver`); None for any other error."""
-    if isinstance(error, exc.SQLAlchemyError):
-        return _translate_sqlalchemy_error(error, location)
+    # Before SQLAlchemy is imported, it cannot have raised anything.
+    if "sqlalchemy.exc" in sys.modules and (found := _translate_sqlalchemy_error(error, location)):
+        return found
     if isinstance(error, driver):
         return _translate_driver_error(error, location)
     # sqlite3 encodes text before it calls SQLite, and does not turn a failure into an error of its own.
@@ -68,7 +66,11 @@ def translate_error(
     return None
 
 
-def _translate_sqlalchemy_error(error: exc.SQLAlchemyError, location: str) -> ProwessError:
+def _translate_sqlalchemy_error(error: BaseException, location: str) -> ProwessError | None:
+    from sqlalchemy import exc
+
+    if not isinstance(error, exc.SQLAlchemyError):
+        return None
     if isinstance(error, exc.NoSuchModuleError | exc.ArgumentError):
         return Invalid(f"{location} is not a supported database URL.", hint=URL_HINT)
     if isinstance(error, exc.IntegrityError):
@@ -122,20 +124,11 @@ def _conflict(location: str) -> Conflict:
     )
 
 
-def is_missing_table(error: exc.DBAPIError) -> bool:
-    """Return True if the query failed because its table does not exist."""
-    cause = cast("Any", error.orig)
+def is_missing_table(error: Exception) -> bool:
+    """Return True for the driver's error for a query whose table does not exist."""
     # SQLite has no code of its own for this, so its message decides.
-    return getattr(cause, "sqlstate", None) == "42P01" or str(cause).startswith("no such table")
+    return getattr(error, "sqlstate", None) == "42P01" or str(error).startswith("no such table")
 
 
 def _first_line(error: object) -> str:
     return (str(error).strip().splitlines() or ["no reason given"])[0][:300]
-
-
-def mask_password(url: sa.URL) -> str:
-    """Return the URL to show to people: the path of a SQLite file, or a server without its password."""
-    if url.get_backend_name() == "sqlite" and url.database:
-        return url.database
-    plain = url.set(drivername=url.get_backend_name()).difference_update_query(("password", "sslpassword"))
-    return plain.render_as_string(hide_password=True)

@@ -14,18 +14,22 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.errors import Invalid
-from prowess.events import SHARED_EVENTS, Event
+from prowess.events import Event
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
-from prowess.storage.policy_tables import audit, events
-from prowess.storage.rows import CompiledSelect, CompiledWrite
+from prowess.storage.rows import LazyStatements
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import ledger as sql
+else:
+    sql = LazyStatements("ledger")
 
 __all__ = ["AuditEntry", "AuditRow", "EventEntry", "append", "first_event", "last_event", "read_audit", "read_events"]
 
@@ -45,27 +49,6 @@ class AuditRow:
     detail: dict[str, Any]
     previous: str
     hash: str
-
-
-_AUDIT_OF = audit.c.organization_id == sa.bindparam("of")
-_EVENTS_OF = events.c.organization_id == sa.bindparam("of")
-_AFTER = sa.bindparam("after", type_=sa.BigInteger)
-_MOST = sa.bindparam("most", type_=sa.Integer)
-
-_LAST_AUDIT = CompiledSelect(
-    sa.select(audit.c.number, audit.c.hash).where(_AUDIT_OF).order_by(audit.c.number.desc()).limit(1)
-)
-_LAST_EVENT = CompiledSelect(sa.select(sa.func.max(events.c.number)).where(_EVENTS_OF))
-_FIRST_EVENT = sa.select(sa.func.min(events.c.number)).where(_EVENTS_OF)
-_INSERT_AUDIT = CompiledWrite(sa.insert(audit))
-_INSERT_EVENTS = CompiledWrite(sa.insert(events))
-_READ_AUDIT = sa.select(audit).where(_AUDIT_OF, audit.c.number > _AFTER).order_by(audit.c.number).limit(_MOST)
-_READ_EVENTS = sa.select(events).where(_EVENTS_OF, events.c.number > _AFTER).order_by(events.c.number).limit(_MOST)
-_OF_NAMES = events.c.name.in_(sa.bindparam("names", expanding=True))
-_OF_SESSION = events.c.session_id == sa.bindparam("session")
-_OF_USER = sa.or_(
-    events.c.user_id == sa.bindparam("user"), sa.and_(events.c.user_id == "", events.c.name.in_(SHARED_EVENTS))
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,31 +129,31 @@ def read_events(
 
     A user also gets those that concern everybody.
     """
-    query = _READ_EVENTS
+    query = sql.READ_EVENTS
     key: dict[str, Any] = {"of": organization_id, "after": after, "most": limit}
     if names:
-        query, key["names"] = query.where(_OF_NAMES), list(names)
+        query, key["names"] = query.where(sql.OF_NAMES), list(names)
     if session_id:
-        query, key["session"] = query.where(_OF_SESSION), session_id
+        query, key["session"] = query.where(sql.OF_SESSION), session_id
     if user_id is not None:
-        query, key["user"] = query.where(_OF_USER), user_id
+        query, key["user"] = query.where(sql.OF_USER), user_id
     return [_to_event(row) for row in connection.execute(query, key)]
 
 
 def last_event(connection: sa.Connection, organization_id: str) -> int:
     """Return the number of the newest event, or 0."""
-    [number] = _LAST_EVENT.first(connection, {"of": organization_id}) or (0,)
+    [number] = sql.LAST_EVENT.first(connection, {"of": organization_id}) or (0,)
     return number or 0
 
 
 def first_event(connection: sa.Connection, organization_id: str) -> int:
     """Return the number of the oldest event that is kept, or 1 if there is none."""
-    return connection.execute(_FIRST_EVENT, {"of": organization_id}).scalar() or 1
+    return connection.execute(sql.FIRST_EVENT, {"of": organization_id}).scalar() or 1
 
 
 def read_audit(connection: sa.Connection, organization_id: str, *, after: int, limit: int) -> list[AuditRow]:
     """Return the next audit rows after a number, in order, unverified; see `audit_chain.verify_audit`."""
-    rows = connection.execute(_READ_AUDIT, {"of": organization_id, "after": after, "most": limit})
+    rows = connection.execute(sql.READ_AUDIT, {"of": organization_id, "after": after, "most": limit})
     return [AuditRow(**row) for row in rows.mappings()]
 
 
@@ -190,10 +173,12 @@ def find_audit(
     `actor` and `slug` are parts of those columns, in any case, `since` is a time as `clock` formats it, and `filters` are
     values of the columns `action` and `outcome`. An empty one matches everything.
     """
-    query = sa.select(audit).where(_AUDIT_OF, *_audit_conditions(actor, slug, since, filters))
+    import sqlalchemy as sa
+
+    query = sa.select(sql.audit).where(sql.AUDIT_OF, *_audit_conditions(actor, slug, since, filters))
     if before is not None:
-        query = query.where(audit.c.number < before)
-    query = query.order_by(audit.c.number.desc()).limit(_MOST)
+        query = query.where(sql.audit.c.number < before)
+    query = query.order_by(sql.audit.c.number.desc()).limit(sql.MOST)
     return [AuditRow(**row) for row in connection.execute(query, {"of": organization_id, "most": limit}).mappings()]
 
 
@@ -202,18 +187,20 @@ def count_audit(
 ) -> int:
     """Return how many audit rows `find_audit` finds with the same filters and no limit."""
     conditions = _audit_conditions(actor, slug, since, filters)
-    query = sa.select(sa.func.count()).select_from(audit).where(_AUDIT_OF, *conditions)
+    import sqlalchemy as sa
+
+    query = sa.select(sa.func.count()).select_from(sql.audit).where(sql.AUDIT_OF, *conditions)
     return connection.execute(query, {"of": organization_id}).scalar_one()
 
 
 def _audit_conditions(actor: str, slug: str, since: str, filters: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
-    conditions = [audit.c[name] == value for name, value in filters.items() if value]
+    conditions = [sql.audit.c[name] == value for name, value in filters.items() if value]
     conditions += [
         column.icontains(part, autoescape=True)
-        for column, part in ((audit.c.actor, actor), (audit.c.slug, slug))
+        for column, part in ((sql.audit.c.actor, actor), (sql.audit.c.slug, slug))
         if part
     ]
-    return [*conditions, audit.c.at >= since] if since else conditions
+    return [*conditions, sql.audit.c.at >= since] if since else conditions
 
 
 def _lock_organization(connection: sa.Connection, organization_id: str) -> None:
@@ -222,12 +209,13 @@ def _lock_organization(connection: sa.Connection, organization_id: str) -> None:
     SQLite has one writer at a time anyway.
     """
     if connection.dialect.name == "postgresql":
-        name = f"ledger\n{organization_id}"
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))))
+        connection.exec_driver_sql(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"ledger\n{organization_id}",)
+        )
 
 
 def _append_audits(connection: sa.Connection, organization_id: str, entries: Sequence[AuditEntry], moment: str) -> None:
-    last, previous = _LAST_AUDIT.first(connection, {"of": organization_id}) or (0, "")
+    last, previous = sql.LAST_AUDIT.first(connection, {"of": organization_id}) or (0, "")
     rows: list[dict[str, Any]] = []
     for number, entry in enumerate(entries, last + 1):
         said: dict[str, Any] = {
@@ -244,7 +232,7 @@ def _append_audits(connection: sa.Connection, organization_id: str, entries: Seq
         }
         previous = hash_row(said)
         rows.append({**said, "hash": previous})
-    _INSERT_AUDIT.run(connection, rows)
+    sql.INSERT_AUDIT.run(connection, rows)
 
 
 def _append_events(
@@ -264,7 +252,7 @@ def _append_events(
         for number, entry in enumerate(entries, first)
     ]
     rows = [_event_row(organization_id, event, entry) for event, entry in zip(made, entries, strict=True)]
-    _INSERT_EVENTS.run(connection, rows)
+    sql.INSERT_EVENTS.run(connection, rows)
     return made
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import event
+from sqlalchemy import event, exc
 
-from prowess.errors import Unavailable
+from prowess.errors import Invalid, Unavailable
+from prowess.storage.driver_errors import URL_HINT
 from prowess.storage.sqlite import WRITE_SECONDS
 
 # A server that is gone answers nothing at all. Without these limits, a thread would wait for minutes, and soon all would.
@@ -50,3 +51,23 @@ def postgres_engines(url: sa.URL, **options: Any) -> tuple[sa.Engine, sa.Engine]
 def _limit_statements(connection: Any, _record: object) -> None:
     connection.execute(f"SET statement_timeout = {WRITE_SECONDS * 1000}")
     connection.commit()
+
+
+def parse_url(url: str) -> sa.URL:
+    """Return the URL of a server with the driver that we use. Raise `Invalid` if it is not one of PostgreSQL."""
+    try:
+        parsed = sa.make_url(url)
+    except (exc.ArgumentError, ValueError) as error:
+        raise Invalid("The database URL is not valid.", hint=URL_HINT) from error
+    # Hosting services print `postgres://`, which SQLAlchemy does not accept.
+    if parsed.drivername in ("postgres", "postgresql"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername == "postgresql+psycopg":
+        return parsed
+    raise Invalid(f"Databases of the type {parsed.drivername[:40]!r} are not supported.", hint=URL_HINT)
+
+
+def mask_password(url: sa.URL) -> str:
+    """Return the URL to show to people, without its password."""
+    plain = url.set(drivername=url.get_backend_name()).difference_update_query(("password", "sslpassword"))
+    return plain.render_as_string(hide_password=True)

@@ -18,7 +18,7 @@ from prowess.storage.counts import LOADED, NO_BUCKET, bucket_of, files_of
 from prowess.storage.people_tables import web_sessions
 from prowess.storage.policy_tables import approvals, audit, events, org_settings, pruned_counts
 from prowess.storage.run_tables import spend, traces
-from prowess.storage.sessions import sessions
+from prowess.storage.session_tables import sessions
 from prowess.storage.tables import dialect_insert
 from prowess.storage.traces import RUNNING
 

@@ -1,15 +1,30 @@
-"""Read and write rows fast: statements compiled once per dialect, JSON decoded directly, models built without validating again."""
+"""Read and write rows fast: statements compiled once per dialect, JSON decoded directly, models built without validating again.
+
+The statements of the modules in `storage.sql` are compiled for SQLite ahead of time, into sqlite_texts.json, so that a
+short command does not import SQLAlchemy. `scripts/schema.py` writes that file.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import pydantic_core
-import sqlalchemy as sa
 
+from prowess.errors import Invalid
 from prowess.skill.kinds import FrozenModel
+from prowess.storage.driver_errors import PLAIN_TEXT_HINT
+from prowess.storage.sqlite_driver import real_connection
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+SQLITE_TEXTS = Path(__file__).with_name("sqlite_texts.json")
+"""The text of each statement in `storage.sql` for SQLite, by module and name, as `make_texts` returns it."""
 
 Model = TypeVar("Model", bound=FrozenModel)
 
@@ -42,6 +57,8 @@ def field_defaults(model: type[FrozenModel], names: tuple[str, ...]) -> dict[str
 
 def raw_json(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     """Return a JSON column as the driver gives it; SQLAlchemy's own decoding is several times slower than `decode_json`."""
+    import sqlalchemy as sa
+
     return sa.type_coerce(column, sa.Text).label(column.name)
 
 
@@ -61,6 +78,28 @@ def from_json(text: str | bytes) -> Any:
         return json.loads(text)
 
 
+# ASCII, so that any database encoding accepts it; NaN and infinity are not JSON.
+_encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+
+
+def to_json(value: object) -> str:
+    """Return the text of a JSON column. Raise `Invalid` if the value has none."""
+    try:
+        return _encode(value)
+    except ValueError as error:
+        raise Invalid(f"The database cannot store this value: {error}.", hint=PLAIN_TEXT_HINT) from error
+
+
+def fetch(connection: sa.Connection, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement in the words of the driver. Driver errors pass through."""
+    cursor = connection.connection.cursor()
+    try:
+        connection.dialect.do_execute(cursor, statement, cast("Any", values))
+        return cast("list[tuple[Any, ...]]", cursor.fetchall())
+    finally:
+        cursor.close()
+
+
 class CompiledSelect:
     """A select that is compiled once per dialect and returns the driver's plain tuples.
 
@@ -68,9 +107,14 @@ class CompiledSelect:
     agent. Driver errors pass through; `Database.read` translates them.
     """
 
-    def __init__(self, statement: sa.Select[*tuple[Any, ...]] | sa.CompoundSelect[*tuple[Any, ...]]) -> None:
+    def __init__(
+        self,
+        statement: sa.Select[*tuple[Any, ...]] | sa.CompoundSelect[*tuple[Any, ...]] | Callable[[], CompiledSelect],
+        texts: dict[str, _SelectText] | None = None,
+    ) -> None:
+        """Take a statement, or a function that returns the select whose texts are given."""
         self._statement = statement
-        self._texts: dict[str, tuple[str, list[str] | None, dict[str, Any]]] = {}
+        self._texts = texts or {}
 
     def first(
         self, connection: sa.Connection, parameters: Mapping[str, str | int | list[str]]
@@ -81,7 +125,8 @@ class CompiledSelect:
 
     def rows(self, connection: sa.Connection, parameters: Mapping[str, str | int | list[str]]) -> list[tuple[Any, ...]]:
         """Return all rows."""
-        text, places, own = self._texts.get(connection.dialect.name) or self._compile(connection.dialect)
+        name = connection.dialect.name
+        text, places, own = self._texts.get(name) or self.compile(real_connection(connection).dialect)
         cursor = connection.connection.cursor()
         try:
             given = {**own, **parameters} if own else parameters
@@ -91,13 +136,25 @@ class CompiledSelect:
         finally:
             cursor.close()
 
-    def _compile(self, dialect: sa.Dialect) -> tuple[str, list[str] | None, dict[str, Any]]:
+    def compile(self, dialect: sa.Dialect) -> _SelectText:
+        """Return the text for a dialect."""
+        if callable(self._statement):
+            self._texts[dialect.name] = made = self._statement().compile(dialect)
+            return made
         compiled = self._statement.compile(dialect=dialect)
         places = list(compiled.positiontup or ()) if compiled.positional else None
         # Values that are part of the statement.
         own = {name: value for name, value in compiled.params.items() if value is not None}
-        self._texts[dialect.name] = (compiled.string, places, own)
-        return compiled.string, places, own
+        self._texts[dialect.name] = made = _SelectText(compiled.string, places, own)
+        return made
+
+
+class _SelectText(NamedTuple):
+    """The text of a select for one dialect, the names of its values in their order, and those that are part of it."""
+
+    text: str
+    places: list[str] | None
+    own: dict[str, Any]
 
 
 class CompiledWrite:
@@ -107,15 +164,29 @@ class CompiledWrite:
     `Database.write` translates them.
     """
 
-    def __init__(self, statement: sa.Insert | sa.Update | sa.Delete | Callable[[sa.Connection], sa.Insert]) -> None:
-        """Take a statement, or a function of `dialect_insert` that returns one."""
+    def __init__(
+        self,
+        statement: sa.Insert
+        | sa.Update
+        | sa.Delete
+        | Callable[[sa.Connection], sa.Insert]
+        | Callable[[sa.Connection], CompiledWrite],
+        *,
+        values: Sequence[str] = (),
+        texts: dict[_WriteKey, _WriteText] | None = None,
+    ) -> None:
+        """Take a statement, or a function of `dialect_insert` that returns one. `values` are the names of what it is given.
+
+        Or take a function that returns the write whose texts are given.
+        """
         self._statement = statement
-        self._texts: dict[tuple[str, ...], _WriteText] = {}
+        self.values = values
+        self._texts = texts or {}
 
     def run(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
         """Execute the statement once for each of these rows, at least one, and return how many rows that changed."""
-        key = (connection.dialect.name, *rows[0])
-        compiled = self._texts.get(key) or self._compile(connection, key)
+        key = (connection.dialect.name, frozenset(rows[0]))
+        compiled = self._texts.get(key) or self.compile(connection, key)
         values = [compiled.bind(row) for row in rows]
         cursor = connection.connection.cursor()
         try:
@@ -127,20 +198,28 @@ class CompiledWrite:
         finally:
             cursor.close()
 
-    def _compile(self, connection: sa.Connection, key: tuple[str, ...]) -> _WriteText:
-        dialect = connection.dialect
+    def compile(self, connection: sa.Connection, key: _WriteKey) -> _WriteText:
+        """Return the text for a dialect and values with these names."""
         statement = self._statement(connection) if callable(self._statement) else self._statement
-        compiled = statement.compile(dialect=dialect, column_keys=list(key[1:]))
+        if isinstance(statement, CompiledWrite):
+            self._texts[key] = made = statement.compile(connection, key)
+            return made
+        dialect = real_connection(connection).dialect
+        compiled = statement.compile(dialect=dialect, column_keys=sorted(key[1]))
         types = {name: bind.type.dialect_impl(dialect) for bind, name in compiled.bind_names.items()}
         names = (compiled.positiontup if compiled.positional else types) or ()
         made = _WriteText(
             text=compiled.string,
             processors=[(name, types[name].bind_processor(dialect)) for name in names],
             is_positional=compiled.positional,
-            own={name: value for name, value in compiled.params.items() if value is not None},
+            own={name: value for name, value in compiled.params.items() if value is not None and name not in key[1]},
         )
         self._texts[key] = made
         return made
+
+
+_WriteKey = tuple[str, frozenset[str]]
+"""The name of a dialect, and the names of the values."""
 
 
 class _WriteText(NamedTuple):
@@ -159,3 +238,45 @@ class _WriteText(NamedTuple):
         if self.is_positional:
             return values
         return dict(zip((name for name, _ in self.processors), values, strict=True))
+
+
+class LazyStatements:
+    """The names of a module in `storage.sql`, which is imported for those that are not in sqlite_texts.json.
+
+    Type checkers see the module itself.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        known = _read_texts().get(f"{self._module}.{name}")
+        if known is None:
+            found = self._real(name)
+        elif "values" in known:
+            key = ("sqlite", frozenset(known["values"]))
+            processors = [(name, PROCESSORS[kind]) for name, kind in known["places"]]
+            text = _WriteText(known["text"], processors, is_positional=True, own=known["own"])
+            found = CompiledWrite(lambda _: self._real(name), texts={key: text})
+        else:
+            text = _SelectText(known["text"], known["places"], known["own"])
+            found = CompiledSelect(lambda: self._real(name), {"sqlite": text})
+        setattr(self, name, found)
+        return found
+
+    def _real(self, name: str) -> Any:
+        return getattr(import_module(f"prowess.storage.sql.{self._module}"), name)
+
+
+PROCESSORS: dict[str, Callable[[Any], Any] | None] = {
+    "": None,
+    "json": to_json,
+    "bytes": memoryview,
+    "float": lambda value: None if value is None else float(value),
+}
+"""How values are given to SQLite's driver."""
+
+
+@cache
+def _read_texts() -> dict[str, dict[str, Any]]:
+    return from_json(SQLITE_TEXTS.read_bytes())

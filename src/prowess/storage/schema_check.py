@@ -12,13 +12,18 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.errors import Refused
+from prowess.storage.rows import LazyStatements, fetch
 from prowess.storage.seals import seals_of
-from prowess.storage.tables import installation
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import installation as sql
+else:
+    sql = LazyStatements("installation")
 
 FINGERPRINTS = {
     "0001": "0c316a943c65ee0d9e21fca3c8e44a81",
@@ -47,9 +52,9 @@ FINGERPRINTS = {
 SchemaRow = tuple[str, str, str, str | None]
 """Type, name, table and text of an object, as SQLite stores them."""
 
-Migrate = Callable[[sa.Connection, str], None]
+Migrate = Callable[["sa.Connection", str], None]
 
-_SCHEMA = sa.text("SELECT type, name, tbl_name, sql FROM sqlite_master")
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _VERSION_TABLE = (
     "CREATE TABLE alembic_version ( version_num VARCHAR(32) NOT NULL, "
     "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num) )"
@@ -63,7 +68,7 @@ def check_schema(connection: sa.Connection, location: str, migrate: Migrate) -> 
 
     `migrate` brings an empty database to a revision.
     """
-    rows = [(kind, name, table, _normalize(text)) for kind, name, table, text in connection.execute(_SCHEMA)]
+    rows = [(kind, name, table, _normalize(text)) for kind, name, table, text in fetch(connection, _SCHEMA)]
     rows = [row for row in rows if row[3] not in _STATISTICS]
     if not rows:
         return False
@@ -90,7 +95,7 @@ def fingerprint(rows: Sequence[SchemaRow]) -> str:
 
 def read_schema(connection: sa.Connection) -> list[Any]:
     """Return all objects of a schema."""
-    return list(connection.execute(_SCHEMA))
+    return fetch(connection, _SCHEMA)
 
 
 def _normalize(text: str | None) -> str:
@@ -105,12 +110,14 @@ def _is_newer(connection: sa.Connection, rows: Sequence[SchemaRow]) -> bool:
     """Return True if a newer Prowess made the tables, so that the caller can report that."""
     if not any(text == _VERSION_TABLE for _, _, _, text in rows):
         return False
-    found = str(connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() or "")
+    [found] = [str(number) for (number,) in fetch(connection, "SELECT version_num FROM alembic_version")] or [""]
     return found.isdigit() and int(found) > max(map(int, FINGERPRINTS))
 
 
 def _fingerprints_here(migrate: Migrate) -> set[str]:
     """Return the fingerprints of the migrations with the installed SQLAlchemy, which may write other text."""
+    import sqlalchemy as sa
+
     found: set[str] = set()
     with sa.create_engine("sqlite://").begin() as connection:
         for revision in FINGERPRINTS:
@@ -119,7 +126,6 @@ def _fingerprints_here(migrate: Migrate) -> set[str]:
     return found
 
 
-_MARKS = sa.select(installation.c.id, installation.c.seal)
 _MARKED_SINCE = 8
 """The revision that added the table of marks."""
 
@@ -127,13 +133,13 @@ _MARKED_SINCE = 8
 def add_mark(connection: sa.Connection) -> None:
     """Record that this installation made, or adopted, the database."""
     made = secrets.token_hex(16)
-    connection.execute(sa.insert(installation), {"id": made, "seal": seals_of(connection).make(("database", made))})
+    sql.INSERT.run(connection, [{"id": made, "seal": seals_of(connection).make(("database", made))}])
 
 
 def has_mark(connection: sa.Connection) -> bool:
     """Return True if this installation made, or adopted, the database."""
     seals = seals_of(connection)
-    return any(seals.check(row.seal, 0, ("database", row.id)) == "valid" for row in connection.execute(_MARKS))
+    return any(seals.check(seal, 0, ("database", made)) == "valid" for made, seal in sql.MARKS.rows(connection, {}))
 
 
 def check_mark(connection: sa.Connection, revision: str, location: str) -> None:

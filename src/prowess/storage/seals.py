@@ -12,12 +12,13 @@ import secrets
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal, cast
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Literal, cast
 
 from prowess.errors import ProwessError
 from prowess.storage.secret_file import find_secret, read_secret
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 KEY_FILE = "database.key"
 """The name of the key's file in the home folder."""

@@ -13,117 +13,22 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import field
-from typing import Any, Literal, NamedTuple
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
-from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.rows import CompiledSelect, CompiledWrite, decode_json, raw_json
+from prowess.storage.owner import Owner
+from prowess.storage.rows import LazyStatements, decode_json
 from prowess.storage.seals import seals_of
-from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata
 
-sessions = sa.Table(
-    "sessions",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),
-    sa.Column("conversation_id", sa.Text, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("actor_kind", sa.Text, nullable=False),
-    sa.Column("role", sa.Text, nullable=False),
-    sa.Column("model", sa.Text, nullable=False),
-    sa.Column("context_window", sa.Integer),
-    sa.Column("budget_max", sa.Integer, nullable=False),
-    sa.Column("budget_used", sa.Integer, nullable=False),  # the sum of content_length over its session_skills
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("updated_at", sa.Text, nullable=False),
-    sa.Column("closed_at", sa.Text),
-)
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
-session_skills = sa.Table(
-    "session_skills",
-    metadata,
-    sa.Column("session_id", sa.Text, sa.ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("slug", sa.Text, primary_key=True),
-    sa.Column("position", sa.Integer, nullable=False),
-    sa.Column("title", sa.Text, nullable=False),
-    sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("scope", sa.Text, nullable=False),
-    sa.Column("source_type", sa.Text, nullable=False),
-    sa.Column("origin", sa.Text, nullable=False),
-    sa.Column("content_length", sa.Integer, nullable=False),
-    sa.Column("enabled_at", sa.Text, nullable=False),
-    sa.Column("detail", ORDERED_JSON, nullable=False),
-    sa.Column("content", sa.Text, nullable=False),  # the block as it stands in the prompt
-    sa.Column("seal", sa.Text, nullable=False, server_default=sa.text("''")),  # see `storage.seals`
-)
+    from prowess.storage.sql import sessions as sql
+else:
+    sql = LazyStatements("sessions")
 
-_CONVERSATION = (sessions.c.organization_id, sessions.c.user_id, sessions.c.actor, sessions.c.conversation_id)
-sa.Index("uq_sessions_actor_conversation", *_CONVERSATION, unique=True)
-sa.Index("ix_sessions_owner_updated", sessions.c.organization_id, sessions.c.user_id, sessions.c.updated_at)
-
-_THIS_SESSION = sessions.c.id == sa.bindparam("which")
-_OPEN = sessions.c.closed_at.is_(None)
-_CHARACTERS = sa.bindparam("by", type_=sa.Integer)
-
-_INSERT = CompiledWrite(dialect_insert(sessions, lambda insert: insert.on_conflict_do_nothing()))
-_OWN = sessions.c.actor == sa.bindparam("viewer")
-_SHARED = sa.bindparam("shared", type_=sa.Text)
-_VISIBLE = sa.and_(owner_condition(sessions), sa.or_(_OWN, _SHARED == "all", sessions.c.actor_kind == _SHARED))
-# A conversation may be named like the id of another session; the id comes first. The actor's own conversation comes before
-# one of the same name that somebody else has, and of those the one in use comes first.
-_FIND = CompiledSelect(
-    sa.select(sessions)
-    .where(_VISIBLE, sa.or_(_THIS_SESSION, sessions.c.conversation_id == sa.bindparam("which")))
-    .order_by(sa.case((_THIS_SESSION, 0), (_OWN, 1), (_OPEN, 2), else_=3), sessions.c.updated_at.desc())
-    .limit(1)
-)
-_COLUMNS = tuple(column.name for column in sessions.c)
-_REOPEN = sa.update(sessions).where(_THIS_SESSION, ~_OPEN)
 FIRST_POSITION = ("9999", "")  # before all sessions in a list: later than any time
-_AFTER = sa.tuple_(sa.bindparam("changed"), sa.bindparam("last"))
-_LIST = (
-    sa.select(sessions)
-    .where(_VISIBLE, _OPEN, sa.tuple_(sessions.c.updated_at, sessions.c.id) < _AFTER)
-    .order_by(sessions.c.updated_at.desc(), sessions.c.id.desc())
-    .limit(sa.bindparam("most", type_=sa.Integer))
-)
-COUNT_SESSIONS = sa.select(sa.func.count()).select_from(sessions).where(_VISIBLE, _OPEN)
-_CHANGE = sa.update(sessions).where(_VISIBLE, _THIS_SESSION, _OPEN)
-_CLOSE = _CHANGE.values(closed_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"), budget_used=0)
-_MARK_USED = sa.update(sessions).where(_THIS_SESSION, _OPEN).values(updated_at=sa.bindparam("moment"))
-# FOR NO KEY UPDATE on PostgreSQL: it excludes other writers, but not the foreign-key checks of other transactions.
-_LOCK = CompiledSelect(sa.select(sessions.c.id).where(_THIS_SESSION, _OPEN).with_for_update(key_share=True))
-# Freeing characters always succeeds, even if the budget was lowered below its current use.
-_TAKE = CompiledWrite(
-    sa.update(sessions)
-    .where(
-        _THIS_SESSION, _OPEN, sa.or_(sessions.c.budget_used + _CHARACTERS <= sessions.c.budget_max, _CHARACTERS <= 0)
-    )
-    .values(budget_used=sessions.c.budget_used + _CHARACTERS, updated_at=sa.bindparam("moment"))
-)
-
-_IN_SESSION = session_skills.c.session_id == sa.bindparam("which")
-_THIS_SKILL = sa.and_(_IN_SESSION, session_skills.c.slug == sa.bindparam("of"))
-_LIGHT = [
-    raw_json(column) if column.name == "detail" else column
-    for column in session_skills.c
-    if column.name not in ("session_id", "content", "seal")
-]
-_ENABLED_SKILLS = sa.select(*_LIGHT).where(_IN_SESSION).order_by(session_skills.c.position)
-# Every request of an agent reads these, so they are compiled once.
-_ENABLED = CompiledSelect(_ENABLED_SKILLS)
-_CONTENTS = CompiledSelect(_ENABLED_SKILLS.add_columns(session_skills.c.content, session_skills.c.seal))
-_ENABLED_COLUMNS = tuple(column.name for column in _LIGHT)
-_STORED = CompiledSelect(sa.select(session_skills.c.digest, session_skills.c.content_length).where(_THIS_SKILL))
-_LAST = sa.select(sa.func.coalesce(sa.func.max(session_skills.c.position), 0) + 1).where(_IN_SESSION)
-_ADD = CompiledWrite(sa.insert(session_skills).values(position=_LAST.scalar_subquery()))
-_REPLACE = sa.update(session_skills).where(_THIS_SKILL)
-_REMOVE = sa.delete(session_skills).where(_THIS_SKILL)
-_REMOVE_ALL = sa.delete(session_skills).where(_IN_SESSION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +93,22 @@ class EnabledBlock(NamedTuple):
     intact: bool
 
 
+SESSION_COLUMNS = tuple(SessionRow.__annotations__)
+ENABLED_COLUMNS = (
+    "slug",
+    "position",
+    "title",
+    "digest",
+    "scope",
+    "source_type",
+    "origin",
+    "content_length",
+    "enabled_at",
+    "detail",
+)
+"""The columns that are read for each, in this order."""
+
+
 def open_session(
     connection: sa.Connection,
     viewer: SessionViewer,
@@ -219,24 +140,24 @@ def open_session(
         owned = {**viewer.owner.columns, "actor": viewer.actor, "actor_kind": viewer.kind}
         name = conversation_id or new_id
         new = {**owned, **values, "id": new_id, "conversation_id": name, "budget_used": 0, "created_at": moment}
-        if _INSERT.run(connection, [new]):
+        if sql.INSERT.run(connection, [new]):
             return _get(connection, viewer, name)
         found = _get(connection, viewer, name)
     # Another caller may have created it, and even closed it again, meanwhile.
-    kept = {} if role else {"role": sessions.c.role}  # leaving the role out must not lift its limits
-    connection.execute(_REOPEN.values(**{**values, **kept}, closed_at=None), {"which": found.id})
+    kept = {} if role else {"role": sql.sessions.c.role}  # leaving the role out must not lift its limits
+    connection.execute(sql.REOPEN.values(**{**values, **kept}, closed_at=None), {"which": found.id})
     return _get(connection, viewer, found.id)
 
 
 def _get(connection: sa.Connection, viewer: SessionViewer, which: str) -> SessionRow:
-    [found] = _FIND.rows(connection, {**viewer.key, "which": which})
-    return SessionRow(**dict(zip(_COLUMNS, found, strict=True)))
+    [found] = sql.FIND.rows(connection, {**viewer.key, "which": which})
+    return SessionRow(**dict(zip(SESSION_COLUMNS, found, strict=True)))
 
 
 def get_session(connection: sa.Connection, viewer: SessionViewer, session_id_or_conversation: str) -> SessionRow | None:
     """Return the session with that id, or else with that conversation; None if the viewer has none."""
-    found = _FIND.first(connection, {**viewer.key, "which": session_id_or_conversation})
-    return SessionRow(**dict(zip(_COLUMNS, found, strict=True))) if found else None
+    found = sql.FIND.first(connection, {**viewer.key, "which": session_id_or_conversation})
+    return SessionRow(**dict(zip(SESSION_COLUMNS, found, strict=True))) if found else None
 
 
 def list_sessions(
@@ -244,7 +165,12 @@ def list_sessions(
 ) -> list[SessionRow]:
     """Return the open sessions that the viewer sees, last changed first, starting after a last change and id."""
     key = {**viewer.key, "most": limit, "changed": after[0], "last": after[1]}
-    return [SessionRow(**row) for row in connection.execute(_LIST, key).mappings()]
+    return [SessionRow(**row) for row in connection.execute(sql.LIST, key).mappings()]
+
+
+def count_sessions(connection: sa.Connection, viewer: SessionViewer) -> int:
+    """Return how many open sessions the viewer sees."""
+    return connection.execute(sql.COUNT, viewer.key).scalar_one()
 
 
 def change_session(
@@ -264,36 +190,36 @@ def change_session(
     given = {"budget_max": budget_max, "model": model, "context_window": context_window, "role": role}
     values = {name: value for name, value in given.items() if value is not None}
     key = {**viewer.key, "which": session_id}
-    changed = connection.execute(_CHANGE.values(**values, updated_at=now()), key).rowcount
+    changed = connection.execute(sql.CHANGE.values(**values, updated_at=now()), key).rowcount
     return get_session(connection, viewer, session_id) if changed else None
 
 
 def close_session(connection: sa.Connection, viewer: SessionViewer, session_id: str) -> bool:
     """Close a session: remove its skills and keep its row. Return False if the viewer has no open one with that id."""
     # This also locks the row, so that no skill is enabled between the two statements.
-    closed = connection.execute(_CLOSE, {**viewer.key, "which": session_id, "moment": now()}).rowcount == 1
+    closed = connection.execute(sql.CLOSE, {**viewer.key, "which": session_id, "moment": now()}).rowcount == 1
     if closed:
-        connection.execute(_REMOVE_ALL, {"which": session_id})
+        connection.execute(sql.REMOVE_ALL, {"which": session_id})
     return closed
 
 
 def mark_used(connection: sa.Connection, session_id: str) -> None:
     """Record that an open session is used, so that it is not pruned as idle."""
-    connection.execute(_MARK_USED, {"which": session_id, "moment": now()})
+    sql.MARK_USED.run(connection, [{"which": session_id, "moment": now()}])
 
 
 def list_enabled(connection: sa.Connection, session_id: str) -> list[EnabledRow]:
     """Return the enabled skills of a session in order, without their texts."""
-    rows = _ENABLED.rows(connection, {"which": session_id})
-    return [_enabled_row(dict(zip(_ENABLED_COLUMNS, row, strict=True))) for row in rows]
+    rows = sql.ENABLED.rows(connection, {"which": session_id})
+    return [_enabled_row(dict(zip(ENABLED_COLUMNS, row, strict=True))) for row in rows]
 
 
 def list_contents(connection: sa.Connection, session_id: str) -> list[EnabledBlock]:
     """Return the enabled skills of a session, each with the block that enters the prompt."""
     seals = seals_of(connection)
     found: list[EnabledBlock] = []
-    for *values, content, seal in _CONTENTS.rows(connection, {"which": session_id}):
-        row = _enabled_row(dict(zip(_ENABLED_COLUMNS, values, strict=True)))
+    for *values, content, seal in sql.CONTENTS.rows(connection, {"which": session_id}):
+        row = _enabled_row(dict(zip(ENABLED_COLUMNS, values, strict=True)))
         intact = seals.check(str(seal), 0, _sealed(session_id, row, content)) == "valid"
         found.append(EnabledBlock(row, content, intact))
     return found
@@ -319,13 +245,13 @@ def reserve(
     """
     if not lock_session(connection, session_id):
         return "gone"
-    stored = _STORED.first(connection, {"which": session_id, "of": row.slug})
+    stored = sql.STORED.first(connection, {"which": session_id, "of": row.slug})
     if stored is not None:
         return "there" if stored[0] == row.digest else _exchange(connection, session_id, row, content, stored[1])
     if not _change_budget(connection, session_id, len(content)):
         return "over"
     values = {**_values(connection, session_id, row, content), "slug": row.slug, "enabled_at": now()}
-    _ADD.run(connection, [{**values, "session_id": session_id, "which": session_id}])
+    sql.ADD.run(connection, [{**values, "session_id": session_id, "which": session_id}])
     return "done"
 
 
@@ -337,7 +263,7 @@ def exchange(
     Return `over` if it does not fit (a shorter block always does), and `gone` if the slug is not enabled.
     """
     is_open = lock_session(connection, session_id)
-    stored = _STORED.first(connection, {"which": session_id, "of": row.slug}) if is_open else None
+    stored = sql.STORED.first(connection, {"which": session_id, "of": row.slug}) if is_open else None
     return "gone" if stored is None else _exchange(connection, session_id, row, content, stored[1])
 
 
@@ -346,10 +272,10 @@ def release(connection: sa.Connection, session_id: str, slug: str) -> int | None
     if not lock_session(connection, session_id):
         return None
     key = {"which": session_id, "of": slug}
-    stored = _STORED.first(connection, key)
+    stored = sql.STORED.first(connection, key)
     if stored is None:
         return None
-    connection.execute(_REMOVE, key)
+    sql.REMOVE.run(connection, [key])
     _change_budget(connection, session_id, -stored[1])
     return stored[1]
 
@@ -359,7 +285,7 @@ def lock_session(connection: sa.Connection, session_id: str) -> bool:
 
     On SQLite this only checks that: it has one writer at a time anyway.
     """
-    return _LOCK.first(connection, {"which": session_id}) is not None
+    return sql.LOCK.first(connection, {"which": session_id}) is not None
 
 
 def _change_budget(connection: sa.Connection, session_id: str, characters: int) -> bool:
@@ -367,7 +293,7 @@ def _change_budget(connection: sa.Connection, session_id: str, characters: int) 
 
     One guarded UPDATE, so that concurrent callers cannot exceed the budget together.
     """
-    return _TAKE.run(connection, [{"which": session_id, "by": characters, "moment": now()}]) == 1
+    return sql.TAKE.run(connection, [{"which": session_id, "by": characters, "moment": now()}]) == 1
 
 
 def _exchange(
@@ -376,7 +302,7 @@ def _exchange(
     if not _change_budget(connection, session_id, len(content) - before):
         return "over"
     values = _values(connection, session_id, row, content)
-    connection.execute(_REPLACE.values(**values), {"which": session_id, "of": row.slug})
+    sql.REPLACE.run(connection, [{**values, "which": session_id, "of": row.slug}])
     return "done"
 
 

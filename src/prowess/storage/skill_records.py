@@ -10,7 +10,7 @@ from prowess.storage.approvals import ApprovalRow
 from prowess.storage.ledger import AuditRow
 from prowess.storage.policy_tables import approvals, audit, skill_acceptances
 from prowess.storage.run_tables import traces
-from prowess.storage.sessions import session_skills, sessions
+from prowess.storage.session_tables import session_skills, sessions
 from prowess.storage.trust import Acceptance, to_acceptance
 
 _MAX_ROWS = 1_000

@@ -1,8 +1,6 @@
 """Set up SQLite: write-ahead log, foreign keys, full durability, explicit transactions, and one writer at a time per process.
 
-The two dialects differ from SQLAlchemy's own in two ways: each statement has a deadline, and they begin transactions. The
-driver would begin by itself, deferred, and a transaction that begins with a read cannot wait for the write lock later.
-They are dialects and not event listeners because listeners cost every query a fifth of its time.
+This is what a connection needs with or without SQLAlchemy; see `sqlite_dialects` and `sqlite_driver`.
 """
 
 from __future__ import annotations
@@ -17,16 +15,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
-from sqlalchemy.pool import PoolProxiedConnection
+from prowess.errors import Unavailable
 
-from prowess.errors import Invalid, Unavailable
-from prowess.storage.driver_errors import URL_HINT
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 BUSY_SECONDS = 10
 """How long a connection waits for the lock of another process. With four processes that write to one file all the time,
@@ -78,7 +72,7 @@ def stop_statements() -> None:
     _is_stopping = True
 
 
-class _Connection(sqlite3.Connection):
+class DeadlineConnection(sqlite3.Connection):
     """A connection with a deadline."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -88,91 +82,19 @@ class _Connection(sqlite3.Connection):
         self.set_progress_handler(self.deadline.has_passed, _STEPS)
 
 
-class _LimitedDialect(SQLiteDialect_pysqlite):
-    """Sets the deadline before each statement."""
-
-    supports_statement_cache = True
-    seconds = READ_SECONDS
-
-    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:  # noqa: ARG002
-        """Execute one statement."""
-        cursor.connection.deadline.at = monotonic() + self.seconds
-        cursor.execute(statement, parameters)
-
-    def do_executemany(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:  # noqa: ARG002
-        """Execute one statement for many rows."""
-        cursor.connection.deadline.at = monotonic() + self.seconds
-        cursor.executemany(statement, parameters)
-
-    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:  # noqa: ARG002
-        """Execute one statement without parameters."""
-        cursor.connection.deadline.at = monotonic() + self.seconds
-        cursor.execute(statement)
-
-
 @contextmanager
 def no_deadline(connection: sa.Connection) -> Generator[None]:
     """Let statements take as long as they need, for a migration or a check of the whole file."""
     if connection.dialect.name == "postgresql":
-        connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
         yield
         return
-    deadline = cast("_Connection", connection.connection.dbapi_connection).deadline
+    deadline = cast("DeadlineConnection", connection.connection.dbapi_connection).deadline
     deadline.is_paused = True
     try:
         yield
     finally:
         deadline.is_paused = False
-
-
-class SqliteReadDialect(_LimitedDialect):
-    """Begins transactions that see one state from their first query on."""
-
-    supports_statement_cache = True
-
-    def do_begin(self, dbapi_connection: PoolProxiedConnection) -> None:
-        """Begin without a lock."""
-        _driver_connection(dbapi_connection).execute("BEGIN")
-
-
-class SqliteWriteDialect(_LimitedDialect):
-    """Begins transactions that hold the write lock from the start."""
-
-    supports_statement_cache = True
-    seconds = WRITE_SECONDS
-
-    def do_begin(self, dbapi_connection: PoolProxiedConnection) -> None:
-        """Wait for the write lock and begin.
-
-        A deferred transaction that reads first cannot wait when it wants to write later: SQLite fails it at once.
-        """
-        _driver_connection(dbapi_connection).execute("BEGIN IMMEDIATE")
-
-
-registry.register("sqlite.prowess_reading", __name__, SqliteReadDialect.__name__)
-registry.register("sqlite.prowess_writing", __name__, SqliteWriteDialect.__name__)
-
-
-def sqlite_engines(url: sa.URL, **options: Any) -> tuple[sa.Engine, sa.Engine]:
-    """Return an engine for reading and one for writing, over one pool of connections."""
-    if not url.database or url.database == ":memory:":
-        raise Invalid("A SQLite database needs a file path.", hint=URL_HINT)
-    create_private_file(Path(url.database))
-    reading, writing = (url.set(drivername=f"sqlite+prowess_{which}") for which in ("reading", "writing"))
-    # The pool gives a connection to whichever thread asks, and to one at a time; sqlite3's own check would refuse that.
-    arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False, "factory": _Connection}
-    writer = sa.create_engine(
-        writing,
-        connect_args=arguments,
-        pool_size=8,
-        max_overflow=24,
-        # The connection that was used last. What one connection writes empties the page cache of all others, so in turn
-        # each of them would read its pages anew in every transaction.
-        pool_use_lifo=True,
-        **options,
-    )
-    event.listen(writer, "connect", _configure)
-    return sa.create_engine(reading, pool=writer.pool, **options), writer
 
 
 def create_private_file(path: Path) -> None:
@@ -188,8 +110,21 @@ def create_private_file(path: Path) -> None:
         ) from error
 
 
-def _configure(connection: sqlite3.Connection, _record: object) -> None:
-    # The dialects begin transactions; the driver must not begin others by itself.
+def connect_sqlite(path: str) -> DeadlineConnection:
+    """Return a new connection to a file, which may go from thread to thread."""
+    # It is given to one thread at a time; sqlite3's own check would refuse that.
+    options: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False, "factory": DeadlineConnection}
+    connection = cast("DeadlineConnection", sqlite3.connect(Path(path).absolute(), **options))
+    try:
+        _configure(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    # We begin transactions ourselves; the driver must not begin others.
     connection.isolation_level = None
     # The file may come from anyone: its schema may not call functions with side effects, and damaged pages are noticed.
     connection.execute("PRAGMA trusted_schema=OFF")
@@ -228,10 +163,6 @@ def _use_wal(connection: sqlite3.Connection) -> None:
                     "then try again.",
                 )
             return
-
-
-def _driver_connection(connection: PoolProxiedConnection) -> sqlite3.Connection:
-    return cast("sqlite3.Connection", connection.dbapi_connection)
 
 
 WRITER_WAIT_SECONDS = 60.0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-from sqlalchemy.pool import ConnectionPoolEntry
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 
 class Transaction:
@@ -16,16 +18,16 @@ class Transaction:
     check out a connection, and a run has many small transactions.
     """
 
-    __slots__ = ("_after", "_connection", "_engine", "_lock", "_transaction", "_translate")
+    __slots__ = ("_after", "_connect", "_connection", "_lock", "_transaction", "_translate")
 
     def __init__(
         self,
-        engine: sa.Engine,
+        connect: Callable[[], sa.Connection],
         translate: Callable[[BaseException], None],
         lock: AbstractContextManager[None] | None = None,
         after: Callable[[], None] | None = None,
     ) -> None:
-        self._engine = engine
+        self._connect = connect
         self._translate = translate
         self._lock = lock
         self._after = after
@@ -34,7 +36,7 @@ class Transaction:
         if self._lock is not None:
             self._lock.__enter__()
         try:
-            connection = self._engine.connect()
+            connection = self._connect()
             try:
                 self._transaction = connection.begin()
             except BaseException:

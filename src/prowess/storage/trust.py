@@ -10,46 +10,27 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any, Literal
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.accepted import Accepted, add_accepted
 from prowess.storage.blobs import split_chunks
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.policy_tables import skill_acceptances, trusted_folders
-from prowess.storage.rows import CompiledSelect, CompiledWrite
+from prowess.storage.rows import LazyStatements
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import trust as sql
+else:
+    sql = LazyStatements("trust")
 
 AcceptedHow = Literal["written", "imported", "trusted", "approved"]
 """How a skill was accepted: a person wrote it or imported it, trusted it as it was found, or approved a use of it."""
 
 _ALL_SLUGS = 50
 """From this many slugs on, reading all acceptances of an owner takes less time than looking up each."""
-
-_ours = skill_acceptances.c
-_FOR_OWNER = sa.and_(
-    _ours.organization_id == sa.bindparam("owner_organization"),
-    sa.or_(_ours.user_id == sa.literal_column("''"), _ours.user_id == sa.bindparam("owner_user")),
-    _ours.revoked_at.is_(None),
-)
-_FACTS = sa.select(_ours.slug, _ours.digest, _ours.hides, _ours.sends_out)
-# Read before every use of a skill, so these are compiled once.
-_INSERT = CompiledWrite(sa.insert(skill_acceptances))
-_OF_SLUG = CompiledSelect(_FACTS.where(_FOR_OWNER, _ours.slug == sa.bindparam("of")))
-_OF_SLUGS = CompiledSelect(_FACTS.where(_FOR_OWNER, _ours.slug == sa.any_(sa.bindparam("of", type_=sa.ARRAY(sa.Text)))))
-_OF_OWNER = CompiledSelect(_FACTS.where(_FOR_OWNER))
-_FOLDERS_OF_OWNER = CompiledSelect(
-    sa.select(trusted_folders.c.folder).where(
-        trusted_folders.c.organization_id == sa.bindparam("owner_organization"),
-        sa.or_(
-            trusted_folders.c.user_id == sa.literal_column("''"),
-            trusted_folders.c.user_id == sa.bindparam("owner_user"),
-        ),
-        trusted_folders.c.revoked_at.is_(None),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,23 +78,23 @@ def read_accepted(connection: sa.Connection, owner: Owner, slugs: Sequence[str])
     found: Accepted = {}
     # To a server, each query is a round trip; SQLite has no arrays, and answers in microseconds.
     if connection.dialect.name == "postgresql":
-        add_accepted(found, _OF_SLUGS.rows(connection, {**owner.key, "of": list(slugs)}))
+        add_accepted(found, sql.OF_SLUGS.rows(connection, {**owner.key, "of": list(slugs)}))
         return found
     for slug in slugs:
-        add_accepted(found, _OF_SLUG.rows(connection, {**owner.key, "of": slug}))
+        add_accepted(found, sql.OF_SLUG.rows(connection, {**owner.key, "of": slug}))
     return found
 
 
 def read_all_accepted(connection: sa.Connection, owner: Owner) -> Accepted:
     """Return all acceptances of an owner."""
     found: Accepted = {}
-    add_accepted(found, _OF_OWNER.rows(connection, owner.key))
+    add_accepted(found, sql.OF_OWNER.rows(connection, owner.key))
     return found
 
 
 def read_folders(connection: sa.Connection, owner: Owner) -> list[str]:
     """Return the folders of an owner's standing rules."""
-    return [folder for (folder,) in _FOLDERS_OF_OWNER.rows(connection, owner.key)]
+    return [folder for (folder,) in sql.FOLDERS_OF_OWNER.rows(connection, owner.key)]
 
 
 def insert_acceptances(connection: sa.Connection, accepted: Sequence[Acceptance]) -> list[Acceptance]:
@@ -122,12 +103,12 @@ def insert_acceptances(connection: sa.Connection, accepted: Sequence[Acceptance]
         return []
     moment = now()
     rows = [replace(one, id=str(uuid.uuid4()), created_at=moment) for one in accepted]
-    _INSERT.run(connection, [_to_row(one) for one in rows])
+    sql.INSERT.run(connection, [_to_row(one) for one in rows])
     return rows
 
 
 def _to_row(one: Acceptance) -> dict[str, Any]:
-    row = {column.name: getattr(one, column.name) for column in skill_acceptances.c}
+    row = {column.name: getattr(one, column.name) for column in sql.skill_acceptances.c}
     return {**row, "hides": " ".join(one.hides)}
 
 
@@ -135,16 +116,14 @@ def list_acceptances(
     connection: sa.Connection, owner: Owner, *, slug: str = "", digest: str = "", revoked: bool = False
 ) -> list[Acceptance]:
     """Return the acceptances that count for an owner, newest first; with `revoked`, also those that no longer do."""
-    query = sa.select(skill_acceptances).where(
-        _ours.organization_id == owner.organization_id, _ours.user_id.in_(("", owner.user_id))
-    )
+    query, ours = sql.LIST, sql.skill_acceptances.c
     if slug:
-        query = query.where(_ours.slug == slug)
+        query = query.where(ours.slug == slug)
     if digest:
-        query = query.where(_ours.digest == digest)
+        query = query.where(ours.digest == digest)
     if not revoked:
-        query = query.where(_ours.revoked_at.is_(None))
-    rows = connection.execute(query.order_by(_ours.created_at.desc(), _ours.slug)).mappings()
+        query = query.where(ours.revoked_at.is_(None))
+    rows = connection.execute(query.order_by(ours.created_at.desc(), ours.slug), owner.key).mappings()
     return [to_acceptance(dict(row)) for row in rows]
 
 
@@ -158,7 +137,7 @@ def revoke_acceptances(connection: sa.Connection, ids: Sequence[str], by: str) -
     """Revoke acceptances by id; return how many were not revoked before."""
     count = 0
     for chunk in split_chunks(list(ids)):
-        change = sa.update(skill_acceptances).where(_ours.id.in_(chunk), _ours.revoked_at.is_(None))
+        change = sql.REVOKE.where(sql.skill_acceptances.c.id.in_(chunk))
         count += connection.execute(change.values(revoked_at=now(), revoked_by=by)).rowcount
     return count
 
@@ -169,26 +148,19 @@ def insert_folder(connection: sa.Connection, rule: TrustedFolder) -> TrustedFold
     same = next((one for one in list_folders(connection, owner) if one.folder == rule.folder), None)
     if same is not None:
         return same
-    row = {column.name: getattr(rule, column.name) for column in trusted_folders.c}
+    row = {column.name: getattr(rule, column.name) for column in sql.trusted_folders.c}
     row |= {"id": str(uuid.uuid4()), "created_at": now()}
-    connection.execute(sa.insert(trusted_folders), row)
+    connection.execute(sql.INSERT_FOLDER, row)
     return TrustedFolder(**row)
 
 
 def list_folders(connection: sa.Connection, owner: Owner) -> list[TrustedFolder]:
     """Return the standing rules that count for an owner, by folder."""
-    theirs = trusted_folders.c
-    query = sa.select(trusted_folders).where(
-        theirs.organization_id == owner.organization_id,
-        theirs.user_id.in_(("", owner.user_id)),
-        theirs.revoked_at.is_(None),
-    )
-    rows = connection.execute(query.order_by(theirs.folder, theirs.created_at)).mappings()
+    rows = connection.execute(sql.LIST_FOLDERS, owner.key).mappings()
     return [TrustedFolder(**row) for row in rows]
 
 
 def revoke_folders(connection: sa.Connection, ids: Sequence[str], by: str) -> int:
     """Revoke standing rules by id; return how many were not revoked before."""
-    theirs = trusted_folders.c
-    change = sa.update(trusted_folders).where(theirs.id.in_(list(ids)), theirs.revoked_at.is_(None))
+    change = sql.REVOKE_FOLDERS.where(sql.trusted_folders.c.id.in_(list(ids)))
     return connection.execute(change.values(revoked_at=now(), revoked_by=by)).rowcount

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 RUN = """
 import sys, time
@@ -26,6 +29,7 @@ NEVER = {
     "sqlalchemy.orm",
     "wasmtime",
 }
+DATABASE = {"sqlalchemy", "prowess.storage.tables"}
 LOOP = {"asyncio", "concurrent.futures", "logging", "ssl"}  # an event loop, and what only it and SQLAlchemy need
 SCHEMAS = {"importlib.metadata", "pydantic.plugin._loader"}  # where a schema is built, pydantic looks for plugins
 READERS = {"yaml", "prowess.skill.forms.conversion", "prowess.skill.text.reader"}
@@ -43,11 +47,14 @@ def imported(line: str) -> set[str]:
 
 
 LIMITS = {
-    "list": ({"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 89),
-    "list --json": ({"sqlalchemy", *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 89),
-    "show commit-messages": ({"sqlalchemy", *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 116),
-    "enable commit-messages": ({"prowess.catalog.database_store", "prowess.net.target", *CHECKS}, 145),
-    "prompt": ({"prowess.net.target", "prowess.storage.skills", *READERS, *CHECKS}, 122),
+    "list": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 89),
+    "list --json": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 89),
+    "show commit-messages": ({*DATABASE, *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 116),
+    "enable commit-messages": (
+        {"prowess.catalog.database_store", "prowess.net.target", *DATABASE, *LOOP, *CHECKS},
+        146,
+    ),
+    "prompt": ({"prowess.net.target", "prowess.storage.skills", *DATABASE, *LOOP, *READERS, *CHECKS}, 123),
 }
 """For each command, modules that it does not need, and how many of Prowess it may import."""
 
@@ -61,6 +68,18 @@ def test_a_command_imports_nothing_that_it_does_not_need(sample: Path) -> None:
         own = sorted(name for name in found if name.startswith("prowess"))
         assert (line, found & (unneeded | NEVER)) == (line, set())
         assert len(own) <= most, (line, own)
+
+
+def test_a_prompt_needs_no_sqlalchemy_for_a_new_database_or_an_approved_skill(
+    sample: Path, approver: str, prowess: Callable[..., Any]
+) -> None:
+    assert "sqlalchemy" not in imported("prompt")
+    prowess("policy", "set", "skill_enablement_policy", "prompt-user")
+    asked = prowess("enable", "release-notes", "--json")
+    prowess("approvals", "approve", json.loads(asked.err)["error"]["approval_id"])
+    prowess("enable", "release-notes")
+
+    assert imported("prompt") & DATABASE == set()
 
 
 def test_after_a_use_of_a_skill_the_list_and_the_index_are_still_known(sample: Path) -> None:

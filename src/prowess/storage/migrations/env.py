@@ -14,15 +14,16 @@ from prowess.storage import (
     policy_tables,
     proposals,
     run_tables,
-    sessions,
+    session_tables,
     sources,
     tables,
 )
+from prowess.storage.sqlite_driver import real_connection
 
 # Each module registers its tables when it is imported; alembic would take a table that is missing here for deleted.
 modules = (
     tables,
-    sessions,
+    session_tables,
     compositions,
     connectors,
     conversations,
@@ -37,7 +38,7 @@ modules = (
 [metadata] = {module.metadata for module in modules}
 
 context.configure(
-    connection=context.config.attributes["connection"],
+    connection=real_connection(context.config.attributes["connection"]),
     target_metadata=metadata,
     render_as_batch=True,  # SQLite can change few things in place: the table is copied instead
     transaction_per_migration=False,  # one transaction, so that a migration that fails leaves nothing behind

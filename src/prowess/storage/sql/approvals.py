@@ -1,0 +1,78 @@
+"""The statements of `storage.approvals`."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from prowess.storage.approvals import APPROVAL_COLUMNS
+from prowess.storage.owner import owner_condition
+from prowess.storage.policy_tables import approvals
+from prowess.storage.rows import CompiledSelect, raw_json
+
+MOMENT = sa.bindparam("moment", type_=sa.Text)
+NOT_EXPIRED = approvals.c.expires_at > MOMENT
+PENDING = approvals.c.state == sa.literal_column("'pending'")
+APPROVED = approvals.c.state == sa.literal_column("'approved'")
+THIS_APPROVAL = approvals.c.id == sa.bindparam("which")
+ORGANIZATION = approvals.c.organization_id == sa.bindparam("organization")
+STATE = sa.case((sa.and_(PENDING, ~NOT_EXPIRED), "expired"), else_=approvals.c.state)
+
+READ = sa.select(*(column for column in approvals.c if column.name != "state"), STATE.label("state"))
+COLUMNS = {**approvals.c, "state": STATE, "detail": raw_json(approvals.c.detail)}
+# The prompt of a conversation asks for the approval of each skill in it.
+GET = CompiledSelect(sa.select(*(COLUMNS[name] for name in APPROVAL_COLUMNS)).where(ORGANIZATION, THIS_APPROVAL))
+LIST = (
+    READ.where(ORGANIZATION, STATE.in_(sa.bindparam("states", expanding=True)))
+    .order_by(approvals.c.created_at.desc(), approvals.c.id)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+LIST_OF_USER = LIST.where(approvals.c.user_id == sa.bindparam("user"))
+SUBJECT = sa.and_(
+    owner_condition(approvals),
+    approvals.c.requester == sa.bindparam("by"),
+    approvals.c.slug == sa.bindparam("of"),
+    approvals.c.digest == sa.bindparam("content"),
+    approvals.c.action == sa.bindparam("to"),
+)
+EQUAL = READ.where(SUBJECT, PENDING, NOT_EXPIRED).order_by(approvals.c.created_at).limit(1)
+GRANTED = (
+    READ.where(SUBJECT, APPROVED, NOT_EXPIRED, approvals.c.used_at.is_(None))
+    .order_by(approvals.c.expires_at.desc())
+    .limit(1)
+)
+INSERT = sa.insert(approvals)
+# The conditions are part of the UPDATE: of many callers who resolve, use or revoke at once, it changes a row for one.
+RESOLVE = sa.update(approvals).where(ORGANIZATION, THIS_APPROVAL, PENDING, NOT_EXPIRED)
+USE = (
+    sa.update(approvals)
+    .where(THIS_APPROVAL, APPROVED, NOT_EXPIRED, approvals.c.used_at.is_(None))
+    .values(used_at=MOMENT)
+)
+REVOKE = sa.update(approvals).where(ORGANIZATION, THIS_APPROVAL, sa.or_(PENDING, APPROVED))
+OVERDUE = READ.where(ORGANIZATION, PENDING, ~NOT_EXPIRED).order_by(approvals.c.created_at, approvals.c.id)
+ANY_OVERDUE = sa.select(sa.exists().where(ORGANIZATION, PENDING, ~NOT_EXPIRED))
+WAITING = (
+    sa.select(sa.func.count())
+    .select_from(approvals)
+    .where(owner_condition(approvals), approvals.c.requester == sa.bindparam("by"), PENDING, NOT_EXPIRED)
+)
+# A second caller waits for the locks and then finds the rows no longer pending, so each row is returned once.
+LOCK_OVERDUE = OVERDUE.with_for_update()
+EXPIRE = sa.update(approvals).where(ORGANIZATION, THIS_APPROVAL, PENDING).values(state="expired", resolved_at=MOMENT)
+
+
+RESOLVED = (
+    sa.select(approvals)
+    .where(
+        owner_condition(approvals),
+        approvals.c.requester == sa.bindparam("by"),
+        approvals.c.action == sa.bindparam("to"),
+        approvals.c.state.in_(("approved", "denied", "revoked")),
+    )
+    .order_by(approvals.c.resolved_at.desc(), approvals.c.id)
+)
+ANSWERED = RESOLVED.where(approvals.c.slug == sa.bindparam("of")).limit(sa.bindparam("most", type_=sa.Integer))
+IN_FORCE = RESOLVED.where(
+    approvals.c.slug.in_(sa.bindparam("these", expanding=True)),
+    approvals.c.expires_at > sa.bindparam("moment", type_=sa.Text),
+)

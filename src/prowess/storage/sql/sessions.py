@@ -1,0 +1,75 @@
+"""The statements of `storage.sessions`."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from prowess.storage.owner import owner_condition
+from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
+from prowess.storage.session_tables import session_skills, sessions
+from prowess.storage.sessions import ENABLED_COLUMNS, SESSION_COLUMNS
+from prowess.storage.tables import dialect_insert
+
+THIS_SESSION = sessions.c.id == sa.bindparam("which")
+OPEN = sessions.c.closed_at.is_(None)
+CHARACTERS = sa.bindparam("by", type_=sa.Integer)
+
+INSERT = CompiledWrite(
+    dialect_insert(sessions, lambda insert: insert.on_conflict_do_nothing()),
+    values=[name for name in SESSION_COLUMNS if name != "closed_at"],
+)
+OWN = sessions.c.actor == sa.bindparam("viewer")
+SHARED = sa.bindparam("shared", type_=sa.Text)
+VISIBLE = sa.and_(owner_condition(sessions), sa.or_(OWN, SHARED == "all", sessions.c.actor_kind == SHARED))
+# A conversation may be named like the id of another session; the id comes first. The actor's own conversation comes before
+# one of the same name that somebody else has, and of those the one in use comes first.
+FIND = CompiledSelect(
+    sa.select(*(sessions.c[name] for name in SESSION_COLUMNS))
+    .where(VISIBLE, sa.or_(THIS_SESSION, sessions.c.conversation_id == sa.bindparam("which")))
+    .order_by(sa.case((THIS_SESSION, 0), (OWN, 1), (OPEN, 2), else_=3), sessions.c.updated_at.desc())
+    .limit(1)
+)
+REOPEN = sa.update(sessions).where(THIS_SESSION, ~OPEN)
+AFTER = sa.tuple_(sa.bindparam("changed"), sa.bindparam("last"))
+LIST = (
+    sa.select(sessions)
+    .where(VISIBLE, OPEN, sa.tuple_(sessions.c.updated_at, sessions.c.id) < AFTER)
+    .order_by(sessions.c.updated_at.desc(), sessions.c.id.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+COUNT = sa.select(sa.func.count()).select_from(sessions).where(VISIBLE, OPEN)
+CHANGE = sa.update(sessions).where(VISIBLE, THIS_SESSION, OPEN)
+CLOSE = CHANGE.values(closed_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"), budget_used=0)
+MARK_USED = CompiledWrite(
+    sa.update(sessions).where(THIS_SESSION, OPEN).values(updated_at=sa.bindparam("moment")), values=("which", "moment")
+)
+# FOR NO KEY UPDATE on PostgreSQL: it excludes other writers, but not the foreign-key checks of other transactions.
+LOCK = CompiledSelect(sa.select(sessions.c.id).where(THIS_SESSION, OPEN).with_for_update(key_share=True))
+# Freeing characters always succeeds, even if the budget was lowered below its current use.
+TAKE = CompiledWrite(
+    sa.update(sessions)
+    .where(THIS_SESSION, OPEN, sa.or_(sessions.c.budget_used + CHARACTERS <= sessions.c.budget_max, CHARACTERS <= 0))
+    .values(budget_used=sessions.c.budget_used + CHARACTERS, updated_at=sa.bindparam("moment")),
+    values=("which", "by", "moment"),
+)
+
+IN_SESSION = session_skills.c.session_id == sa.bindparam("which")
+THIS_SKILL = sa.and_(IN_SESSION, session_skills.c.slug == sa.bindparam("of"))
+LIGHT = [raw_json(session_skills.c[name]) if name == "detail" else session_skills.c[name] for name in ENABLED_COLUMNS]
+ENABLED_SKILLS = sa.select(*LIGHT).where(IN_SESSION).order_by(session_skills.c.position)
+# Every request of an agent reads these, so they are compiled once.
+ENABLED = CompiledSelect(ENABLED_SKILLS)
+CONTENTS = CompiledSelect(ENABLED_SKILLS.add_columns(session_skills.c.content, session_skills.c.seal))
+STORED = CompiledSelect(sa.select(session_skills.c.digest, session_skills.c.content_length).where(THIS_SKILL))
+LAST = sa.select(sa.func.coalesce(sa.func.max(session_skills.c.position), 0) + 1).where(IN_SESSION)
+ADD = CompiledWrite(
+    sa.insert(session_skills).values(position=LAST.scalar_subquery()),
+    values=[column.name for column in session_skills.c if column.name != "position"] + ["which"],
+)
+_KEPT = ("session_id", "slug", "position", "enabled_at")
+REPLACE = CompiledWrite(
+    sa.update(session_skills).where(THIS_SKILL),
+    values=[column.name for column in session_skills.c if column.name not in _KEPT] + ["which", "of"],
+)
+REMOVE = CompiledWrite(sa.delete(session_skills).where(THIS_SKILL), values=("which", "of"))
+REMOVE_ALL = sa.delete(session_skills).where(IN_SESSION)

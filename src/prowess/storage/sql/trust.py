@@ -1,0 +1,41 @@
+"""The statements of `storage.trust`."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from prowess.storage.policy_tables import skill_acceptances, trusted_folders
+from prowess.storage.rows import CompiledSelect, CompiledWrite
+
+
+def _counts_for_owner(table: sa.Table) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        table.c.organization_id == sa.bindparam("owner_organization"),
+        sa.or_(table.c.user_id == sa.literal_column("''"), table.c.user_id == sa.bindparam("owner_user")),
+    )
+
+
+_ours = skill_acceptances.c
+_IN_FORCE = _ours.revoked_at.is_(None)
+LIST = sa.select(skill_acceptances).where(_counts_for_owner(skill_acceptances))
+INSERT = CompiledWrite(sa.insert(skill_acceptances))
+REVOKE = sa.update(skill_acceptances).where(_IN_FORCE)
+_FACTS = sa.select(_ours.slug, _ours.digest, _ours.hides, _ours.sends_out).where(
+    _counts_for_owner(skill_acceptances), _IN_FORCE
+)
+# Read before every use of a skill, so these are compiled once.
+OF_OWNER = CompiledSelect(_FACTS)
+OF_SLUG = CompiledSelect(_FACTS.where(_ours.slug == sa.bindparam("of")))
+OF_SLUGS = CompiledSelect(_FACTS.where(_ours.slug == sa.any_(sa.bindparam("of", type_=sa.ARRAY(sa.Text)))))
+
+_RULE_IN_FORCE = trusted_folders.c.revoked_at.is_(None)
+LIST_FOLDERS = (
+    sa.select(trusted_folders)
+    .where(_counts_for_owner(trusted_folders), _RULE_IN_FORCE)
+    .order_by(trusted_folders.c.folder, trusted_folders.c.created_at)
+)
+INSERT_FOLDER = sa.insert(trusted_folders)
+REVOKE_FOLDERS = sa.update(trusted_folders).where(_RULE_IN_FORCE)
+FOLDERS_OF_OWNER = CompiledSelect(
+    sa.select(trusted_folders.c.folder).where(_counts_for_owner(trusted_folders), _RULE_IN_FORCE)
+)

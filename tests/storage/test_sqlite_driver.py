@@ -1,0 +1,92 @@
+"""SQLite without SQLAlchemy: the prepared texts, and transactions in which SQLAlchemy takes over."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from prowess.errors import Conflict
+from prowess.storage.database import Database, open_database
+from prowess.storage.org_settings import get_settings
+from prowess.storage.rows import SQLITE_TEXTS, fetch
+from prowess.storage.sqlite_driver import DriverConnection, real_connection
+
+ADD = "INSERT INTO org_settings (organization_id, name, value, updated_at, updated_by) VALUES ('', ?, 'true', '', '')"
+ADD_MORE = sa.text(ADD.replace("?", "'more'"))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = open_database(tmp_path / "agents.db")
+    yield database
+    database.close()
+
+
+def settings(database: Database) -> set[str]:
+    with database.read() as connection:
+        return set(get_settings(connection, ""))
+
+
+def test_the_prepared_texts_are_those_that_sqlalchemy_compiles() -> None:
+    script = runpy.run_path(str(Path(__file__).resolve().parents[2] / "scripts/schema.py"))
+    assert script["make_texts"]() == SQLITE_TEXTS.read_text(), "Run `python scripts/schema.py`."
+
+
+def test_sqlalchemy_goes_on_in_the_transaction_that_the_driver_began(database: Database) -> None:
+    with database.write() as connection:
+        assert isinstance(connection, DriverConnection)
+        fetch(connection, ADD, ["first"])
+        assert connection.execute(sa.text("SELECT name FROM org_settings")).scalars().all() == ["first"]
+        connection.execute(ADD_MORE)
+        assert settings(database) == set()  # nothing is committed yet
+
+    assert settings(database) == {"first", "more"}
+
+
+def test_both_parts_of_a_transaction_are_undone_together(database: Database) -> None:
+    def fail() -> None:
+        with database.write() as connection:
+            fetch(connection, ADD, ["first"])
+            connection.execute(ADD_MORE)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with database.write() as connection:
+        fetch(connection, ADD, ["second"])
+        connection.rollback()
+
+    assert settings(database) == set()
+
+
+def test_a_statement_that_fails_after_sqlalchemy_took_over_undoes_the_transaction(database: Database) -> None:
+    def add_twice() -> None:
+        with database.write() as connection:
+            fetch(connection, ADD, ["more"])
+            connection.execute(ADD_MORE)
+
+    with pytest.raises(Conflict):
+        add_twice()
+
+    assert settings(database) == set()
+
+
+def test_a_read_keeps_its_state_when_sqlalchemy_takes_over(database: Database) -> None:
+    with database.read() as reading:
+        assert get_settings(reading, "") == {}
+        with database.write() as writing:
+            fetch(writing, ADD, ["first"])
+        assert reading.execute(sa.text("SELECT count(*) FROM org_settings")).scalar_one() == 0
+
+    assert settings(database) == {"first"}
+
+
+def test_later_transactions_begin_with_sqlalchemy(database: Database) -> None:
+    with database.read() as first:
+        assert isinstance(real_connection(first), sa.Connection)
+    with database.read() as second:
+        assert type(second) is sa.Connection
