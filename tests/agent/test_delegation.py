@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from prowess.agent.updates import ToolEnded
+from prowess.agent.live_turns import join_texts
+from prowess.agent.updates import HelperUpdated, ToolEnded
 from prowess.llm.scripted import Answer, ScriptedModel
 
 from .turns import calling, end_of, play
@@ -41,6 +42,12 @@ def results(updates, name: str = "delegate") -> list[dict]:
     return [update.data for update in updates if isinstance(update, ToolEnded) and update.name == name]
 
 
+def joined(updates) -> list[HelperUpdated]:
+    """Return what helpers did while they worked, with their texts in one piece."""
+    place = next(place for place, one in enumerate(updates) if isinstance(one, ToolEnded) and one.name == "delegate")
+    return [one for one in join_texts(updates[:place]) if isinstance(one, HelperUpdated)]
+
+
 async def test_the_builder_creates_reloads_calls_and_reports_and_the_coordinator_uses_the_skill(sandboxed):
     async with sandboxed.open() as prowess:
         conversation = await prowess.agent.start(role="coordinator")
@@ -61,6 +68,11 @@ async def test_the_builder_creates_reloads_calls_and_reports_and_the_coordinator
         skill = await prowess.skills.get("make-slug")
 
     assert updates[-1].text == "The skill make-slug is ready."
+    live = [(one.role, one.update["kind"], one.update.get("name")) for one in joined(updates)]
+    calls = ("skill_create", "skill_reload", "skill_make_slug")
+    made = [("builder", kind, name) for name in calls for kind in ("tool_started", "tool_ended")]
+    assert live == [*made, ("builder", "text", None)]
+    assert joined(updates)[-1].update["text"] == report["report"]
     assert report["status"] == "done"
     assert report["report"] == "Built make-slug. Big Cat gave big-cat."
     assert report["calls"] == ["skill_create", "skill_reload", "skill_make_slug"]

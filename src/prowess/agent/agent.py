@@ -186,7 +186,10 @@ class Agent:
             # The limit of this conversation counts for what a helper spends.
             return self._turn(helper, task, chosen, is_new=bool(task), payer=session.id)
 
-        added += delegation_tools(self, agent, begun, work)
+        def report(update: Update) -> None:
+            tools.emit(update)
+
+        added += delegation_tools(self, agent, begun, work, report)
         unsuited = unsuited_tools(fallback, session.role)
         tools = AgentTools(toolbox=toolbox, added={tool.name: tool for tool in added}, left_out=unsuited)
         return TurnLoop(

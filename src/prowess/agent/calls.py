@@ -47,6 +47,10 @@ log = logging.getLogger(__name__)
 Emit = Callable[[Update], None]
 
 
+def _ignore(update: Update) -> None:
+    """Ignore an update."""
+
+
 def unsuited_tools(model: object, role: str) -> frozenset[str]:
     """Return the names of the tools that are not offered to a model in a role, '' for none."""
     return _FOR_LARGE_MODELS if is_small(model) and not role else frozenset()
@@ -60,6 +64,8 @@ class AgentTools:
     added: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     left_out: frozenset[str] = frozenset()
     """The names of tools that are not offered."""
+    emit: Emit = _ignore
+    """Receives what a tool reports while it works."""
     _offered: dict[str, Tool] = field(default_factory=dict[str, Tool], init=False)
 
     def read_offered(self, *, recent: float = 0.0) -> list[Tool]:
@@ -110,6 +116,7 @@ class CallRunner:
 
     async def run(self, calls: Sequence[ToolCall], emit: Emit) -> None:
         """Make the calls. Those that need an approval are stored as pending."""
+        self.tools.emit = emit
         made = _count_calls(self.journal.steps[:-1])
         effects = {call.name: await self.tools.effect(call.name) for call in calls}
         room = asyncio.Semaphore(PARALLEL_CALLS)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from prowess.agent.compaction import cut_text
-from prowess.agent.updates import ToolEnded, TurnEnded, Update
+from prowess.agent.updates import HelperUpdated, TextWritten, ToolEnded, ToolStarted, TurnEnded, Update
 from prowess.errors import ApprovalRequired, Invalid, ProwessError, RunFailed
 from prowess.policy.roles import Role, find_role, role_names
 from prowess.session.sessions import with_session_role
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Work = Callable[[str, str], AsyncGenerator[Update]]
 """Sends a message in a helper's conversation, or goes on with it without one."""
+Report = Callable[[Update], None]
 
 DELEGATE: Final = "delegate"
 REPORT_CHARS: Final = 8_000
@@ -47,14 +49,17 @@ class _Task(BaseModel):
     task: str = Field(min_length=1)
 
 
-def delegation_tools(agent: Agent, engine: Engine, begun: BegunTurn, work: Work) -> list[Tool]:
-    """Return the tool that delegates, if the role of the conversation names it, else nothing."""
+def delegation_tools(agent: Agent, engine: Engine, begun: BegunTurn, work: Work, report: Report) -> list[Tool]:
+    """Return the tool that delegates, if the role of the conversation names it, else nothing.
+
+    `report` receives what a helper writes and calls, as it happens.
+    """
     acting = with_session_role(begun.session, engine.actor)
     if not acting.role:
         return []
     if not _delegates(find_role(acting.role, begun.policy)):
         return []
-    return [_make_tool(_Delegation(agent, begun, work, _helpers(begun.policy)))]
+    return [_make_tool(_Delegation(agent, begun, work, report, _helpers(begun.policy)))]
 
 
 def _delegates(role: Role) -> bool:
@@ -71,10 +76,11 @@ def _helpers(policy: OrgPolicy) -> dict[str, Role]:
 class _Delegation:
     """Gives tasks to other agents for one turn of a conversation."""
 
-    def __init__(self, agent: Agent, begun: BegunTurn, work: Work, helpers: Mapping[str, Role]) -> None:
+    def __init__(self, agent: Agent, begun: BegunTurn, work: Work, report: Report, helpers: Mapping[str, Role]) -> None:
         self._agent = agent
         self._begun = begun
         self._work = work
+        self._report = report
         self.helpers = helpers
 
     async def run(self, role: str, task: str) -> dict[str, Any]:
@@ -94,6 +100,8 @@ class _Delegation:
         try:
             async with aclosing(updates):
                 async for update in updates:
+                    if isinstance(update, (TextWritten, ToolStarted, ToolEnded)):
+                        self._report(HelperUpdated(role=role, update=asdict(update)))
                     if isinstance(update, ToolEnded) and update.ok:
                         used.append(update.name)
                     elif isinstance(update, TurnEnded):

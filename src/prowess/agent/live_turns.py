@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
-from prowess.agent.updates import TextWritten, TurnEnded, Update
+from prowess.agent.updates import HelperUpdated, TextWritten, TurnEnded, Update
 from prowess.errors import ProwessError, TryLater
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
@@ -159,8 +160,20 @@ def join_texts(updates: Sequence[Update]) -> list[Update]:
     joined: list[Update] = []
     for update in updates:
         last = joined[-1] if joined else None
-        if isinstance(update, TextWritten) and isinstance(last, TextWritten):
-            joined[-1] = TextWritten(text=last.text + update.text)
-        else:
+        both = _join(last, update)
+        if both is None:
             joined.append(update)
+        else:
+            joined[-1] = both
     return joined
+
+
+def _join(first: Update | None, second: Update) -> Update | None:
+    """Return two pieces of one text as one, also if a helper wrote it, or None if they are not."""
+    if isinstance(first, TextWritten) and isinstance(second, TextWritten):
+        return TextWritten(text=first.text + second.text)
+    if not isinstance(first, HelperUpdated) or not isinstance(second, HelperUpdated) or first.role != second.role:
+        return None
+    if not first.update["kind"] == second.update["kind"] == "text":
+        return None
+    return replace(first, update={**first.update, "text": first.update["text"] + second.update["text"]})

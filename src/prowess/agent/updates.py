@@ -67,6 +67,15 @@ class SkillsChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HelperUpdated:
+    """An agent that was given a task wrote text, or called a tool. `update` is its own update as JSON, with its `kind`."""
+
+    role: str
+    update: dict[str, Any]
+    kind: Literal["helper_updated"] = "helper_updated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     """The turn ended. `text` is the whole answer, and `error` says why a turn was stopped or failed."""
 
@@ -85,7 +94,7 @@ class TurnEnded:
     kind: Literal["turn_ended"] = "turn_ended"
 
 
-Update = Decided | TextWritten | ToolStarted | ToolEnded | ApprovalNeeded | SkillsChanged | TurnEnded
+Update = Decided | TextWritten | ToolStarted | ToolEnded | ApprovalNeeded | SkillsChanged | HelperUpdated | TurnEnded
 
 UPDATE_KINDS: dict[str, type[Update]] = {
     "decided": Decided,
@@ -94,6 +103,7 @@ UPDATE_KINDS: dict[str, type[Update]] = {
     "tool_ended": ToolEnded,
     "approval_needed": ApprovalNeeded,
     "skills_changed": SkillsChanged,
+    "helper_updated": HelperUpdated,
     "turn_ended": TurnEnded,
 }
 """The updates by their kind, for those who receive them as JSON."""

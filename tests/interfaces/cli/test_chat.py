@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from prowess.agent.updates import HelperUpdated, TextWritten, ToolEnded
+from prowess.interfaces.cli.chat_screen import ChatScreen
 from prowess.llm.scripted import ScriptedModel
 
 
@@ -399,3 +401,19 @@ def test_ctrl_c_at_a_terminal_stops_the_turn_and_then_leaves(prowess, trusted, t
             one.close()
     assert "Stopped. The conversation is kept." in seen
     assert "Kept. Go on with" in seen
+
+
+def test_what_a_helper_does_is_shown_with_its_role_and_never_as_the_answer(capsys):
+    ended = {"kind": "tool_ended", "id": "1", "name": "list_skills", "ok": True, "data": {"status": "done"}}
+    started = {"kind": "tool_started", "id": "1", "name": "list_skills", "arguments": {"scope": "all"}}
+    texts = [{"kind": "text", "text": text} for text in ("Two ", "skills\x1b[2J.")]
+    with ChatScreen() as screen:
+        for update in (started, ended, *texts):
+            screen.show(HelperUpdated(role="scout", update=update))
+        screen.show(ToolEnded(id="0", name="delegate", ok=True, data={"status": "done"}))
+        screen.show(TextWritten(text="There are two."))
+
+    shown = capsys.readouterr()
+    assert shown.out.strip() == "There are two."
+    assert '  scout ✓ list_skills(scope="all") → done\n  scout: Two skills' in shown.err
+    assert "\x1b[2J" not in shown.err

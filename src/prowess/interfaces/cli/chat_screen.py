@@ -17,6 +17,7 @@ import click
 from prowess.agent.updates import (
     ApprovalNeeded,
     Decided,
+    HelperUpdated,
     SkillsChanged,
     TextWritten,
     ToolEnded,
@@ -142,6 +143,8 @@ class ChatScreen:
         self.ended: TurnEnded | None = None
         """How the turn ended; None if it was interrupted."""
         self._calls: dict[str, str] = {}
+        self._said: dict[str, str] = {}
+        """What helpers have written since their last call, by role."""
         self._wrote = False
         self._in_line = False
         self._noted = False
@@ -179,6 +182,8 @@ class ChatScreen:
             case ApprovalNeeded():
                 about = self._calls.pop(update.id, "") or f"{update.approval['action']} {update.approval['slug']}"
                 self._note(f"? {one_line(about)} needs an approval", color="yellow")
+            case HelperUpdated():
+                self._show_helper(update.role, update.update)
             case TurnEnded():
                 self._end(update)
 
@@ -195,12 +200,36 @@ class ChatScreen:
         self._wrote = True
         self._in_line = not shown.endswith("\n")
 
+    def _show_helper(self, role: str, update: Mapping[str, Any]) -> None:
+        """Show what an agent that was given a task does, marked with its role. Its text is no part of the answer."""
+        if update["kind"] == "text":
+            self._said[role] = self._said.get(role, "") + update["text"]
+            return
+        self._show_said(role)
+        key, name = f"{role}:{update['id']}", update["name"]
+        if update["kind"] == "tool_started":
+            self._calls[key] = format_call(name, update["arguments"])
+            self._wait(one_line(f"{role}: {name} …", 80))
+        else:
+            call = self._calls.pop(key, format_call(name, {}))
+            outcome = format_outcome(call, summarize_answer(update["data"]), ok=update["ok"])
+            self._tell(f"  {one_line(role, 40)} {outcome}")
+
+    def _show_said(self, *roles: str) -> None:
+        for role in roles:
+            if text := one_line(self._said.pop(role, ""), _line_width()):
+                self._note(f"  {one_line(role, 40)}: {text}")
+
     def _show_outcome(self, update: ToolEnded) -> None:
+        self._show_said(*self._said)
         call = self._calls.pop(update.id, format_call(update.name, {}))
+        self._tell(format_outcome(call, summarize_answer(update.data), ok=update.ok))
+
+    def _tell(self, line: str) -> None:
         self._pause()
         self._end_line()
         self._noted = True
-        click.echo(format_outcome(call, summarize_answer(update.data), ok=update.ok), err=True)
+        click.echo(line, err=True)
         self._wait("Thinking …")
 
     def _end(self, ended: TurnEnded) -> None:
