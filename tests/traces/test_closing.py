@@ -17,7 +17,7 @@ from prowess.traces.trace_row import to_row
 MARK = "from prowess.traces.cleanup import process_identity; print(process_identity())"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def gone():
     """The mark of a process that has ended."""
     return subprocess.run([sys.executable, "-c", MARK], capture_output=True, text=True, check=True).stdout.strip()
@@ -39,7 +39,7 @@ def test_a_process_that_has_ended_is_gone_and_this_one_is_not(gone):
     assert not is_process_gone(process_identity())
 
 
-def test_another_process_with_the_same_number_is_not_the_one_that_began(gone):
+def test_another_process_with_the_same_number_is_not_the_one_that_began():
     host, number, started = process_identity().rsplit("/", 2)
     assert is_process_gone(f"{host}/{number}/{int(started) + 1}")
 
@@ -49,14 +49,14 @@ def test_of_a_process_elsewhere_nothing_is_known(mark):
     assert not is_process_gone(mark)
 
 
-def test_a_forked_child_has_a_mark_of_its_own():
+def test_a_forked_child_has_a_mark_of_its_own(new_process):
     code = (
         "import os, sys\nfrom prowess.traces.cleanup import is_process_gone, process_identity\nmine = process_identity()\n"
         "child = os.fork()\n"
         "if not child: os._exit(0 if process_identity() != mine and not is_process_gone(mine) else 1)\n"
         "sys.exit(os.waitpid(child, 0)[1])\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert new_process(environment=os.environ, code=code).returncode == 0
 
 
 def test_a_process_that_ended_and_is_not_yet_buried_is_gone():

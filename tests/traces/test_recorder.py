@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
+import os
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
@@ -271,22 +270,21 @@ def runs_kept(url):
     return sorted((row["run_id"], row["status"]) for row in rows)
 
 
-def test_the_traces_of_a_process_that_ends_without_a_word_are_kept(database_url):
+def test_the_traces_of_a_process_that_ends_without_a_word_are_kept(database_url, new_process):
     code = PROGRAM + "for n in range(1200):\n    recorder.finish(replace(trace(f'{n:04d}'), status='ok'))\n"
-    ran = subprocess.run([sys.executable, "-c", code, database_url], capture_output=True, text=True, check=False)
+    ran = new_process(database_url, environment=os.environ, code=code)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert runs_kept(database_url) == [(f"{number:04d}", "ok") for number in range(1200)]
 
 
-def test_a_forked_child_writes_its_own_traces_and_not_again_those_of_its_parent(database_url):
+def test_a_forked_child_writes_its_own_traces_and_not_again_those_of_its_parent(database_url, new_process):
     code = PROGRAM + (
         "recorder.finish(replace(trace('parent'), status='ok'))\n"
         "child = os.fork()\n"
         "recorder.finish(replace(trace('both'), status='ok')).result()\n"
         "sys.exit(os.waitpid(child, 0)[1] if child else 0)\n"
     )
-    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code, database_url], check=False, timeout=60)
-    assert ran.returncode == 0
+    assert new_process(database_url, environment=os.environ, code=code).returncode == 0
     assert runs_kept(database_url) == [("both", "ok"), ("both", "ok"), ("parent", "ok")]
 
 
