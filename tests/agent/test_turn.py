@@ -153,3 +153,17 @@ async def test_a_small_model_may_write_skills_only_in_a_role(place, small, role,
         await end_of(prowess.agent.send(conversation.id, "Hello", model=model))
 
     assert ("skill_create" in {tool.name for tool in model.requests[0].tools}) is offered
+
+
+async def test_a_small_model_with_an_enabled_skill_is_not_offered_tools_to_find_others(place):
+    place.write("postgres-triage", TRIAGE)
+    model = ScriptedModel(["At noon.", "A lock."])
+    model.small = True
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        await end_of(prowess.agent.send(conversation.id, "Tell me a joke", model=model))
+        await end_of(prowess.agent.send(conversation.id, "Postgres is slow: diagnose lock waits", model=model))
+
+    before, after = ({tool.name for tool in request.tools} for request in model.requests)
+    assert {"search_skills", "enable_skill"} <= before
+    assert not after & {"search_skills", "enable_skill"}

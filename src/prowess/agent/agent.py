@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from prowess.agent.calls import AgentTools, CallRunner, unsuited_tools
+from prowess.agent.calls import AgentTools, CallRunner
 from prowess.agent.conversation import (
     CONVERSATION_FORMATS,
     Conversation,
@@ -30,7 +30,7 @@ from prowess.agent.records import EXPORT_MESSAGES, BegunTurn, ConversationRecord
 from prowess.agent.updates import Update
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid, NotFound, ProwessError, TooLarge
-from prowess.llm.model import Model
+from prowess.llm.model import Model, is_small
 from prowess.llm.models import ModelChoice
 from prowess.policy.actor import conversation_agent
 from prowess.threads import offload, offload_to_completion
@@ -190,8 +190,8 @@ class Agent:
             tools.emit(update)
 
         added += delegation_tools(self, agent, begun, work, report)
-        unsuited = unsuited_tools(fallback, session.role)
-        tools = AgentTools(toolbox=toolbox, added={tool.name: tool for tool in added}, left_out=unsuited)
+        small = is_small(fallback) and not session.role
+        tools = AgentTools(toolbox=toolbox, added={tool.name: tool for tool in added}, small=small)
         return TurnLoop(
             engine=agent,
             session=session,

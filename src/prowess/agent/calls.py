@@ -15,7 +15,7 @@ from prowess.agent.journal import Journal
 from prowess.agent.updates import ApprovalNeeded, ToolEnded, ToolStarted, Update
 from prowess.engine.engine import Engine
 from prowess.errors import ApprovalRequired, NotFound, ProwessError
-from prowess.llm.model import ToolCall, is_small
+from prowess.llm.model import ToolCall
 from prowess.policy.consent import consent_text
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.conversations import MessageRow
@@ -30,9 +30,10 @@ MAX_REPEATS = 2
 RESULT_CHARS = 20_000
 """The most characters of a result that reach the model."""
 
-_FOR_LARGE_MODELS = frozenset(
+_MANAGING = frozenset(
     (
         "compose_skill",
+        "disable_skill",
         "list_enabled_skills",
         "list_skills",
         "skill_create",
@@ -41,7 +42,9 @@ _FOR_LARGE_MODELS = frozenset(
         "skill_update",
     )
 )
-"""Tools that a small model is not offered, unless its role names them: it calls them at random, and they are half the list."""
+"""Tools that a small model is not offered: it calls them at random, and they are half the list."""
+_FINDING = frozenset(("enable_skill", "load_skill", "search_skills"))
+"""Tools that a small model is not offered once a skill is enabled: it would look for others instead of using it."""
 _ORDERED = ("changes", "destroys")
 log = logging.getLogger(__name__)
 Emit = Callable[[Update], None]
@@ -51,31 +54,27 @@ def _ignore(update: Update) -> None:
     """Ignore an update."""
 
 
-def unsuited_tools(model: object, role: str) -> frozenset[str]:
-    """Return the names of the tools that are not offered to a model in a role, '' for none."""
-    return _FOR_LARGE_MODELS if is_small(model) and not role else frozenset()
-
-
 @dataclass(slots=True, kw_only=True)
 class AgentTools:
     """The tools of one agent in one conversation: those of its toolbox, and those that the agent layer adds."""
 
     toolbox: Toolbox
     added: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
-    left_out: frozenset[str] = frozenset()
-    """The names of tools that are not offered."""
+    small: bool = False
+    """True for a small model without a role: it is offered fewer tools."""
     emit: Emit = _ignore
     """Receives what a tool reports while it works."""
     _offered: dict[str, Tool] = field(default_factory=dict[str, Tool], init=False)
 
-    def read_offered(self, *, recent: float = 0.0) -> list[Tool]:
+    def read_offered(self, *, recent: float = 0.0, has_skill: bool = False) -> list[Tool]:
         """Return the tools for the next request. Tools whose name a model API would reject are left out. Blocking.
 
-        `recent` is that of `Toolbox.read_offered`.
+        `recent` is that of `Toolbox.read_offered`, and `has_skill` is True if a skill is enabled.
         """
+        unsuited = (_MANAGING | _FINDING if has_skill else _MANAGING) if self.small else frozenset[str]()
         tools = [*self.toolbox.read_offered(recent=recent), *self.added.values()]
         self._offered = {
-            tool.name: tool for tool in tools if tool.name not in self.left_out and tool.spec("openai") is not None
+            tool.name: tool for tool in tools if tool.name not in unsuited and tool.spec("openai") is not None
         }
         return list(self._offered.values())
 

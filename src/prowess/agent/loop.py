@@ -222,7 +222,8 @@ class TurnLoop:
         """Return the tools and the system blocks as they are now. Blocking; together, because each thread takes time."""
         # The turn began with a match, which looks at the skills as seldom. A call may have changed their files since.
         recent = 0.0 if self.journal.steps else FRESHNESS_SECONDS
-        tools, context = self.tools.read_offered(recent=recent), self.engine.context
+        tools = self.tools.read_offered(recent=recent, has_skill=bool(self.session.enabled))
+        context = self.engine.context
         _, skills = context.resources.activation.blocks(context.actor, self.session.id)
         return tools, assemble_blocks(
             policies=self.policies, memory=self.memory, graph_context=self.graph_context, skills=skills
