@@ -10,6 +10,7 @@ import pytest
 
 from prowess.engine import doctor
 from prowess.interfaces.cli import person
+from prowess.interfaces.cli.commands import add, installed
 
 
 @pytest.fixture
@@ -37,11 +38,11 @@ def typed(prowess, pipe, monkeypatch):
     """Return a function that runs a command as if at a terminal, where a person types these answers."""
 
     def run(*words, answers):
-        monkeypatch.setattr(person, "at_terminal", lambda: True)
         pipe("".join(answers).encode())
-        done = prowess(*words)
-        monkeypatch.setattr(person, "at_terminal", lambda: False)
-        return done
+        with monkeypatch.context() as patch:
+            for module in (person, add, installed):
+                patch.setattr(module, "at_terminal", lambda: True)
+            return prowess(*words)
 
     return run
 
