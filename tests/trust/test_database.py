@@ -282,9 +282,9 @@ async def test_only_a_person_adopts_a_database(cloned: Any, command: Any) -> Non
 
 async def test_a_database_of_this_installation_is_used_also_in_a_copied_workspace(place: Any, tmp_path: Path) -> None:
     place.skill("local")
+    shutil.move(place.workspace / ".agents/skills/local", tmp_path / "local")
     async with place.open() as prowess:
-        await prowess.skills.import_path(place.workspace / ".agents/skills/local", scope="workspace")
-    shutil.rmtree(place.workspace / ".agents")
+        await prowess.skills.import_path(tmp_path / "local", scope="workspace")
     copied = tmp_path / "copied"
     shutil.copytree(place.workspace, copied)
     place.environment["PROWESS_WORKSPACE"] = str(copied)
@@ -302,10 +302,13 @@ REWRITING = "CREATE TRIGGER t AFTER INSERT ON skill_blobs BEGIN UPDATE skill_blo
 
 
 @pytest.mark.parametrize("sql", [ENDLESS, REWRITING], ids=["endless view", "trigger"])
-async def test_a_workspace_database_with_other_objects_is_not_used(place: Any, sql: str, command: Any) -> None:
+async def test_a_workspace_database_with_other_objects_is_not_used(
+    place: Any, sql: str, command: Any, tmp_path: Path
+) -> None:
     place.skill("local")
+    shutil.copytree(place.workspace / ".agents/skills/local", tmp_path / "local")
     async with place.open() as prowess:
-        await prowess.skills.import_path(place.workspace / ".agents/skills/local", scope="workspace")
+        await prowess.skills.import_path(tmp_path / "local", scope="workspace")
     with sqlite3.connect(place.workspace / ".prowess" / "agents.db") as connection:
         connection.executescript(sql)
     connection.close()

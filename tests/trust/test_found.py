@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,9 @@ async def test_a_revoked_skill_leaves_the_prompt_and_its_approval_does_not_bring
             await prowess.enable("one", session=session)
 
 
-async def test_a_repositorys_skill_does_not_replace_the_users_own_without_a_word(untrusted: Any, accept: Any) -> None:
+async def test_a_repositorys_skill_does_not_replace_the_users_own_without_a_word(
+    untrusted: Any, accept: Any, tmp_path: Path
+) -> None:
     async with untrusted.open(ANN) as prowess:
         own = Skill(
             slug="deploy", title="Deploy", description="Mine.", artifacts=(Instructions(name="i", content="Mine."),)
@@ -212,7 +215,8 @@ async def test_a_repositorys_skill_does_not_replace_the_users_own_without_a_word
             assert (answer["body"], bool(answer["approval_id"])) == (None, True)
         assert (await prowess.approvals.list())[0].detail["hides"] == ["account"]
         # Importing the same files accepts them, but not that they take the place of a trusted skill.
-        await prowess.skills.import_path(untrusted.workspace / ".agents" / "skills" / "deploy")
+        shutil.copytree(untrusted.workspace / ".agents" / "skills" / "deploy", tmp_path / "deploy")
+        await prowess.skills.import_path(tmp_path / "deploy")
         assert "replaces a skill" in (await prowess.load("deploy"))["error"]
         await accept(prowess, "workspace:deploy")
         assert "Theirs." in (await prowess.load("deploy"))["body"]
