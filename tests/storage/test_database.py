@@ -137,7 +137,6 @@ def test_a_full_disk_is_unavailable_and_changes_nothing(tmp_path: Path, pack: Ca
     saved = store.save(pack("release-notes"))
     with database.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-    with database.read() as connection:  # from here on, one that is kept
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
 
     with pytest.raises(Unavailable, match="full"):

@@ -190,9 +190,9 @@ class Database:
         """Return SQLAlchemy's view of a connection of the driver, and begin later transactions with SQLAlchemy."""
         from prowess.storage.sqlite_dialects import adopt_connection, sqlite_engines
 
+        take = cast("DriverPool", self._driver).take
         with self._engines_lock:
-            engines = self._engines or self._use_engines(*sqlite_engines(self.location, **_ENGINE_OPTIONS))
-        cast("DriverPool", self._driver).close()
+            engines = self._engines or self._use_engines(*sqlite_engines(self.location, take, **_ENGINE_OPTIONS))
         if self._is_closed:
             self.close()
         return adopt_connection(engines[write], connection)

@@ -8,6 +8,8 @@ They are dialects and not event listeners because listeners cost every query a f
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from time import monotonic
 from typing import Any, cast
 
@@ -16,7 +18,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.pool import PoolProxiedConnection
 
-from prowess.storage.sqlite import READ_SECONDS, WRITE_SECONDS, connect_sqlite
+from prowess.storage.sqlite import READ_SECONDS, WRITE_SECONDS, DeadlineConnection
 
 
 class _LimitedDialect(SQLiteDialect_pysqlite):
@@ -69,13 +71,22 @@ registry.register("sqlite.prowess_reading", __name__, SqliteReadDialect.__name__
 registry.register("sqlite.prowess_writing", __name__, SqliteWriteDialect.__name__)
 
 
-def sqlite_engines(path: str, **options: Any) -> tuple[sa.Engine, sa.Engine]:
-    """Return an engine for reading and one for writing, over one pool of connections."""
+class _LendingDialect(_LimitedDialect):
+    """Leaves a connection open, for a pool that was lent it."""
+
+    supports_statement_cache = True
+
+    def do_close(self, dbapi_connection: Any) -> None:
+        """Do nothing."""
+
+
+def sqlite_engines(path: str, take: Callable[[], Any], **options: Any) -> tuple[sa.Engine, sa.Engine]:
+    """Return an engine for reading and one for writing, over one pool of connections, which `take` returns."""
     url = sa.URL.create("sqlite", database=path)
     reading, writing = (url.set(drivername=f"sqlite+prowess_{which}") for which in ("reading", "writing"))
     writer = sa.create_engine(
         writing,
-        creator=lambda: connect_sqlite(path),
+        creator=take,
         pool_size=8,
         max_overflow=24,
         # The connection that was used last. What one connection writes empties the page cache of all others, so in turn
@@ -84,14 +95,18 @@ def sqlite_engines(path: str, **options: Any) -> tuple[sa.Engine, sa.Engine]:
         **options,
     )
     reader = sa.create_engine(reading, pool=writer.pool, **options)
-    # With the first connection, SQLAlchemy completes its dialects, which `adopt_connection` needs.
-    writer.connect().close()
+    # SQLAlchemy completes its dialects with the first connection, which may come after the first that is adopted. None is
+    # made for this: opening one more marks the log of the file as changed, see `fingerprint_sqlite`.
+    for engine in (reader, writer):
+        scratch = sqlite3.connect(":memory:", factory=DeadlineConnection)
+        with closing(scratch), adopt_connection(engine, scratch) as connection:
+            engine.dialect.initialize(connection)
     return reader, writer
 
 
 def adopt_connection(engine: sa.Engine, connection: sqlite3.Connection) -> sa.Connection:
-    """Return SQLAlchemy's view of a connection, in the transaction that it has begun. Closing that closes the connection."""
-    pool = sa.NullPool(lambda: cast("Any", connection), reset_on_return=None, dialect=engine.dialect)
+    """Return SQLAlchemy's view of a connection, in the transaction that it has begun. Closing that leaves it open."""
+    pool = sa.NullPool(lambda: cast("Any", connection), reset_on_return=None, dialect=_LendingDialect())
     options = dict(engine.get_execution_options())
     return sa.Engine(pool, engine.dialect, engine.url, execution_options=options).connect()
 

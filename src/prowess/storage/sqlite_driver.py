@@ -59,11 +59,14 @@ class DriverPool:
 
     def connect(self, write: bool) -> DriverConnection:
         """Return a connection of its own for one transaction."""
+        return DriverConnection(self, self.take(), write=write)
+
+    def take(self) -> DeadlineConnection:
+        """Return an idle connection, or a new one."""
         try:
-            connection = self._idle.pop()  # the one that was used last has the pages that are needed next
+            return self._idle.pop()  # the one that was used last has the pages that are needed next
         except IndexError:
-            connection = connect_sqlite(self._path)
-        return DriverConnection(self, connection, write=write)
+            return connect_sqlite(self._path)
 
     def give_back(self, connection: DeadlineConnection) -> None:
         """Keep a connection for the next transaction, or close it."""
@@ -124,10 +127,9 @@ class DriverConnection:
 
     def close(self) -> None:
         """Roll back what is not committed, and give the connection back."""
-        if self._adopted is not None:
-            self._adopted.close()
-            return
         try:
+            if self._adopted is not None:
+                self._adopted.close()
             self.dbapi_connection.rollback()
         except BaseException:
             self.dbapi_connection.close()
