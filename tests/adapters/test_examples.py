@@ -116,7 +116,7 @@ def test_an_example_matches_runs_asks_and_answers(example: Example, run: Callabl
     else:
         assert json.dumps(APPROVED)[1:-1] in third.text, "the answer of the call has the skill"
     assert "agent:agent wants to enable the skill commit-messages." in printed
-    assert ANSWER in printed.splitlines()
+    assert any(line.endswith(ANSWER) for line in printed.splitlines())
     asyncio.run(_check_records())
 
 
@@ -138,7 +138,7 @@ def test_a_denied_call_goes_back_to_the_model_as_such(example: Example, run: Cal
     third = model.requests[2]
     assert APPROVED not in third.system
     assert any(word in third.text.lower() for word in ("denied", "refused", "rejected"))
-    assert ANSWER in printed.splitlines()
+    assert any(line.endswith(ANSWER) for line in printed.splitlines())
     assert asyncio.run(_list_denied()) == ["commit-messages"]
 
 
