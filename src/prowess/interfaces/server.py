@@ -25,6 +25,8 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+# Before the first request: jobs would import the rest of SQLAlchemy later, and what other threads do with it meanwhile fails.
+import prowess.storage.sql  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from prowess.agent.live_turns import LiveTurns
 from prowess.engine.engine import Engine
 from prowess.engine.folder_watch import FolderWatch
