@@ -13,6 +13,7 @@ from prowess.feed.usage import NEVER_USED, count_recent_uses, list_usage
 from prowess.storage import counts, ledger
 from prowess.storage.database import open_database
 from prowess.storage.ledger import EventEntry
+from prowess.storage.sqlite_driver import real_connection
 
 DAYS_AGO = {days: (datetime.now(UTC) - timedelta(days=days)).isoformat() for days in (1, 20, 40)}
 
@@ -76,7 +77,7 @@ def test_uses_are_counted_from_the_index_without_reading_events(tmp_path):
     with closing(open_database(tmp_path / "agents.db")) as database, database.read() as connection:
         for query in (counts._RECENT, counts._LAST_USES):
             text = query.params(of="acme", since="").compile(
-                dialect=connection.dialect, compile_kwargs={"literal_binds": True}
+                dialect=real_connection(connection).dialect, compile_kwargs={"literal_binds": True}
             )
             plan = connection.execute(sa.text(f"EXPLAIN QUERY PLAN {text}")).all()
             assert "USING COVERING INDEX ix_events_subject" in plan[0].detail
