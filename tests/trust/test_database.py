@@ -301,7 +301,10 @@ ENDLESS = """
 REWRITING = "CREATE TRIGGER t AFTER INSERT ON skill_blobs BEGIN UPDATE skill_blobs SET content = x'00'; END;"
 
 
-@pytest.mark.parametrize("sql", [ENDLESS, REWRITING], ids=["endless view", "trigger"])
+TWO_VERSIONS = "ALTER TABLE skills ADD COLUMN extra; INSERT INTO alembic_version VALUES ('x');"
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, REWRITING, TWO_VERSIONS], ids=["endless view", "trigger", "two versions"])
 async def test_a_workspace_database_with_other_objects_is_not_used(
     place: Any, sql: str, command: Any, tmp_path: Path
 ) -> None:

@@ -42,7 +42,7 @@ _alembic_lock = threading.Lock()
 def revision(connection: sa.Connection) -> str | None:
     """Return the revision of the tables, or None if there are none yet."""
     try:
-        rows = fetch(connection, "SELECT version_num FROM alembic_version")
+        rows = fetch(connection, "SELECT version_num FROM alembic_version LIMIT 1")
     except Exception as error:
         if is_missing_table(error):
             return None
