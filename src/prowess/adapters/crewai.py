@@ -3,9 +3,9 @@
     agent = SkillAgent(skills, ask=ask, role="Writer", goal="…", backstory="…", llm=llm)
     result = await agent.kickoff_async(message)
 
-The agent matches the message when a run begins, or the description of a task in a crew that runs with `akickoff`. The prompt blocks are rebuilt before each request to the model, the tools
-at the beginning of a run. CrewAI has no pause for an approval, so a call that needs one waits for `ask`; without it, the
-model is told that the call waits.
+The agent matches the message when a run begins, or the description of a task in a crew that runs with `akickoff`. The
+prompt blocks are rebuilt before each request to the model, the tools at the beginning of a run. CrewAI has no pause for an
+approval, so a call that needs one waits for `ask`; without it, the model is told that the call waits.
 """
 
 from __future__ import annotations

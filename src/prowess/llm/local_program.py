@@ -1,9 +1,9 @@
 """The program that serves a local model in its own process: `python -I local_program.py`.
 
 It reads one line of JSON with the options: `model` (the path of a GGUF file), `alias`, `key`, `threads` (that write),
-`reading_threads`, `context`, `tokens` (the length limit of a reply) and `cache` (MiB for prompts that were read). It prints one line: `{"url": …}` once it serves, or `{"problem": …}`. It listens on
-the loopback address only, requires the key, downloads nothing, and exits when its input is closed, so it never outlives
-the process that started it.
+`reading_threads`, `context`, `tokens` (the length limit of a reply) and `cache` (MiB for prompts that were read). It prints
+one line: `{"url": …}` once it serves, or `{"problem": …}`. It listens on the loopback address only, requires the key,
+downloads nothing, and exits when its input is closed, so it never outlives the process that started it.
 
 It imports nothing of Prowess.
 """
