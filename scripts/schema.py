@@ -24,7 +24,12 @@ from prowess.storage.database import HEAD_REVISION, NEW_DATABASE, run_alembic
 from prowess.storage.rows import PROCESSORS, SQLITE_TEXTS, CompiledSelect, CompiledWrite, to_json
 from prowess.storage.sqlite_dialects import SqliteReadDialect
 
-SAMPLES: dict[str, list[Any]] = {"json": [{"a": [1, "é"]}, None], "bytes": [b"\0\xff"], "float": [1, 0.5, None]}
+SAMPLES: dict[str, list[Any]] = {
+    "json": [{"a": [1, "é"]}, None],
+    "bytes": [b"\0\xff", None],
+    "bool": [True, False, None],
+    "float": [1, 0.5, None],
+}
 """Values for which a processor must agree with SQLAlchemy's own."""
 
 

@@ -11,8 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from prowess.errors import Invalid, Problem, ProwessError
 from prowess.lazy_dataclass import dataclass
@@ -29,6 +28,9 @@ from prowess.storage.seals import seals_of
 from prowess.storage.skill_keys import SkillKey, key_of
 from prowess.storage.skills import StoredSkill
 from prowess.storage.tenant import Tenant
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 class StoredReading:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.database_reads import Reread, StoredReading, StoredSkills, replace_derived
 from prowess.catalog.database_versions import DatabaseVersions
@@ -29,6 +27,9 @@ from prowess.storage import artifacts, blobs, index_texts, skills, versions
 from prowess.storage.database import Connections
 from prowess.storage.seals import seals_of
 from prowess.storage.tenant import Tenant
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from prowess.catalog.database_reads import StoredSkills
 from prowess.catalog.editable_store import EditChange
@@ -22,6 +20,9 @@ from prowess.storage.clock import now
 from prowess.storage.database import Connections
 from prowess.storage.skills import StoredSkill
 from prowess.storage.tenant import Tenant
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class SaveOutcome:
         return self.skill
 
 
-Finish = Callable[[sa.Connection, list[SaveOutcome]], None]
+Finish = Callable[["sa.Connection", list[SaveOutcome]], None]
 """Records what belongs to the outcomes of a save, in its transaction."""
 
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.skill.kinds import KINDS, Artifact, DspyModule, Kind, is_plugin_kind
 from prowess.skill.model import Skill
-from prowess.storage.rows import CompiledSelect, CompiledWrite, field_defaults
-from prowess.storage.tables import skill_artifacts
-from prowess.storage.tenant import Tenant, tenant_condition
+from prowess.storage.rows import LazyStatements, field_defaults
+from prowess.storage.tenant import Tenant
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import artifacts as sql
+else:
+    sql = LazyStatements("artifacts")
 
 _OWN_COLUMNS = frozenset(
     {"id", "skill_id", "kind", "name", "ordinal", "content", "variant", "metadata", "path", "state", "revision"}
@@ -30,28 +34,10 @@ def _defaults(kind: Kind) -> dict[str, Any]:
     return field_defaults(model, tuple(name for name in model.model_fields if name not in _OWN_COLUMNS))
 
 
-_OWNER = sa.select(skill_artifacts.c.skill_id).where(
-    tenant_condition(skill_artifacts), skill_artifacts.c.id == sa.bindparam("which")
-)
-_MADE = sa.select(skill_artifacts.c.id, skill_artifacts.c.created_at).where(
-    tenant_condition(skill_artifacts), skill_artifacts.c.skill_id.in_(sa.bindparam("of", expanding=True))
-)
-_MADE_OF = CompiledSelect(
-    sa.select(skill_artifacts.c.id, skill_artifacts.c.created_at).where(
-        tenant_condition(skill_artifacts), skill_artifacts.c.skill_id == sa.bindparam("of")
-    )
-)
-_DELETE = CompiledWrite(
-    sa.delete(skill_artifacts).where(
-        tenant_condition(skill_artifacts), skill_artifacts.c.skill_id == sa.bindparam("of")
-    )
-)
-_INSERT = CompiledWrite(sa.insert(skill_artifacts))
-
-
 def owner_of(connection: sa.Connection, tenant: Tenant, artifact_id: str) -> str | None:
     """Return the id of the skill that an artifact belongs to, or None."""
-    return connection.execute(_OWNER, {**tenant.key, "which": artifact_id}).scalar()
+    found = sql.OWNER.first(connection, {**tenant.key, "which": artifact_id})
+    return found[0] if found else None
 
 
 def replace_artifacts(connection: sa.Connection, tenant: Tenant, skills: Iterable[Skill], old: list[str]) -> None:
@@ -60,17 +46,17 @@ def replace_artifacts(connection: sa.Connection, tenant: Tenant, skills: Iterabl
     if old:
         key = tenant.key
         if len(old) == 1:  # most writes are about one skill
-            born = dict(_MADE_OF.rows(connection, {**key, "of": old[0]}))
+            born = dict(sql.MADE_OF.rows(connection, {**key, "of": old[0]}))
         else:
-            born = {row.id: row.created_at for row in connection.execute(_MADE, {**key, "of": old})}
-        _DELETE.run(connection, [{**key, "of": one} for one in old])
+            born = dict(sql.MADE.rows(connection, {**key, "of": old}))
+        sql.DELETE.run(connection, [{**key, "of": one} for one in old])
     rows = [
         _row(artifact, tenant, place, born.get(artifact.id, skill.updated_at), skill.updated_at)
         for skill in skills
         for place, artifact in enumerate(skill.artifacts)
     ]
     if rows:
-        _INSERT.run(connection, rows)
+        sql.INSERT.run(connection, rows)
 
 
 def _row(artifact: Artifact, tenant: Tenant, place: int, created_at: str, updated_at: str) -> dict[str, Any]:

@@ -58,7 +58,8 @@ def _read_blobs(connection: sa.Connection, hashes: Sequence[str]) -> dict[str, b
         return {sha256: _bytes(content) for sha256, content in sql.SELECT_ONE.rows(connection, {"wanted": hashes[0]})}
     found: dict[str, bytes] = {}
     for wanted in split_chunks(hashes):
-        found.update((row.sha256, _bytes(row.content)) for row in connection.execute(sql.SELECT, {"wanted": wanted}))
+        rows = sql.SELECT.rows(connection, {"wanted": wanted})
+        found.update((sha256, _bytes(content)) for sha256, content in rows)
     return found
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, cast
 
 from prowess.storage.blobs import split_chunks
-from prowess.storage.rows import CompiledSelect, decode_json, raw_json
-from prowess.storage.tables import skill_artifacts, skills
-from prowess.storage.tenant import Tenant, tenant_condition
+from prowess.storage.rows import LazyStatements, decode_json
+from prowess.storage.tenant import Tenant
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import index_texts as sql
+else:
+    sql = LazyStatements("index_texts")
 
 PORTION = 500
 
@@ -19,49 +23,17 @@ Texts = tuple[
 ]
 """Slug, title, description, version, digest, tags, trigger phrases, intent patterns, when to use, keywords, content length and body."""
 
-# A literal, because SQLAlchemy adds an OFFSET parameter on SQLite that `CompiledSelect` would not bind.
-_NONE = sa.literal_column("0", sa.Integer)
-# The first instructions artifact, as in `Skill.body`.
-_BODY = (
-    sa.select(skill_artifacts.c.content)
-    .where(skill_artifacts.c.skill_id == skills.c.id, skill_artifacts.c.kind == sa.literal_column("'instructions'"))
-    .order_by(skill_artifacts.c.position)
-    .limit(sa.literal_column("1"))
-    .offset(_NONE)
-    .scalar_subquery()
-)
-_TEXTS = sa.select(
-    skills.c.slug,
-    skills.c.name,
-    skills.c.description,
-    skills.c.version,
-    skills.c.digest,
-    raw_json(skills.c.tags),
-    raw_json(skills.c.trigger_phrases),
-    raw_json(skills.c.intent_patterns),
-    raw_json(skills.c.details),
-    skills.c.content_length,
-    _BODY.label("body"),
-).where(tenant_condition(skills))
-_NEXT = CompiledSelect(
-    _TEXTS.where(skills.c.slug > sa.bindparam("after"))
-    .order_by(skills.c.slug)
-    .limit(sa.literal_column(str(PORTION)))
-    .offset(_NONE)
-)
-_OF = _TEXTS.where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
-
 
 def next_texts(connection: sa.Connection, tenant: Tenant, after: str) -> list[tuple[Any, ...]]:
     """Return the next rows by slug after a slug; '' starts. Fewer than `PORTION` rows mean the end."""
-    return _NEXT.rows(connection, {**tenant.key, "after": after})
+    return sql.NEXT.rows(connection, {**tenant.key, "after": after})
 
 
 def texts_of(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> list[tuple[Any, ...]]:
     """Return the rows of those of these slugs that exist."""
     found: list[tuple[Any, ...]] = []
     for chunk in split_chunks(sorted(slugs)):
-        found += [tuple(row) for row in connection.execute(_OF, {**tenant.key, "of": chunk})]
+        found += sql.OF.rows(connection, {**tenant.key, "of": chunk})
     return found
 
 

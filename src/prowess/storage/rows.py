@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import pydantic_core
 
 from prowess.errors import Invalid
+from prowess.patterns import lazy_pattern
 from prowess.skill.kinds import FrozenModel
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.sqlite_driver import real_connection
@@ -127,26 +128,50 @@ class CompiledSelect:
         """Return all rows."""
         name = connection.dialect.name
         text, places, own = self._texts.get(name) or self.compile(real_connection(connection).dialect)
+        given = {**own, **parameters} if own else parameters
+        if _LIST in text:
+            if places is None:
+                return [tuple(row) for row in connection.execute(self.statement, parameters)]
+            text, values = _expand_lists(text, [given[name] for name in places])
+        else:
+            values = given if places is None else [given[name] for name in places]
         cursor = connection.connection.cursor()
         try:
-            given = {**own, **parameters} if own else parameters
-            values = given if places is None else [given[name] for name in places]
             connection.dialect.do_execute(cursor, text, values)  # with the deadline of the dialect
             return cast("list[tuple[Any, ...]]", cursor.fetchall())
         finally:
             cursor.close()
 
+    @property
+    def statement(self) -> sa.Select[*tuple[Any, ...]] | sa.CompoundSelect[*tuple[Any, ...]]:
+        """The statement in SQLAlchemy's terms."""
+        return self._statement().statement if callable(self._statement) else self._statement
+
     def compile(self, dialect: sa.Dialect) -> _SelectText:
         """Return the text for a dialect."""
-        if callable(self._statement):
-            self._texts[dialect.name] = made = self._statement().compile(dialect)
-            return made
-        compiled = self._statement.compile(dialect=dialect)
+        compiled = self.statement.compile(dialect=dialect)
         places = list(compiled.positiontup or ()) if compiled.positional else None
         # Values that are part of the statement.
         own = {name: value for name, value in compiled.params.items() if value is not None}
         self._texts[dialect.name] = made = _SelectText(compiled.string, places, own)
         return made
+
+
+_LIST = "(__[POSTCOMPILE_"
+"""How SQLAlchemy begins the place of a list, before the number of its values is known."""
+_LIST_PLACE = lazy_pattern(r"\(__\[POSTCOMPILE_\w+\]\)")
+
+
+def _expand_lists(text: str, values: Sequence[str | int | list[str]]) -> tuple[str, list[str | int]]:
+    """Return the text with a place for each value of a list, and all values in their order."""
+    flat: list[str | int] = []
+    for value in values:
+        if isinstance(value, list):
+            text = _LIST_PLACE.sub(f"({', '.join('?' * len(value))})", text, count=1)
+            flat += value
+        else:
+            flat.append(value)
+    return text, flat
 
 
 class _SelectText(NamedTuple):
@@ -271,7 +296,8 @@ class LazyStatements:
 PROCESSORS: dict[str, Callable[[Any], Any] | None] = {
     "": None,
     "json": to_json,
-    "bytes": memoryview,
+    "bytes": lambda value: None if value is None else memoryview(value),
+    "bool": lambda value: None if value is None else int(value),
     "float": lambda value: None if value is None else float(value),
 }
 """How values are given to SQLite's driver."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, get_args
 
-import sqlalchemy as sa
-
 from prowess.patterns import lazy_pattern
 from prowess.skill.model import Provenance, Skill, SourceName
-from prowess.storage.tables import skills
-from prowess.storage.tenant import tenant_condition
 
 ORIGIN = ("source", "source_type", "source_url", "source_ref", "source_id", "marketplace_id", "sync_etag")
 """The columns that say where a skill came from."""
 
-_TEXTS = ("slug", "id", "digest", "package", "created_at", "updated_at")
-KEY_LENGTH = len(_TEXTS) + len(ORIGIN)
-SELECT_KEY = sa.select(*(skills.c[name] for name in (*_TEXTS, *ORIGIN))).where(tenant_condition(skills))
+KEY_TEXTS = ("slug", "id", "digest", "package", "created_at", "updated_at")
+"""The other columns of a key."""
+
+KEY_LENGTH = len(KEY_TEXTS) + len(ORIGIN)
 
 _DATE = lazy_pattern(r"[0-9T:.+Z-]{10,40}")
 _SOURCE_TYPES = frozenset(get_args(Provenance.model_fields["source_type"].annotation)) - {"manual"}
@@ -43,10 +40,10 @@ def as_text(value: object) -> str:
 
 def read_key(row: Sequence[Any]) -> SkillKey:
     """Return the key in a row. A value that Prowess does not write becomes '', and the skill is then not served."""
-    slug, skill_id, digest, package, *dates = map(as_text, row[: len(_TEXTS)])
+    slug, skill_id, digest, package, *dates = map(as_text, row[: len(KEY_TEXTS)])
     # The dates are shown as they are, so they must not carry other text.
     created_at, updated_at = (date if _DATE.fullmatch(date) else "" for date in dates)
-    provenance = _read_provenance(row[len(_TEXTS) : KEY_LENGTH])
+    provenance = _read_provenance(row[len(KEY_TEXTS) : KEY_LENGTH])
     return SkillKey(slug, skill_id, digest, package, created_at, updated_at, provenance)
 
 

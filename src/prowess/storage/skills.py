@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import document_text, hash_content
@@ -18,11 +16,17 @@ from prowess.skill.reader_version import is_current, reader_version
 from prowess.storage.blobs import changed_bytes, dump_manifest, load_manifest, split_chunks
 from prowess.storage.index_texts import Texts
 from prowess.storage.org_settings import DISABLED_SKILLS, get_settings
-from prowess.storage.rows import CompiledSelect, CompiledWrite, build_model, decode_json, field_defaults, raw_json
+from prowess.storage.rows import CompiledSelect, LazyStatements, build_model, decode_json, field_defaults
 from prowess.storage.seals import Seals, SealState, seals_of
-from prowess.storage.skill_keys import KEY_LENGTH, ORIGIN, SELECT_KEY, SkillKey, as_text, read_key
-from prowess.storage.tables import or_empty, skills
-from prowess.storage.tenant import Tenant, tenant_condition
+from prowess.storage.skill_keys import KEY_LENGTH, ORIGIN, SkillKey, as_text, read_key
+from prowess.storage.tenant import Tenant
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import skills as sql
+else:
+    sql = LazyStatements("skills")
 
 _COLUMNS = {
     *("slug", "title", "description", "version", "author", "form", "digest", "content_length", "id"),
@@ -34,55 +38,7 @@ _DETAILS = tuple(name for name in Skill.model_fields if name not in _COLUMNS)
 _DEFAULTS = field_defaults(Skill, _DETAILS)
 _CARD_DEFAULTS = field_defaults(SkillCard, tuple(SkillCard.model_fields))
 
-_CARDS = (
-    sa.select(
-        skills.c.slug,
-        skills.c.name,
-        skills.c.description,
-        skills.c.version,
-        raw_json(skills.c.tags),
-        skills.c.source,
-        skills.c.digest,
-        raw_json(skills.c.kinds),
-        skills.c.content_length,
-    )
-    .where(tenant_condition(skills))
-    .order_by(skills.c.slug)
-)
-_SLUGS = sa.select(skills.c.slug).where(tenant_condition(skills))
-
-
-_DIGESTS = CompiledSelect(sa.select(skills.c.slug, skills.c.digest).where(tenant_condition(skills)))
-_BY_ID = CompiledSelect(SELECT_KEY.where(skills.c.id == sa.bindparam("which")))
-_BY_SLUG = CompiledSelect(SELECT_KEY.where(skills.c.slug == sa.bindparam("which")))
-_FILES_OF = sa.select(
-    skills.c.slug, skills.c.digest, skills.c.form, skills.c.package, raw_json(skills.c.manifest)
-).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
-_FILES = CompiledSelect(_FILES_OF)
-_FILES_LOCKED = _FILES_OF.with_for_update()
-# Two ranges of the index instead of `!=` or `OR`, for which SQLite walks through all rows: no row is read when all are
-# current, however many there are.
-_READERS = sa.select(skills.c.slug, skills.c.reader).where(tenant_condition(skills))
-_OTHER_READER = CompiledSelect(
-    sa.union_all(
-        _READERS.where(skills.c.reader < sa.bindparam("reader")),
-        _READERS.where(skills.c.reader > sa.bindparam("reader")),
-    )
-)
-# Answered by the index alone, see `tables.skills`.
-_MARK_COLUMNS = sa.select(skills.c.slug, skills.c.reader, skills.c.seal).where(tenant_condition(skills))
-_MARKS = CompiledSelect(_MARK_COLUMNS)
 _FEW = 200
-_MARKS_OF = _MARK_COLUMNS.where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
-_STATE = SELECT_KEY.add_columns(skills.c.reader, skills.c.seal)
-_STATE_LOCKED = CompiledSelect(_STATE.where(skills.c.slug == sa.bindparam("of")).with_for_update())
-_STORED = _STATE.where(skills.c.slug.in_(sa.bindparam("of", expanding=True))).order_by(skills.c.slug)
-# Rows are locked in the order of their slugs, so that two writers of many skills cannot deadlock.
-_STORED_LOCKED = _STORED.with_for_update()
-_TAKEN = sa.select(skills.c.id).where(skills.c.id.in_(sa.bindparam("of", expanding=True)))
-_INSERT = CompiledWrite(sa.insert(skills))
-_UPDATE = CompiledWrite(sa.update(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which")))
-_DELETE = sa.delete(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
 
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
 """The exceptions of reading a row into which another program wrote an impossible value."""
@@ -118,7 +74,7 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> CardListing:
     """Return the cards of all skills whose row is current and as this installation wrote it."""
     marks, seals, owner = get_marks(connection, tenant), seals_of(connection), _owner(tenant)
     listing = CardListing([], [])
-    for slug, title, description, version, tags, source, digest, kinds, chars in connection.execute(_CARDS, tenant.key):
+    for slug, title, description, version, tags, source, digest, kinds, chars in sql.CARDS.rows(connection, tenant.key):
         try:
             reader, seal = marks.get(slug, ("", ""))
             card = {
@@ -149,9 +105,9 @@ def get_marks(
 ) -> dict[str, tuple[str, str]]:
     """Return the version of the readers and the seal of each row, or of the rows of these slugs, by slug."""
     if slugs is not None and len(slugs) <= _FEW:
-        rows = connection.execute(_MARKS_OF, {**tenant.key, "of": list(slugs)}).all()
+        rows = sql.MARKS_OF.rows(connection, {**tenant.key, "of": list(slugs)})
     else:
-        rows = _MARKS.rows(connection, tenant.key)
+        rows = sql.MARKS.rows(connection, tenant.key)
     return {slug: (as_text(reader), as_text(seal)) for slug, reader, seal in rows if type(slug) is str}
 
 
@@ -220,37 +176,35 @@ def _groups(skill: Skill, reader: str, tenant: Tenant) -> tuple[tuple[object, ..
 
 def has_kinds(connection: sa.Connection, tenant: Tenant, kinds: Collection[Kind]) -> bool:
     """Return True if a skill has an artifact of one of these kinds, or if there is any skill when none is given."""
-    # A search in the text works the same on both databases. With the quotes, a kind is not found inside a longer name.
-    written = sa.cast(skills.c.kinds, sa.Text)
-    having = [written.contains(f'"{kind}"', autoescape=True) for kind in kinds]
-    query = _SLUGS.where(sa.or_(*having)) if having else _SLUGS
-    return connection.execute(query.limit(1), tenant.key).first() is not None
+    if not kinds:
+        return sql.ANY_SLUG.first(connection, tenant.key) is not None
+    return connection.execute(sql.of_kinds(kinds), tenant.key).first() is not None
 
 
 def get_stale(connection: sa.Connection, tenant: Tenant) -> list[str]:
     """Return the slugs of the skills that another version of the readers derived, sorted."""
-    rows = _OTHER_READER.rows(connection, {**tenant.key, "reader": reader_version()})
+    rows = sql.OTHER_READER.rows(connection, {**tenant.key, "reader": reader_version()})
     return sorted(slug for slug, reader in rows if type(slug) is str and not is_current(as_text(reader)))
 
 
 def get_slugs(connection: sa.Connection, tenant: Tenant) -> list[str]:
     """Return the slugs of all skills."""
-    return sorted(connection.execute(_SLUGS, tenant.key).scalars())
+    return sorted(slug for (slug,) in sql.SLUGS.rows(connection, tenant.key))
 
 
 def get_digests(connection: sa.Connection, tenant: Tenant) -> dict[str, str]:
     """Return the digest of every skill, by slug."""
-    return {as_text(slug): as_text(digest) for slug, digest in _DIGESTS.rows(connection, tenant.key)}
+    return {as_text(slug): as_text(digest) for slug, digest in sql.DIGESTS.rows(connection, tenant.key)}
 
 
 def get_key(connection: sa.Connection, tenant: Tenant, id: str) -> SkillKey | None:
     """Return the key of a skill by id, or None."""
-    return _first_key(_BY_ID.rows(connection, {**tenant.key, "which": id}))
+    return _first_key(sql.BY_ID.rows(connection, {**tenant.key, "which": id}))
 
 
 def get_key_by_slug(connection: sa.Connection, tenant: Tenant, slug: str) -> SkillKey | None:
     """Return the key of a skill by slug, or None."""
-    return _first_key(_BY_SLUG.rows(connection, {**tenant.key, "which": slug}))
+    return _first_key(sql.BY_SLUG.rows(connection, {**tenant.key, "which": slug}))
 
 
 def _first_key(rows: Sequence[Sequence[Any]]) -> SkillKey | None:
@@ -259,7 +213,7 @@ def _first_key(rows: Sequence[Sequence[Any]]) -> SkillKey | None:
 
 def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
     """Return the files of a skill without their bytes; raise `Invalid` if its manifest was changed."""
-    row = _FILES.rows(connection, {**tenant.key, "which": id})
+    row = sql.FILES.rows(connection, {**tenant.key, "which": id})
     if not row:
         return None
     slug, digest, form, package, manifest = row[0]
@@ -272,24 +226,24 @@ def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles
 
 def get_stored(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
     """Return the stored state of these slugs."""
-    return _stored(connection, tenant, slugs, _STORED)
+    return _stored(connection, tenant, slugs, sql.STORED)
 
 
 def lock_by_slug(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
     """Return the stored state of these slugs, locked against other writers until the transaction ends."""
     if len(slugs) == 1:  # most writes are about one skill
-        rows = _STATE_LOCKED.rows(connection, {**tenant.key, "of": slugs[0]})
+        rows = sql.STATE_LOCKED.rows(connection, {**tenant.key, "of": slugs[0]})
         return {row[0]: _stored_skill(row) for row in rows}
-    return _stored(connection, tenant, slugs, _STORED_LOCKED)
+    return _stored(connection, tenant, slugs, sql.STORED_LOCKED)
 
 
 def _stored(
-    connection: sa.Connection, tenant: Tenant, slugs: Sequence[str], query: sa.Select[*tuple[Any, ...]]
+    connection: sa.Connection, tenant: Tenant, slugs: Sequence[str], query: CompiledSelect
 ) -> dict[str, StoredSkill]:
     found: dict[str, StoredSkill] = {}
     for chunk in split_chunks(sorted(slugs)):
-        for row in connection.execute(query, {**tenant.key, "of": chunk}):
-            found[row.slug] = _stored_skill(row)
+        for row in query.rows(connection, {**tenant.key, "of": chunk}):
+            found[row[0]] = _stored_skill(row)
     return found
 
 
@@ -300,21 +254,22 @@ def _stored_skill(row: Sequence[Any]) -> StoredSkill:
 
 def lock_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
     """Return the files of a skill, locked against other writers. A manifest that cannot be read is empty."""
-    row = connection.execute(_FILES_LOCKED, {**tenant.key, "which": id}).first()
+    row = sql.FILES_LOCKED.first(connection, {**tenant.key, "which": id})
     if row is None:
         return None
+    slug, digest, form, package, manifest = row
     try:
-        manifest = load_manifest(decode_json(row.manifest))
+        entries = load_manifest(decode_json(manifest))
     except DAMAGE:
-        manifest = ()  # a skill that is damaged can still be deleted
-    return StoredFiles(slug=row.slug, digest=row.digest, form=row.form, package=row.package, manifest=manifest)
+        entries = ()  # a skill that is damaged can still be deleted
+    return StoredFiles(slug=slug, digest=digest, form=form, package=package, manifest=entries)
 
 
 def taken_ids(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     """Return which of these ids are in use by any tenant."""
     found: set[str] = set()
     for chunk in split_chunks(sorted(set(ids))):
-        found.update(connection.execute(_TAKEN, {"of": chunk}).scalars())
+        found.update(taken for (taken,) in sql.TAKEN.rows(connection, {"of": chunk}))
     return found
 
 
@@ -324,15 +279,14 @@ def insert_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tup
     if rows:
         # A slug may be switched off before its skill exists, or while it is gone.
         off = get_settings(connection, tenant.organization_id or "").get(DISABLED_SKILLS) or ()
-        _INSERT.run(connection, [{**row, "enabled": row["slug"] not in off} for row in rows])
+        sql.INSERT.run(connection, [{**row, "enabled": row["slug"] not in off} for row in rows])
 
 
 def mark_disabled(connection: sa.Connection, organization_id: str, slugs: Collection[str]) -> None:
     """Write the column `enabled` of all skills of an organization: False for these slugs."""
-    owned = or_empty(skills.c.organization_id) == organization_id
-    is_off = skills.c.slug.in_(sorted(slugs))
-    connection.execute(sa.update(skills).where(owned, skills.c.enabled, is_off).values(enabled=False))
-    connection.execute(sa.update(skills).where(owned, ~skills.c.enabled, ~is_off).values(enabled=True))
+    given = {"of": organization_id, "off": sorted(slugs)}
+    connection.execute(sql.SWITCH_OFF, given)
+    connection.execute(sql.SWITCH_ON, given)
 
 
 def update_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tuple[Skill, Package]]) -> None:
@@ -340,12 +294,12 @@ def update_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tup
     seals = seals_of(connection)
     rows = [{**_row(skill, package, tenant, seals), **tenant.key, "which": skill.id} for skill, package in pairs]
     if rows:
-        _UPDATE.run(connection, rows)
+        sql.UPDATE.run(connection, rows)
 
 
 def delete_skill(connection: sa.Connection, tenant: Tenant, id: str) -> None:
     """Delete a skill and its artifacts."""
-    connection.execute(_DELETE, {**tenant.key, "which": id})
+    sql.DELETE.run(connection, [{**tenant.key, "which": id}])
 
 
 def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[str, Any]:

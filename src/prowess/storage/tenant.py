@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.model import Scope
-from prowess.storage.tables import or_empty
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,10 @@ class Tenant:
 
 def tenant_condition(table: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition that a row belongs to the tenant; bind it with `Tenant.key`."""
+    import sqlalchemy as sa  # lazy: a tenant is also named where statements need no SQLAlchemy
+
+    from prowess.storage.tables import or_empty
+
     return sa.and_(
         or_empty(table.c.organization_id) == sa.bindparam("tenant_organization"),
         or_empty(table.c.user_id) == sa.bindparam("tenant_user"),

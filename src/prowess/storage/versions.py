@@ -13,9 +13,7 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import count, repeat
-from typing import Any, Literal
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
@@ -24,31 +22,15 @@ from prowess.skill.model import Version
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.blobs import changed_bytes, dump_manifest, get_package, load_manifest, split_chunks
 from prowess.storage.clock import now
-from prowess.storage.rows import CompiledSelect, CompiledWrite, decode_json, raw_json
-from prowess.storage.tables import skill_versions
-from prowess.storage.tenant import Tenant, tenant_condition
+from prowess.storage.rows import LazyStatements, decode_json
+from prowess.storage.tenant import Tenant
 
-_FEED_OF_TENANT = sa.and_(tenant_condition(skill_versions), skill_versions.c.place == sa.bindparam("tenant_place"))
-_LAST_NUMBER = CompiledSelect(sa.select(sa.func.max(skill_versions.c.feed)).where(_FEED_OF_TENANT))
-_NEWEST = CompiledSelect(
-    sa.select(skill_versions.c.feed, skill_versions.c.id)
-    .where(_FEED_OF_TENANT)
-    .order_by(skill_versions.c.feed.desc(), skill_versions.c.id.desc())
-    .limit(sa.bindparam("most", type_=sa.Integer))
-)
-_NUMBER_OF = sa.select(skill_versions.c.feed).where(_FEED_OF_TENANT, skill_versions.c.id == sa.bindparam("which"))
-_CHANGED_SINCE = (
-    sa.select(skill_versions.c.slug, skill_versions.c.feed)
-    .where(_FEED_OF_TENANT, skill_versions.c.feed >= sa.bindparam("least"))
-    .distinct()
-)
-# Through text, because PostgreSQL has no cast from xid8 to bigint.
-_TRANSACTION = sa.text("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)")
-# The object ids of database and table change when either is created again, for instance by a restore.
-_SNAPSHOT = sa.text(
-    "SELECT CAST(pg_current_snapshot() AS text), oid || '.' || CAST(to_regclass('skill_versions') AS oid)"
-    " FROM pg_database WHERE datname = current_database()"
-)
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import versions as sql
+else:
+    sql = LazyStatements("versions")
 
 # At most 18 digits, so that every number fits into a bigint.
 _POSITION = lazy_pattern(
@@ -81,8 +63,8 @@ class _Position:
 def next_numbers(connection: sa.Connection, tenant: Tenant) -> Iterator[int]:
     """Return the numbers for the versions that a transaction is about to add."""
     if connection.dialect.name == "postgresql":
-        return repeat(connection.execute(_TRANSACTION).scalar_one())
-    [last] = _LAST_NUMBER.first(connection, _feed_key(tenant)) or (0,)
+        return repeat(connection.execute(sql.TRANSACTION).scalar_one())
+    [last] = sql.LAST_NUMBER.first(connection, _log_key(tenant)) or (0,)
     return count((last or 0) + 1)
 
 
@@ -94,16 +76,16 @@ def read_feed(connection: sa.Connection, tenant: Tenant, since: str) -> tuple[st
     seen = _parse_position(since)
     if seen is None or not _continues(connection, tenant, seen, now):
         return str(now), None
-    rows = connection.execute(_CHANGED_SINCE, {**_feed_key(tenant), "least": seen.least})
+    rows = sql.CHANGED_SINCE.rows(connection, {**_log_key(tenant), "least": seen.least})
     return str(now), frozenset(slug for slug, number in rows if number < now.end and not seen.saw(number))
 
 
 def _current_position(connection: sa.Connection, tenant: Tenant) -> _Position:
-    feed, newest = _NEWEST.first(connection, {**_feed_key(tenant), "most": 1}) or (None, "")
+    feed, newest = sql.NEWEST.first(connection, {**_log_key(tenant), "most": 1}) or (None, "")
     if connection.dialect.name != "postgresql":
         end = feed + 1 if feed is not None else 0
         return _Position(least=end, end=end, open=frozenset(), log="", newest=newest)
-    snapshot, log = connection.execute(_SNAPSHOT).one()
+    snapshot, log = connection.execute(sql.SNAPSHOT).one()
     least, end, running = snapshot.split(":")
     open_ones = frozenset(map(int, running.split(","))) if running else frozenset[int]()
     return _Position(least=int(least), end=int(end), open=open_ones, log=log or "", newest=newest)
@@ -114,10 +96,7 @@ def _continues(connection: sa.Connection, tenant: Tenant, seen: _Position, now: 
     # A log that is shorter, or lacks a version that was there, is another one: a restored backup, for instance.
     if seen.end > now.end or seen.log != now.log:
         return False
-    return (
-        not seen.newest
-        or connection.execute(_NUMBER_OF, {**_feed_key(tenant), "which": seen.newest}).first() is not None
-    )
+    return not seen.newest or sql.NUMBER_OF.first(connection, {**_log_key(tenant), "which": seen.newest}) is not None
 
 
 def _parse_position(text: str) -> _Position | None:
@@ -130,37 +109,8 @@ def _parse_position(text: str) -> _Position | None:
     )
 
 
-def _feed_key(tenant: Tenant) -> dict[str, str]:
-    return {**tenant.key, "tenant_place": tenant.place}
-
-
-_LOG_OF_TENANT = sa.and_(tenant_condition(skill_versions), skill_versions.c.place == sa.bindparam("tenant_place"))
-_BARE = sa.select(
-    skill_versions.c.slug,
-    skill_versions.c.number,
-    skill_versions.c.digest,
-    skill_versions.c.change,
-    skill_versions.c.created_at,
-    skill_versions.c.actor,
-    skill_versions.c.note,
-    skill_versions.c.form,
-).where(_LOG_OF_TENANT, skill_versions.c.slug == sa.bindparam("of"))
-_LOG = _BARE.add_columns(skill_versions.c.manifest).order_by(skill_versions.c.number)
-_BARE_NAMES = tuple(_BARE.selected_columns.keys())
-_FIRST = CompiledSelect(_BARE.order_by(skill_versions.c.number).limit(1))
-_NEWEST_OF = CompiledSelect(_BARE.order_by(skill_versions.c.number.desc()).limit(1))
-_FILES = sa.select(skill_versions.c.package, skill_versions.c.digest, raw_json(skill_versions.c.manifest)).where(
-    _LOG_OF_TENANT, skill_versions.c.slug == sa.bindparam("of"), skill_versions.c.number == sa.bindparam("which")
-)
-_LAST = (
-    sa.select(skill_versions.c.slug, sa.func.max(skill_versions.c.number))
-    .where(_LOG_OF_TENANT, skill_versions.c.slug.in_(sa.bindparam("of", expanding=True)))
-    .group_by(skill_versions.c.slug)
-)
-_LAST_OF = CompiledSelect(
-    sa.select(sa.func.max(skill_versions.c.number)).where(_LOG_OF_TENANT, skill_versions.c.slug == sa.bindparam("of"))
-)
-_INSERT = CompiledWrite(sa.insert(skill_versions))
+VERSION_COLUMNS = ("slug", "number", "digest", "change", "created_at", "actor", "note", "form")
+"""The columns of a version without its files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,59 +142,60 @@ def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence
         _row(tenant, version, entry.package, number)
         for version, entry, number in zip(made, entries, numbers, strict=False)  # the numbers never end
     ]
-    _INSERT.run(connection, rows)
+    sql.INSERT.run(connection, rows)
     return made
 
 
 def last_numbers(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, int]:
     """Return the highest version number of each of these slugs."""
     if len(slugs) == 1:  # most writes are about one skill
-        [number] = _LAST_OF.first(connection, {**_log_key(tenant), "of": slugs[0]}) or (None,)
+        [number] = sql.LAST_OF.first(connection, {**_log_key(tenant), "of": slugs[0]}) or (None,)
         return {} if number is None else {slugs[0]: number}
     found: dict[str, int] = {}
     for chunk in split_chunks(slugs):
-        found.update((slug, number) for slug, number in connection.execute(_LAST, {**_log_key(tenant), "of": chunk}))
+        found.update((slug, number) for slug, number in sql.LAST.rows(connection, {**_log_key(tenant), "of": chunk}))
     return found
 
 
 def get_versions(connection: sa.Connection, tenant: Tenant, slug: str) -> list[Version]:
     """Return all versions of a skill, oldest first."""
-    rows = connection.execute(_LOG, {**_log_key(tenant), "of": slug}).mappings()
-    return [Version.model_validate({**row, "manifest": load_manifest(row["manifest"])}) for row in rows]
+    rows = sql.LOG.rows(connection, {**_log_key(tenant), "of": slug})
+    return [_version_of(row[:-1], manifest=load_manifest(decode_json(row[-1]))) for row in rows]
 
 
 def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Version, Version] | None:
     """Return the first and last version of a skill without manifests; None if it has none."""
     key = {**_log_key(tenant), "of": slug}
-    last = _NEWEST_OF.first(connection, key)
+    last = sql.NEWEST_OF.first(connection, key)
     if last is None:
         return None
-    newest = _bare_version(last)
-    first = _FIRST.first(connection, key) if newest.number > 1 else last
-    return (newest if first is None or first is last else _bare_version(first), newest)
+    newest = _version_of(last)
+    first = sql.FIRST.first(connection, key) if newest.number > 1 else last
+    return (newest if first is None or first is last else _version_of(first), newest)
 
 
-def _bare_version(row: Sequence[Any]) -> Version:
-    return Version.model_validate(dict(zip(_BARE_NAMES, row, strict=True)))
+def _version_of(row: Sequence[Any], **more: Any) -> Version:
+    return Version.model_validate({**dict(zip(VERSION_COLUMNS, row, strict=True)), **more})
 
 
 def get_version_package(connection: sa.Connection, tenant: Tenant, slug: str, number: int) -> Package | None:
     """Return the files of one version, or None. Errors are those of `blobs.get_package`."""
-    row = connection.execute(_FILES, {**_log_key(tenant), "of": slug, "which": number}).first()
+    row = sql.FILES.first(connection, {**_log_key(tenant), "of": slug, "which": number})
     if row is None:
         return None
+    package, digest, manifest = row
     try:
-        manifest = load_manifest(decode_json(row.manifest))
+        entries = load_manifest(decode_json(manifest))
     except (ValueError, TypeError) as error:
         raise changed_bytes(slug) from error
-    return get_package(connection, row.package, manifest, digest=row.digest, slug=slug)
+    return get_package(connection, package, entries, digest=digest, slug=slug)
 
 
 def lock_slug(connection: sa.Connection, tenant: Tenant, slug: str) -> None:
     """Serialize writers of a version log that has no row in `skills` to lock. SQLite has one writer at a time anyway."""
     if connection.dialect.name == "postgresql":
         key = "\n".join([*_log_key(tenant).values(), slug])
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(key, 0))))
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (key,))
 
 
 def _log_key(tenant: Tenant) -> dict[str, str]:

@@ -16,8 +16,9 @@ REPLACE = CompiledWrite(
         lambda insert: insert.on_conflict_do_update(
             index_elements=["sha256"], set_={"size": insert.excluded.size, "content": insert.excluded.content}
         ),
-    )
+    ),
+    values=skill_blobs.c.keys(),
 )
 CONTENT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content)
-SELECT = CONTENT.where(skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True)))
+SELECT = CompiledSelect(CONTENT.where(skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True))))
 SELECT_ONE = CompiledSelect(CONTENT.where(skill_blobs.c.sha256 == sa.bindparam("wanted")))
