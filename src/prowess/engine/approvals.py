@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -49,6 +48,8 @@ class Approvals:
 
         The answer may come from another process.
         """
+        import asyncio  # lazy: short commands that use this class have no event loop
+
         events = Events(self._context)
         # The position is read first: an answer between the two reads is an event after it.
         position = await events.last()

@@ -14,9 +14,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, TypeVar
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.collisions import find_stored, folders_of
@@ -39,6 +37,9 @@ from prowess.skill.model import SCOPES, Provenance, Scope, Skill, Version
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 T = TypeVar("T")
 

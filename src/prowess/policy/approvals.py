@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from prowess.errors import Conflict, NotFound, ProwessError
 from prowess.policy.acceptance import accept_approved, revoke_approved
@@ -20,6 +19,9 @@ from prowess.storage.approvals import ApprovalRow, ApprovalState
 from prowess.storage.database import Connections
 from prowess.storage.ledger import append
 
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
 Approval = ApprovalRow
 """One request about a skill's exact content, and its outcome; `detail` is the card that a person sees."""
 
@@ -27,7 +29,7 @@ APPLICATION_PROOF = "confirmed by the application"
 """The proof of an answer given in Python. The embedding application has asked the person, and has full access anyway."""
 
 _LIST_LIMIT = 1_000
-_EndStep = Callable[[sa.Connection, Approval, OrgPolicy], Approval | None]
+_EndStep = Callable[["sa.Connection", Approval, OrgPolicy], Approval | None]
 
 
 class Approvals:

@@ -96,9 +96,11 @@ def ask(
 def get_approval(connection: sa.Connection, organization_id: str, approval_id: str) -> ApprovalRow | None:
     """Return an approval of the organization; None if the id is unknown."""
     found = sql.GET.first(connection, _key(organization_id, approval_id))
-    if found is None:
-        return None
-    row: dict[str, Any] = dict(zip(APPROVAL_COLUMNS, found, strict=True))
+    return None if found is None else _from_tuple(found)
+
+
+def _from_tuple(values: tuple[Any, ...]) -> ApprovalRow:
+    row: dict[str, Any] = dict(zip(APPROVAL_COLUMNS, values, strict=True))
     return ApprovalRow(**{**row, "detail": decode_json(row["detail"])})
 
 
@@ -111,12 +113,12 @@ def list_approvals(
     user_id: str | None = None,
 ) -> list[ApprovalRow]:
     """Return the approvals in one of these states, newest first; with `user_id`, only those that this user requested."""
-    key = {"organization": organization_id, "states": list(states), "most": limit, "moment": now()}
+    key: dict[str, Any] = {"organization": organization_id, "states": list(states), "most": limit, "moment": now()}
     if user_id is None:
-        rows = connection.execute(sql.LIST, key)
+        rows = sql.LIST.rows(connection, key)
     else:
-        rows = connection.execute(sql.LIST_OF_USER, {**key, "user": user_id})
-    return [_to_approval(row) for row in rows.mappings()]
+        rows = sql.LIST_OF_USER.rows(connection, {**key, "user": user_id})
+    return [_from_tuple(row) for row in rows]
 
 
 def resolve(
@@ -176,7 +178,8 @@ def count_pending(connection: sa.Connection, owner: Owner, requester: str) -> in
 
 def is_any_overdue(connection: sa.Connection, organization_id: str) -> bool:
     """Return True if a pending request has expired and is not stored as expired yet."""
-    return connection.execute(sql.ANY_OVERDUE, {"organization": organization_id, "moment": now()}).scalar_one()
+    [(is_overdue,)] = sql.ANY_OVERDUE.rows(connection, {"organization": organization_id, "moment": now()})
+    return bool(is_overdue)
 
 
 def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from prowess.storage.owner import Owner
-from prowess.storage.policy_tables import audit
-from prowess.storage.tables import skills
-from prowess.storage.tenant import Tenant, tenant_condition
+from prowess.storage.rows import LazyStatements
+from prowess.storage.tenant import Tenant
 
-_LAST_AUDIT = (
-    sa.select(audit.c.hash)
-    .where(audit.c.organization_id == sa.bindparam("tenant_organization"))
-    .order_by(audit.c.number.desc())
-    .limit(1)
-)
-_STATE = sa.select(_LAST_AUDIT.scalar_subquery(), sa.exists().where(tenant_condition(skills)))
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import catalog_state as sql
+else:
+    sql = LazyStatements("catalog_state")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,5 +32,5 @@ class CatalogState:
 def read_catalog_state(connection: sa.Connection, owner: Owner) -> CatalogState:
     """Return the state for a user of an organization."""
     tenant = Tenant(organization_id=owner.organization_id, user_id=owner.user_id, scope="user")
-    mark, private = connection.execute(_STATE, tenant.key).one()
+    [(mark, private)] = sql.STATE.rows(connection, tenant.key)
     return CatalogState(mark=mark or "", private=bool(private))

@@ -9,12 +9,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from prowess.storage.clock import now
-from prowess.storage.policy_tables import approvals, audit, events, pruned_counts
-from prowess.storage.session_tables import sessions
+from prowess.storage.rows import LazyStatements
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import counts as sql
+else:
+    sql = LazyStatements("counts")
 
 LOADED, CHANGED = "skill_loaded", "skills_state_changed"
 
@@ -24,70 +29,6 @@ a change needs a migration."""
 
 NO_BUCKET = -1
 """The bucket of events without a duration in `pruned_counts`."""
-
-_MANY = sa.func.count().label("many")
-
-_EVENTS = (
-    events.c.organization_id == sa.bindparam("of"),
-    events.c.number > sa.bindparam("after", type_=sa.BigInteger),
-    events.c.number <= sa.bindparam("upto", type_=sa.BigInteger),
-)
-_AUDIT = (
-    audit.c.organization_id == sa.bindparam("of"),
-    audit.c.number > sa.bindparam("after", type_=sa.BigInteger),
-    audit.c.number <= sa.bindparam("upto", type_=sa.BigInteger),
-)
-_DECIDED = sa.select(audit.c.action, audit.c.outcome, _MANY).where(*_AUDIT).group_by(audit.c.action, audit.c.outcome)
-_LAST_AUDIT = sa.select(sa.func.max(audit.c.number)).where(audit.c.organization_id == sa.bindparam("of"))
-_FIRST_AUDIT = sa.select(sa.func.min(audit.c.number)).where(audit.c.organization_id == sa.bindparam("of"))
-_STATE = sa.case(
-    (sa.and_(approvals.c.state == "pending", approvals.c.expires_at <= sa.bindparam("now")), "expired"),
-    else_=approvals.c.state,
-).label("now_is")
-_APPROVALS = sa.select(_STATE, _MANY).where(approvals.c.organization_id == sa.bindparam("of")).group_by("now_is")
-_OPEN = sa.select(_MANY).where(sessions.c.organization_id == sa.bindparam("of"), sessions.c.closed_at.is_(None))
-# The next two queries use only columns of the index `ix_events_subject`, so no event itself is read.
-_USED = (events.c.organization_id == sa.bindparam("of"), events.c.subject != "")
-_DONE = sa.and_(events.c.name == LOADED, events.c.seconds.is_not(None))
-_DONE_OR_CHANGED = sa.or_(_DONE, events.c.name == CHANGED)
-_RECENT = (
-    sa.select(events.c.subject, _MANY)
-    .where(*_USED, _DONE_OR_CHANGED, events.c.at >= sa.bindparam("since"))
-    .group_by(events.c.subject)
-)
-_LAST_USES = (
-    sa.select(events.c.name, events.c.subject, _MANY, sa.func.max(events.c.at).label("last"))
-    .where(*_USED, _DONE_OR_CHANGED)
-    .group_by(events.c.name, events.c.subject)
-)
-
-
-_PRUNED = sa.select(pruned_counts).where(
-    pruned_counts.c.organization_id == sa.bindparam("of"), pruned_counts.c.log == sa.bindparam("log")
-)
-_PRUNED_USES = (
-    sa.select(
-        pruned_counts.c.name,
-        pruned_counts.c.subject,
-        sa.func.sum(pruned_counts.c.total).label("many"),
-        sa.func.max(pruned_counts.c.last_at).label("last"),
-    )
-    .where(
-        pruned_counts.c.organization_id == sa.bindparam("of"),
-        pruned_counts.c.log == "events",
-        pruned_counts.c.subject != "",
-        sa.or_(
-            sa.and_(pruned_counts.c.name == LOADED, pruned_counts.c.bucket != NO_BUCKET),
-            pruned_counts.c.name == CHANGED,
-        ),
-    )
-    .group_by(pruned_counts.c.name, pruned_counts.c.subject)
-)
-
-
-_LOADED = sa.select(events.c.subject, events.c.session_id, events.c.data).where(events.c.subject != "", _DONE)
-_LOADED_SINCE = _LOADED.where(events.c.organization_id == sa.bindparam("of"), events.c.at >= sa.bindparam("since"))
-_LOADED_BETWEEN = _LOADED.where(*_EVENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +53,14 @@ def bucket_of(seconds: float) -> int:
 
 def events_by_kind(connection: sa.Connection, organization_id: str, *, after: int, upto: int) -> Iterator[EventCount]:
     """Yield event counts by name, skill, scope and duration."""
+    import sqlalchemy as sa
+
+    events = sql.events
     kept = ((events.c.seconds <= bound, place) for place, bound in enumerate(LOAD_SECONDS_BUCKETS))
     bucket = sa.case((events.c.seconds.is_(None), None), *kept, else_=len(LOAD_SECONDS_BUCKETS)).label("bucket")
     group = (events.c.name, events.c.subject, events.c.source)
     total = sa.func.coalesce(sa.func.sum(events.c.seconds), 0.0).label("total")
-    query = sa.select(*group, bucket, _MANY, total).where(*_EVENTS).group_by(*group, "bucket")
+    query = sa.select(*group, bucket, sql.MANY, total).where(*sql.EVENTS).group_by(*group, "bucket")
     for row in connection.execute(query, {"of": organization_id, "after": after, "upto": upto}):
         yield EventCount(
             name=row.name, slug=row.subject, scope=row.source, bucket=row.bucket, count=row.many, seconds=row.total
@@ -125,7 +69,7 @@ def events_by_kind(connection: sa.Connection, organization_id: str, *, after: in
 
 def pruned_events(connection: sa.Connection, organization_id: str) -> Iterator[EventCount]:
     """Yield the counts of the events that were pruned."""
-    for row in connection.execute(_PRUNED, {"of": organization_id, "log": "events"}):
+    for row in connection.execute(sql.PRUNED, {"of": organization_id, "log": "events"}):
         yield EventCount(
             name=row.name,
             slug=row.subject,
@@ -138,54 +82,54 @@ def pruned_events(connection: sa.Connection, organization_id: str) -> Iterator[E
 
 def pruned_files(connection: sa.Connection, organization_id: str) -> dict[tuple[str, str], int]:
     """Return slug and file of the references and scripts that pruned events loaded, and how often."""
-    rows = connection.execute(_PRUNED, {"of": organization_id, "log": "files"})
+    rows = connection.execute(sql.PRUNED, {"of": organization_id, "log": "files"})
     return {(row.subject, row.source): row.total for row in rows}
 
 
 def pruned_decisions(connection: sa.Connection, organization_id: str) -> dict[tuple[str, str], int]:
     """Return how many audit rows of each action and outcome were pruned."""
-    rows = connection.execute(_PRUNED, {"of": organization_id, "log": "audit"})
+    rows = connection.execute(sql.PRUNED, {"of": organization_id, "log": "audit"})
     return {(row.name, row.subject): row.total for row in rows}
 
 
 def decisions(connection: sa.Connection, organization_id: str, *, after: int, upto: int) -> dict[tuple[str, str], int]:
     """Return how many audit rows there are of each action and outcome."""
-    rows = connection.execute(_DECIDED, {"of": organization_id, "after": after, "upto": upto})
+    rows = connection.execute(sql.DECIDED, {"of": organization_id, "after": after, "upto": upto})
     return {(row.action, row.outcome): row.many for row in rows}
 
 
 def last_audit(connection: sa.Connection, organization_id: str) -> int:
     """Return the number of the newest audit row, or 0."""
-    return connection.execute(_LAST_AUDIT, {"of": organization_id}).scalar() or 0
+    return connection.execute(sql.LAST_AUDIT, {"of": organization_id}).scalar() or 0
 
 
 def first_audit(connection: sa.Connection, organization_id: str) -> int:
     """Return the number of the oldest audit row that is kept, or 1 if there is none."""
-    return connection.execute(_FIRST_AUDIT, {"of": organization_id}).scalar() or 1
+    return connection.execute(sql.FIRST_AUDIT, {"of": organization_id}).scalar() or 1
 
 
 def approvals_by_state(connection: sa.Connection, organization_id: str) -> dict[str, int]:
     """Return how many approvals are in each state; an overdue request counts as expired, stored as such or not."""
-    rows = connection.execute(_APPROVALS, {"of": organization_id, "now": now()})
+    rows = connection.execute(sql.APPROVALS, {"of": organization_id, "now": now()})
     return {row.now_is: row.many for row in rows}
 
 
 def open_sessions(connection: sa.Connection, organization_id: str) -> int:
     """Return how many sessions of the organization are open."""
-    return connection.execute(_OPEN, {"of": organization_id}).scalar_one()
+    return connection.execute(sql.OPEN, {"of": organization_id}).scalar_one()
 
 
 def recent_uses(connection: sa.Connection, organization_id: str, *, since: str) -> dict[str, int]:
     """Return how often each skill was loaded, or entered or left a prompt, since a time."""
-    return {row.subject: row.many for row in connection.execute(_RECENT, {"of": organization_id, "since": since})}
+    return dict(sql.RECENT.rows(connection, {"of": organization_id, "since": since}))
 
 
 def last_uses(connection: sa.Connection, organization_id: str) -> list[tuple[str, str, int, str]]:
     """Return event name, slug, count and last time for each skill that was loaded, or entered or left a prompt."""
     used: dict[tuple[str, str], tuple[int, str]] = {}
     for row in (
-        *connection.execute(_PRUNED_USES, {"of": organization_id}),
-        *connection.execute(_LAST_USES, {"of": organization_id}),
+        *connection.execute(sql.PRUNED_USES, {"of": organization_id}),
+        *connection.execute(sql.LAST_USES, {"of": organization_id}),
     ):
         many, last = used.get((row.name, row.subject), (0, ""))
         used[row.name, row.subject] = (many + int(row.many), max(last, row.last))
@@ -196,7 +140,7 @@ def loaded_files(
     connection: sa.Connection, organization_id: str, *, since: str
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield slug, session and files of each successful load since a time; instructions count as no file."""
-    for row in connection.execute(_LOADED_SINCE, {"of": organization_id, "since": since}):
+    for row in connection.execute(sql.LOADED_SINCE, {"of": organization_id, "since": since}):
         yield row.subject, row.session_id, files_of(row.data)
 
 
@@ -204,7 +148,7 @@ def files_by_skill(
     connection: sa.Connection, organization_id: str, *, after: int, upto: int
 ) -> Iterator[tuple[str, str]]:
     """Yield slug and file of each reference and script that was loaded between two numbers."""
-    for row in connection.execute(_LOADED_BETWEEN, {"of": organization_id, "after": after, "upto": upto}):
+    for row in connection.execute(sql.LOADED_BETWEEN, {"of": organization_id, "after": after, "upto": upto}):
         for file in files_of(row.data):
             yield row.subject, file
 

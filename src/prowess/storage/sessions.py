@@ -151,13 +151,17 @@ def open_session(
 
 def _get(connection: sa.Connection, viewer: SessionViewer, which: str) -> SessionRow:
     [found] = sql.FIND.rows(connection, {**viewer.key, "which": which})
-    return SessionRow(**dict(zip(SESSION_COLUMNS, found, strict=True)))
+    return _to_session(found)
 
 
 def get_session(connection: sa.Connection, viewer: SessionViewer, session_id_or_conversation: str) -> SessionRow | None:
     """Return the session with that id, or else with that conversation; None if the viewer has none."""
     found = sql.FIND.first(connection, {**viewer.key, "which": session_id_or_conversation})
-    return SessionRow(**dict(zip(SESSION_COLUMNS, found, strict=True))) if found else None
+    return _to_session(found) if found else None
+
+
+def _to_session(row: tuple[Any, ...]) -> SessionRow:
+    return SessionRow(**dict(zip(SESSION_COLUMNS, row, strict=True)))
 
 
 def list_sessions(
@@ -165,12 +169,13 @@ def list_sessions(
 ) -> list[SessionRow]:
     """Return the open sessions that the viewer sees, last changed first, starting after a last change and id."""
     key = {**viewer.key, "most": limit, "changed": after[0], "last": after[1]}
-    return [SessionRow(**row) for row in connection.execute(sql.LIST, key).mappings()]
+    return [_to_session(row) for row in sql.LIST.rows(connection, key)]
 
 
 def count_sessions(connection: sa.Connection, viewer: SessionViewer) -> int:
     """Return how many open sessions the viewer sees."""
-    return connection.execute(sql.COUNT, viewer.key).scalar_one()
+    [(number,)] = sql.COUNT.rows(connection, viewer.key)
+    return number
 
 
 def change_session(

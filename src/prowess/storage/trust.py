@@ -108,7 +108,7 @@ def insert_acceptances(connection: sa.Connection, accepted: Sequence[Acceptance]
 
 
 def _to_row(one: Acceptance) -> dict[str, Any]:
-    row = {column.name: getattr(one, column.name) for column in sql.skill_acceptances.c}
+    row = {name: getattr(one, name) for name in Acceptance.__annotations__}
     return {**row, "hides": " ".join(one.hides)}
 
 

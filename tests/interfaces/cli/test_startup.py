@@ -91,6 +91,34 @@ def test_after_a_use_of_a_skill_the_list_and_the_index_are_still_known(sample: P
     assert [line for line in lines if "sqlalchemy" in imported(line)] == []
 
 
+def test_a_stored_skill_needs_no_sqlalchemy(sample: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "meeting-notes"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: meeting-notes\ndescription: Write the minutes.\n---\n\nBe short.\n")
+    reading = (
+        "list",
+        "match write the minutes",
+        "search minutes",
+        "why write the minutes",
+        "show meeting-notes",
+        "show commit-messages",
+        "history meeting-notes",
+        "load meeting-notes",
+        "enable meeting-notes",
+        "prompt",
+        "disable meeting-notes",
+        "index",
+        "sessions",
+        "approvals",
+        "policy",
+    )
+    # The first line is the one that makes the database, and the second one finds everything as it is.
+    found = {line: imported(line) for line in (f"import {folder}", f"import {folder} --replace", *reading)}
+
+    assert [line for line, modules in found.items() if modules & DATABASE] == []
+    assert [line for line in reading if found[line] & {"asyncio", "ssl"}] == []
+
+
 def test_patterns_are_compiled_only_when_they_are_used() -> None:
     """Those of the readers alone took a tenth of a command."""
     program = (

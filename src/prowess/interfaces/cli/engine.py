@@ -182,7 +182,7 @@ def mark_trust(results: Sequence[Recommendation], workspace: str | None) -> list
     marked = mark_trust(results, read_settings(workspace=choose_workspace(workspace)))
     if all(result.trust for result in marked):
         return marked
-    return with_engine(workspace, lambda prowess: prowess.skills.marked(results))
+    return with_engine(workspace, lambda prowess: prowess.skills.marked(results), quick=True)
 
 
 @contextmanager

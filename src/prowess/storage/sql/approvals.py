@@ -20,13 +20,15 @@ STATE = sa.case((sa.and_(PENDING, ~NOT_EXPIRED), "expired"), else_=approvals.c.s
 READ = sa.select(*(column for column in approvals.c if column.name != "state"), STATE.label("state"))
 COLUMNS = {**approvals.c, "state": STATE, "detail": raw_json(approvals.c.detail)}
 # The prompt of a conversation asks for the approval of each skill in it.
-GET = CompiledSelect(sa.select(*(COLUMNS[name] for name in APPROVAL_COLUMNS)).where(ORGANIZATION, THIS_APPROVAL))
-LIST = (
-    READ.where(ORGANIZATION, STATE.in_(sa.bindparam("states", expanding=True)))
+_PLAIN = sa.select(*(COLUMNS[name] for name in APPROVAL_COLUMNS))
+GET = CompiledSelect(_PLAIN.where(ORGANIZATION, THIS_APPROVAL))
+_LIST = (
+    _PLAIN.where(ORGANIZATION, STATE.in_(sa.bindparam("states", expanding=True)))
     .order_by(approvals.c.created_at.desc(), approvals.c.id)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-LIST_OF_USER = LIST.where(approvals.c.user_id == sa.bindparam("user"))
+LIST = CompiledSelect(_LIST)
+LIST_OF_USER = CompiledSelect(_LIST.where(approvals.c.user_id == sa.bindparam("user")))
 SUBJECT = sa.and_(
     owner_condition(approvals),
     approvals.c.requester == sa.bindparam("by"),
@@ -50,7 +52,7 @@ USE = (
 )
 REVOKE = sa.update(approvals).where(ORGANIZATION, THIS_APPROVAL, sa.or_(PENDING, APPROVED))
 OVERDUE = READ.where(ORGANIZATION, PENDING, ~NOT_EXPIRED).order_by(approvals.c.created_at, approvals.c.id)
-ANY_OVERDUE = sa.select(sa.exists().where(ORGANIZATION, PENDING, ~NOT_EXPIRED))
+ANY_OVERDUE = CompiledSelect(sa.select(sa.exists().where(ORGANIZATION, PENDING, ~NOT_EXPIRED)))
 WAITING = (
     sa.select(sa.func.count())
     .select_from(approvals)

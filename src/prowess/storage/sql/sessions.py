@@ -31,13 +31,13 @@ FIND = CompiledSelect(
 )
 REOPEN = sa.update(sessions).where(THIS_SESSION, ~OPEN)
 AFTER = sa.tuple_(sa.bindparam("changed"), sa.bindparam("last"))
-LIST = (
-    sa.select(sessions)
+LIST = CompiledSelect(
+    sa.select(*(sessions.c[name] for name in SESSION_COLUMNS))
     .where(VISIBLE, OPEN, sa.tuple_(sessions.c.updated_at, sessions.c.id) < AFTER)
     .order_by(sessions.c.updated_at.desc(), sessions.c.id.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-COUNT = sa.select(sa.func.count()).select_from(sessions).where(VISIBLE, OPEN)
+COUNT = CompiledSelect(sa.select(sa.func.count()).select_from(sessions).where(VISIBLE, OPEN))
 CHANGE = sa.update(sessions).where(VISIBLE, THIS_SESSION, OPEN)
 CLOSE = CHANGE.values(closed_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"), budget_used=0)
 MARK_USED = CompiledWrite(

@@ -18,7 +18,7 @@ def _counts_for_owner(table: sa.Table) -> sa.ColumnElement[bool]:
 _ours = skill_acceptances.c
 _IN_FORCE = _ours.revoked_at.is_(None)
 LIST = sa.select(skill_acceptances).where(_counts_for_owner(skill_acceptances))
-INSERT = CompiledWrite(sa.insert(skill_acceptances))
+INSERT = CompiledWrite(sa.insert(skill_acceptances), values=skill_acceptances.c.keys())
 REVOKE = sa.update(skill_acceptances).where(_IN_FORCE)
 _FACTS = sa.select(_ours.slug, _ours.digest, _ours.hides, _ours.sends_out).where(
     _counts_for_owner(skill_acceptances), _IN_FORCE

@@ -43,7 +43,9 @@ def approvals_command(ctx: click.Context, every: bool, workspace: str | None, as
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
 
-    found = with_engine(workspace, lambda prowess: prowess.approvals.list(APPROVAL_STATES if every else ("pending",)))
+    found = with_engine(
+        workspace, lambda prowess: prowess.approvals.list(APPROVAL_STATES if every else ("pending",)), quick=True
+    )
     if as_json:
         print_json(found)
         return

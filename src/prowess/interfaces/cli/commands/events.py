@@ -73,7 +73,7 @@ def events_command(
         except KeyboardInterrupt:
             raise click.exceptions.Exit(130) from None
         return
-    found = with_engine(workspace, lambda prowess: _read_events(prowess, after, names, limit))
+    found = with_engine(workspace, lambda prowess: _read_events(prowess, after, names, limit), quick=True)
     if as_json:
         for event in found:
             _print_event(event, as_json=True)
@@ -172,7 +172,7 @@ def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: 
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
 
-    rows = with_engine(workspace, lambda prowess: _read_audit(prowess, after, limit))
+    rows = with_engine(workspace, lambda prowess: _read_audit(prowess, after, limit), quick=True)
     if as_json:
         print_json(rows)
         return
@@ -219,7 +219,7 @@ def audit_skill(slug: str, workspace: str | None, as_json: bool) -> None:
 
     Also lists the prompts and runs that use each version of its bytes.
     """
-    account = with_engine(workspace, lambda prowess: prowess.audit.skill(slug))
+    account = with_engine(workspace, lambda prowess: prowess.audit.skill(slug), quick=True)
     if as_json:
         print_json(account)
     else:
@@ -304,7 +304,7 @@ def verify_audit(head: str, workspace: str | None, as_json: bool) -> None:
     The chain alone does not show that rows were removed from its end. To detect that as well, store the printed head
     elsewhere and pass it with --head.
     """
-    verdict = with_engine(workspace, lambda prowess: prowess.audit.verify(head=head))
+    verdict = with_engine(workspace, lambda prowess: prowess.audit.verify(head=head), quick=True)
     if as_json:
         print_json(verdict)
     elif verdict.ok:

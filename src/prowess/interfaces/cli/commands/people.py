@@ -54,7 +54,7 @@ def list_organizations(workspace: str | None, as_json: bool) -> None:
 
 
 def _print_organizations(workspace: str | None, *, as_json: bool) -> None:
-    found: list[Organization] = with_engine(workspace, lambda prowess: prowess.organizations.list())
+    found: list[Organization] = with_engine(workspace, lambda prowess: prowess.organizations.list(), quick=True)
     if as_json:
         print_json(found)
     elif not found:
@@ -226,7 +226,7 @@ def change_user(
 @common_options
 def list_users(organization: str, workspace: str | None, as_json: bool) -> None:
     """List the users of an organization."""
-    found = with_engine(workspace, lambda prowess: prowess.users.list(organization=organization))
+    found = with_engine(workspace, lambda prowess: prowess.users.list(organization=organization), quick=True)
     if as_json:
         print_json(found)
     else:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def policy_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
     """Show the policy: who may enable and run skills, and how much of a prompt skills may use."""
     if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _print_policy(with_engine(workspace, lambda prowess: prowess.policy.get()), as_json=as_json)
+        _print_policy(with_engine(workspace, lambda prowess: prowess.policy.get(), quick=True), as_json=as_json)
 
 
 @policy_command.command(
@@ -67,7 +67,7 @@ def list_roles(workspace: str | None, as_json: bool) -> None:
     """List the roles, with the actions that each allows and on which skills."""
     from prowess.policy.roles import find_role, role_names
 
-    policy = with_engine(workspace, lambda prowess: prowess.policy.get())
+    policy = with_engine(workspace, lambda prowess: prowess.policy.get(), quick=True)
     found = [find_role(name, policy) for name in role_names(policy)]
     if as_json:
         print_json(found)
@@ -187,7 +187,7 @@ def forbid_env(slug: str, name: str, workspace: str | None, as_json: bool) -> No
 def _print_env(slug: str, workspace: str | None, *, as_json: bool) -> None:
     from prowess.interfaces.cli.run_attempt import ENV_STATES
 
-    found: list[EnvGrant] = with_engine(workspace, lambda prowess: prowess.env.list(slug))
+    found: list[EnvGrant] = with_engine(workspace, lambda prowess: prowess.env.list(slug), quick=True)
     if as_json:
         print_json(found)
         return

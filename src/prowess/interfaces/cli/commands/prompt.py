@@ -129,7 +129,7 @@ def index_command(
     With a MESSAGE ('-' for stdin), the skills that fit it best keep their descriptions.
     """
     message = read_message(words) if words else ""
-    plan = with_engine(workspace, lambda prowess: prowess.index(message, session=session, budget=budget))
+    plan = with_engine(workspace, lambda prowess: prowess.index(message, session=session, budget=budget), quick=True)
     if as_json:
         entries = [{"slug": entry.slug, "form": entry.form} for entry in plan.entries]
         print_json({"text": plan.text, "chars": plan.chars, "omitted": plan.omitted, "entries": entries})
@@ -228,7 +228,7 @@ def load_command(name: str, reference: str | None, script: str | None, workspace
         return answer, error
 
     answer, error = ask_for_approval(
-        lambda: with_engine(workspace, work),
+        lambda: with_engine(workspace, work, quick=True),
         workspace=workspace,
         question="Load exactly these bytes?",
         as_json=as_json,

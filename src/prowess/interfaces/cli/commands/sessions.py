@@ -77,7 +77,7 @@ def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
 
-    found = with_engine(workspace, lambda prowess: prowess.sessions.list())
+    found = with_engine(workspace, lambda prowess: prowess.sessions.list(), quick=True)
     if as_json:
         print_json([session_json(session) for session in found])
         return
@@ -102,7 +102,7 @@ def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -
 @common_options
 def show_session(name: str, workspace: str | None, as_json: bool) -> None:
     """Show one conversation: its enabled skills and its remaining budget."""
-    session = with_engine(workspace, lambda prowess: prowess.sessions.get(name))
+    session = with_engine(workspace, lambda prowess: prowess.sessions.get(name), quick=True)
     if as_json:
         print_json(session_json(session))
     else:
@@ -140,7 +140,7 @@ def open_session(
 @common_options
 def close_session(name: str, workspace: str | None, as_json: bool) -> None:
     """Close a conversation and disable its skills."""
-    with_engine(workspace, lambda prowess: prowess.sessions.close(name))
+    with_engine(workspace, lambda prowess: prowess.sessions.close(name), quick=True)
     if as_json:
         print_json({"closed": name})
     else:
@@ -187,7 +187,7 @@ def enable_command(slug: str, reason: str, session: str, workspace: str | None, 
 @common_options
 def disable_command(slug: str, session: str, workspace: str | None, as_json: bool) -> None:
     """Remove a skill from the prompt of a conversation, and free its part of the budget."""
-    changed = with_engine(workspace, lambda prowess: prowess.disable(slug, session=session))
+    changed = with_engine(workspace, lambda prowess: prowess.disable(slug, session=session), quick=True)
     if as_json:
         print_json(session_json(changed))
     else:

@@ -146,7 +146,7 @@ def list_sources(workspace: str | None, as_json: bool) -> None:
 
 
 def _list_sources(workspace: str | None, *, as_json: bool) -> None:
-    found = with_engine(workspace, lambda prowess: prowess.sources.list())
+    found = with_engine(workspace, lambda prowess: prowess.sources.list(), quick=True)
     if as_json:
         print_json([source.as_json() for source in found])
         return

@@ -55,7 +55,7 @@ def stats_command(
     """Show runs by skill, artifact, model or day: failures, assertions, tokens, cost and duration."""
     if as_csv + as_json + bool(chart) > 1:
         raise click.UsageError("--chart, --csv and --json cannot be combined.")
-    report = with_engine(workspace, lambda prowess: prowess.traces.stats(by, skill=skill, days=since))
+    report = with_engine(workspace, lambda prowess: prowess.traces.stats(by, skill=skill, days=since), quick=True)
     if as_json:
         print_json(report)
     elif as_csv:

@@ -238,6 +238,7 @@ def list_traces(
         lambda prowess: prowess.traces.list(
             skill=skill, artifact=artifact, status=status or "", session=session, run=run, days=since, limit=limit
         ),
+        quick=True,
     )
     if as_json:
         print_json([trace_json(trace) for trace in found])

@@ -81,7 +81,7 @@ def show(target: str, workspace: str | None, as_json: bool) -> None:
 @common_options
 def list_trusted(workspace: str | None, as_json: bool) -> None:
     """List the accepted skills and folders."""
-    found = with_engine(workspace, lambda prowess: prowess.trust.list())
+    found = with_engine(workspace, lambda prowess: prowess.trust.list(), quick=True)
     if as_json:
         print_json(found)
     else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @common_options
 def history_command(slug: str, workspace: str | None, as_json: bool) -> None:
     """List the versions of a skill, oldest first, even if it was deleted."""
-    versions = with_engine(workspace, lambda prowess: prowess.skills.history(slug))
+    versions = with_engine(workspace, lambda prowess: prowess.skills.history(slug), quick=True)
     if as_json:
         print_json(versions)
         return
@@ -62,7 +62,7 @@ def diff_command(
 
     Without AFTER, compares with the current files. Without both, shows the last change.
     """
-    found = with_engine(workspace, lambda prowess: prowess.skills.diff(slug, before, after))
+    found = with_engine(workspace, lambda prowess: prowess.skills.diff(slug, before, after), quick=True)
     if as_json:
         print_json({"slug": found.slug, "before": found.before, "after": found.after, "changes": found.changes})
         return

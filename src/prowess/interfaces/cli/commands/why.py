@@ -85,7 +85,7 @@ def why_command(
                 return await prowess.why(" ".join(words[1:]), session=session, skill=words[0])
         return await prowess.why(message, session=session, limit=limit, skill=skill)
 
-    account = with_engine(workspace, explain_words)
+    account = with_engine(workspace, explain_words, quick=True)
     if before is not None:
         _print_differences(before, account, as_json=as_json)
     elif as_json:
@@ -107,7 +107,7 @@ def _show_last(session: str, workspace: str | None, *, as_json: bool) -> None:
             last=await prowess.events.last(),
         )
 
-    found = with_engine(workspace, read)
+    found = with_engine(workspace, read, quick=True)
     if as_json:
         print_json(found[0].data if found else None)
     elif found:
