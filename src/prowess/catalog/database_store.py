@@ -35,13 +35,11 @@ BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024
 
 _ATTEMPTS = 3
+_ID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _no_more(_: sa.Connection, __: list[SaveOutcome]) -> None:
     """Record nothing more."""
-
-
-_ID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class DatabaseStore(EditableStore):
