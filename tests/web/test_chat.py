@@ -39,7 +39,7 @@ def talking(place: Any, serve: Callable[..., Site], tmp_path: Path) -> Callable[
 
 
 class Gate:
-    """Holds the answers of a model after their first piece, until it is opened."""
+    """Holds the answers of a model after their first piece of text, until it is opened."""
 
     def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         self._site = site
@@ -49,7 +49,8 @@ class Gate:
         async def slowly(model: ScriptedModel, request: Request) -> AsyncGenerator[str | Reply]:
             pieces = [piece async for piece in stream(model, request)]
             yield pieces[0]
-            await self._opened.wait()
+            if len(pieces) > 1:  # a call has no text
+                await self._opened.wait()
             for piece in pieces[1:]:
                 yield piece
 
@@ -326,6 +327,42 @@ def test_a_conversation_of_some_hundred_messages_shows_the_newest_and_earlier_on
     expect(page.locator(".chat-turn")).to_have_count(130)
     expect(page.get_by_role("button", name="Show earlier messages")).to_have_count(0)
     expect(page.locator(".chat-question").first).to_contain_text("Question 1")
+
+
+def test_the_work_of_a_helper_is_shown_with_its_role_while_it_works_and_its_conversation_after(
+    talking: Callable[..., Site], look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = "There are no skills for tides, and nothing about them in the catalog."
+    site = talking(
+        call("delegate", role="scout", task="Look for skills about tides."),
+        call("search_skills", query="tides"),
+        report,
+        "The scout found nothing.",
+    )
+    gate = Gate(site, monkeypatch)
+    session = site.do(site.engine.sessions.open("tides", role="coordinator"))
+    view = look(site, reduced_motion="reduce")  # text that fades has too little contrast now and then
+    page = view.go(f"/chat/{session.id}")
+    write(page, "hello there")
+    helper = page.get_by_role("group", name="Work of the scout")
+    # The scout called a tool, and is writing its report. The coordinator has not said anything yet.
+    expect(helper).to_contain_text(report[:CHUNK_CHARACTERS].strip())
+    expect(helper.locator(".chat-call")).to_have_count(1)
+    expect(helper.locator(".chat-call")).to_contain_text("search_skills")
+    expect(helper.locator(".badge").first).to_have_text("scout")
+    expect(page.locator(".chat-answer > .chat-call")).to_contain_text("running")
+    # Another browser that comes later shows the same.
+    other = look(site).go(page.url)
+    expect(other.get_by_role("group", name="Work of the scout")).to_contain_text("search_skills")
+    view.check_access()
+    gate.open()
+
+    expect(answer(page)).to_contain_text("The scout found nothing.")
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    page.locator(".chat-call summary").click()
+    page.get_by_role("link", name="Open the conversation of the scout").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("scout: Look for skills about tides.")
+    expect(answer(page)).to_contain_text(report)
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ import { type MessageKey, t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
 import { Markdown } from "../../parts/markdown";
 import { Words } from "../../parts/states";
-import type { Call, Part, Said, Turn } from "./turns";
+import type { Call, Helper, Part, Said, Turn } from "./turns";
 import { brief, Value } from "./value";
 
 /** Show a turn. It is drawn again only if it is another object. */
@@ -80,7 +80,22 @@ function DecisionLine({ turn }: { turn: Turn }) {
 }
 
 function PartView({ part }: { part: Part }) {
-  return useMemo(() => (part.kind === "call" ? <CallView call={part} /> : <SaidView said={part} />), [part]);
+  return useMemo(() => {
+    if (part.kind === "call") return <CallView call={part} />;
+    return part.kind === "helper" ? <HelperView helper={part} /> : <SaidView said={part} />;
+  }, [part]);
+}
+
+function HelperView({ helper }: { helper: Helper }) {
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset is for the fields of a form.
+    <div class="chat-helper" role="group" aria-label={t("chat.helper", { role: helper.role })}>
+      <Badge tone="accent">{helper.role}</Badge>
+      {helper.parts.map((part) => (
+        <PartView key={part.key} part={part} />
+      ))}
+    </div>
+  );
 }
 
 function SaidView({ said }: { said: Said }) {
@@ -138,9 +153,22 @@ function CallView({ call }: { call: Call }) {
           ) : (
             <Value value={call.result} />
           )}
+          <HelperLink call={call} />
         </>
       )}
     </details>
+  );
+}
+
+/** Link to the conversation in which an agent did the task that it was given. */
+function HelperLink({ call }: { call: Call }) {
+  if (call.name !== "delegate" || typeof call.result !== "object" || call.result === null) return null;
+  const { conversation, role } = call.result as { conversation?: unknown; role?: unknown };
+  if (typeof conversation !== "string" || typeof role !== "string") return null;
+  return (
+    <p>
+      <a href={`/chat/${encodeURIComponent(conversation)}`}>{t("chat.helper_conversation", { role })}</a>
+    </p>
   );
 }
 

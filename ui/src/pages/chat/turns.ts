@@ -41,7 +41,15 @@ export interface Call {
   result?: unknown;
 }
 
-export type Part = Said | Call;
+/** What an agent that was given a task writes and calls. Its own conversation keeps that, so only a running turn has it. */
+export interface Helper {
+  kind: "helper";
+  key: string;
+  role: string;
+  parts: Part[];
+}
+
+export type Part = Said | Call | Helper;
 
 export interface Turn {
   number: number;
@@ -81,11 +89,15 @@ export interface Ended {
   error: Fault | null;
 }
 
-export type Update =
-  | { kind: "decided"; decision: Decision; recommendations: Recommendation[] }
+type Work =
   | { kind: "text"; text: string }
   | { kind: "tool_started"; id: string; name: string; arguments: Record<string, unknown> }
-  | { kind: "tool_ended"; id: string; name: string; ok: boolean; data: unknown }
+  | { kind: "tool_ended"; id: string; name: string; ok: boolean; data: unknown };
+
+export type Update =
+  | Work
+  | { kind: "decided"; decision: Decision; recommendations: Recommendation[] }
+  | { kind: "helper_updated"; role: string; update: Work }
   | { kind: "approval_needed"; id: string; approval_id: string }
   | { kind: "skills_changed"; state: SkillState }
   | Ended;
@@ -137,7 +149,11 @@ function build(number: number, messages: Message[]): Turn {
       turn.error = message.detail.error as Fault | undefined;
       turn.recommendations = (message.detail.recommendations as Recommendation[] | undefined) ?? [];
     } else if (message.role === "assistant") addAnswer(turn, message);
-    else setCall(turn, message.call_id, { state: message.detail.ok ? "done" : "refused", result: parse(message.text) });
+    else
+      setCall(turn.parts, message.call_id, {
+        state: message.detail.ok ? "done" : "refused",
+        result: parse(message.text),
+      });
   }
   const [first, last] = [messages[0], messages.at(-1)];
   if (first && last) turn.ms = Date.parse(last.created_at) - Date.parse(first.created_at);
@@ -171,9 +187,9 @@ function parse(text: string): unknown {
   }
 }
 
-function setCall(turn: Turn, id: string, change: Partial<Call>) {
-  const place = turn.parts.findIndex((part) => part.kind === "call" && part.id === id);
-  if (place >= 0) turn.parts[place] = { ...(turn.parts[place] as Call), ...change };
+function setCall(parts: Part[], id: string, change: Partial<Call>) {
+  const place = parts.findIndex((part) => part.kind === "call" && part.id === id);
+  if (place >= 0) parts[place] = { ...(parts[place] as Call), ...change };
 }
 
 /** Return a turn whose calls without a result wait for an approval. */
@@ -191,28 +207,19 @@ export function applyUpdate(turn: Turn, update: Update) {
       turn.decision = update.decision;
       turn.recommendations = update.recommendations;
       break;
-    case "text": {
-      const last = turn.parts.at(-1);
-      if (last?.kind === "text" && last.isLive)
-        turn.parts[turn.parts.length - 1] = { ...last, text: last.text + update.text };
-      else turn.parts.push({ kind: "text", key: `t${turn.parts.length}`, text: update.text, isLive: true });
-      break;
-    }
-    case "tool_started": {
-      settle(turn);
-      const { id, name } = update;
-      if (turn.parts.some((part) => part.kind === "call" && part.id === id)) setCall(turn, id, { state: "running" });
-      else turn.parts.push({ kind: "call", key: id, id, name, arguments: update.arguments, state: "running" });
-      break;
-    }
+    case "text":
+    case "tool_started":
     case "tool_ended":
-      setCall(turn, update.id, { state: update.ok ? "done" : "refused", result: update.data });
+      addWork(turn.parts, update);
+      break;
+    case "helper_updated":
+      addHelp(turn.parts, update.role, update.update);
       break;
     case "approval_needed":
-      setCall(turn, update.id, { state: "waiting" });
+      setCall(turn.parts, update.id, { state: "waiting" });
       break;
     case "turn_ended":
-      settle(turn);
+      settle(turn.parts);
       Object.assign(turn, {
         model: update.model,
         steps: update.steps,
@@ -224,9 +231,36 @@ export function applyUpdate(turn: Turn, update: Update) {
   }
 }
 
+function addWork(parts: Part[], update: Work) {
+  const last = parts.at(-1);
+  if (update.kind === "text") {
+    if (last?.kind === "text" && last.isLive) parts[parts.length - 1] = { ...last, text: last.text + update.text };
+    else parts.push({ kind: "text", key: `t${parts.length}`, text: update.text, isLive: true });
+  } else if (update.kind === "tool_started") {
+    settle(parts);
+    const { id, name } = update;
+    if (parts.some((part) => part.kind === "call" && part.id === id)) setCall(parts, id, { state: "running" });
+    else parts.push({ kind: "call", key: id, id, name, arguments: update.arguments, state: "running" });
+  } else setCall(parts, update.id, { state: update.ok ? "done" : "refused", result: update.data });
+}
+
+/** Add what a helper did. Tasks are given one after the other, so all that follows one call is of the same helper. */
+function addHelp(parts: Part[], role: string, update: Work) {
+  const last = parts.at(-1);
+  const known = last?.kind === "helper" && last.role === role ? last : undefined;
+  const helper: Helper = {
+    kind: "helper",
+    key: known?.key ?? `h${parts.length}`,
+    role,
+    parts: [...(known?.parts ?? [])],
+  };
+  addWork(helper.parts, update);
+  parts[known ? parts.length - 1 : parts.length] = helper;
+}
+
 /** The model has finished the text that it was writing. */
-function settle(turn: Turn) {
-  turn.parts.forEach((part, place) => {
-    if (part.kind === "text" && part.isLive) turn.parts[place] = { ...part, isLive: false };
+function settle(parts: Part[]) {
+  parts.forEach((part, place) => {
+    if (part.kind === "text" && part.isLive) parts[place] = { ...part, isLive: false };
   });
 }
