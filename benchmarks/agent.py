@@ -264,12 +264,13 @@ async def ask_local(model: str, most: int, minutes: float, kept: Path) -> None:
             print(f"{place} of {len(left)}, skills {skills}, {seconds:.0f} s: {words}", flush=True)
 
 
-async def ask_one(prowess: Prowess, model: str, task: dict[str, Any], message: str) -> dict[str, bool]:
+async def ask_one(prowess: Prowess, model: str, task: dict[str, Any], message: str) -> dict[str, Any]:
     conversation = (await prowess.agent.start()).id
     updates = [update async for update in prowess.agent.send(conversation, message, model=model)]
     ended = updates[-1]
     if not isinstance(ended, TurnEnded) or ended.state != "done":
-        return {"failed": True}
+        error = (isinstance(ended, TurnEnded) and ended.error) or {}
+        return {"failed": True, "code": error.get("code", ""), "error": error.get("message", "")}
     offered = [one["skill"] for update in updates if isinstance(update, Decided) for one in update.recommendations]
     return {
         "found": task["name"] in offered,

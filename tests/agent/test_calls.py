@@ -91,6 +91,22 @@ async def test_a_model_that_gets_the_same_error_three_times_has_to_answer(place)
     assert [request.answer_only for request in model.requests] == [False, False, False, False, True]
 
 
+@pytest.mark.parametrize("small", [False, True])
+async def test_a_model_has_to_answer_the_last_request_of_a_turn_and_a_small_one_sooner(place, monkeypatch, small):
+    monkeypatch.setattr(loop, "MAX_STEPS", 5)
+    monkeypatch.setattr(loop, "SMALL_STEPS", 3)
+    last = 3 if small else 5
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        steps = [calling(("search_skills", {"query": f"n{n}"})) for n in range(last - 1)]
+        with ScriptedModel([*steps, "Nothing fits."]) as model:
+            model.small = small
+            ended = await end_of(prowess.agent.send(conversation.id, "Hello", model=model))
+
+    assert (ended.state, ended.steps, ended.text) == ("done", last, "Nothing fits.")
+    assert [request.answer_only for request in model.requests] == [False] * (last - 1) + [True]
+
+
 async def test_a_turn_that_never_ends_is_stopped_at_the_limit_of_steps_and_the_next_message_goes_on(place, monkeypatch):
     monkeypatch.setattr(loop, "MAX_STEPS", 3)
     endless = [calling(("skill_reload", {"n": n})) for n in range(3)]

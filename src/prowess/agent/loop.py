@@ -31,7 +31,9 @@ from prowess.tools.tool import Tool
 from prowess.view import error_json
 
 MAX_STEPS = 24
-"""Model requests in one turn."""
+"""Model requests in one turn. The last one must be answered: calls would have no result."""
+SMALL_STEPS = 8
+"""The request that a small model must answer at the latest: it may call one tool after the other, for minutes, to no end."""
 MAX_CALLS = 64
 """Calls in one answer of the model. More are ignored."""
 TURN_SECONDS = 1_800.0
@@ -215,7 +217,9 @@ class TurnLoop:
         used = len(system) + sum(tool.chars for tool in tools)
         history = fit_history(self.journal.messages, history_limit(self.session.window, used))
         # A small model that repeats a refused call, or the mistake in it, does so until the limit, unless it has to answer.
-        must_answer = repeats_itself(self.journal.steps) or fails_alike(self.journal.turn)
+        steps = self.journal.steps
+        is_last = len(steps) + 1 >= (SMALL_STEPS if self.tools.small else MAX_STEPS)
+        must_answer = is_last or repeats_itself(steps) or fails_alike(self.journal.turn)
         return Request(messages=(Message(role="system", text=system), *history), tools=specs, answer_only=must_answer)
 
     def _read_prompt(self) -> tuple[list[Tool], tuple[str, ...]]:
