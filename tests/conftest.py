@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,6 +94,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give every test a time limit, and leave out those that take long unless `-m` asks for them."""
+    _leave_most_cases_to_long_runs(items)
     if config.pluginmanager.hasplugin("timeout"):
         usual, longer = (pytest.mark.timeout(times * TIME_LIMIT, method="signal") for times in (1, 4))
         for item in items:
@@ -106,6 +108,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("long")]
     else:
         items[:] = begin_with_long(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def _leave_most_cases_to_long_runs(items: Sequence[pytest.Item]) -> None:
+    """Mark the cases of a test with `few(count)` as long, but for so many of them, spread evenly."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if any(mark.name == "few" for mark in item.own_markers) and not item.get_closest_marker("long"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for of_test in cases.values():
+        count = next(mark.args[0] for mark in of_test[0].own_markers if mark.name == "few")
+        kept = {number * len(of_test) // count for number in range(count)}
+        for number, item in enumerate(of_test):
+            if number not in kept:
+                item.add_marker("long")
 
 
 def begin_with_long(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
@@ -452,9 +468,9 @@ def place(tmp_path: Path, home: Path) -> Place:
     return _place(tmp_path, home, "")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def each_place(request: pytest.FixtureRequest, tmp_path: Path, home: Path) -> Place:
-    """The same with each kind of database."""
+    """The same with each kind of database. In `make test`, only the layers that ask them see PostgreSQL."""
     return _place(tmp_path, home, request.getfixturevalue("postgres_url") if request.param == "postgres" else "")
 
 

@@ -39,6 +39,7 @@ def leaks(vendors, sink):
     return found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sink", SINKS)
 def test_at_least_ninety_five_of_a_hundred_are_removed_from_every_kind_of_text(vendors, sink):
     assert len(leaks(vendors, sink)) <= 0.05 * len(vendors) * ROUNDS, leaks(vendors, sink)

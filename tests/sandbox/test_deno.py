@@ -235,6 +235,7 @@ def test_an_error_has_its_type_its_message_and_the_line_of_the_file(run: Run, co
     assert "blob:" not in ran.error.trace + ran.error.message
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("code", "limits", "ended"),
     [
@@ -385,6 +386,7 @@ def test_modules_of_node_compute(run: Run):
     assert run(code).result == ["0cc175b9c0f1b6a831c399e269772661", "a/b", "function"]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("code", HOSTILE)
 def test_nothing_outside_is_reached(run: Run, canary, code):
     ran = run(body(code), canary, seconds=8)

@@ -25,6 +25,7 @@ async def long() -> str:
     return "x" * 900
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     ("code", "limits", "ended"),
     [

@@ -332,6 +332,7 @@ async def get_page(slug: str) -> dict:
     return {"slug": slug}
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", CORPUS)
 def test_nothing_gets_out_and_the_next_run_sees_nothing_of_it(run_native, canaries, name):
     ran = run_native(CORPUS[name], canaries.inputs, {"get_page": get_page}, seconds=1.0, memory_bytes=128 << 20)

@@ -92,6 +92,7 @@ def test_the_printed_command_installs_a_skill_of_the_registry(client, printed):
     assert skill["source_url"] == "https://skills.sh/…"
 
 
+@pytest.mark.few(1)
 def test_every_printed_endpoint_exists_with_its_query_parameters(client, printed):
     api = client.get("/api/v1/openapi.json").json()["paths"]
     requests = printed_requests(printed)

@@ -48,6 +48,7 @@ def wrong_without_hint(payload):
     return str(len(words) if told or wrong_without_hint.calls % 2 else 0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("optimizer", OPTIONS)
 def test_every_optimizer_returns_a_state_that_scores_better(sidecar: Driver, optimizer):
     answers = ANSWERS

@@ -156,6 +156,7 @@ def test_a_long_paragraph_is_cut_at_a_word() -> None:
     assert len(first_paragraph("x" * 3000, limit=50)) == 50
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "unit",
     [

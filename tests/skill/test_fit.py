@@ -209,6 +209,7 @@ def test_what_cannot_be_fitted_is_refused_with_the_problems(profile: ProfileName
     assert refused.value.problems
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("profile", PROFILE_NAMES)
 def test_raised_limits_hold_for_fitting_too(profile: ProfileName) -> None:
     limits = Limits(file_bytes=7 * MIB, frontmatter_bytes=64 * 1024, body_chars=300_000)

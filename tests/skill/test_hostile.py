@@ -78,6 +78,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("files", HOSTILE.values(), ids=HOSTILE.keys())
 def test_odd_content_is_read_checked_and_written_without_a_fault(files: dict[str, str]) -> None:
     package = Package.of_texts("notes", files)

@@ -31,9 +31,12 @@ def _go_without(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Generator[Browser]:
-    """Return Chromium. Skip the test where there is none."""
+    """Return Chromium, one for all these files. Skip the test where there is none.
+
+    It is closed before tests of other folders run: while Playwright is open, no other event loop runs in this thread.
+    """
     if not (FOLDER / "index.html").is_file():
         _go_without("the web application is not built: run `make ui`")
     path = _find_browser()

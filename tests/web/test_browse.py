@@ -84,6 +84,7 @@ def test_a_skill_is_found_read_installed_and_accepted(
     expect(page.get_by_role("article")).to_contain_text("Installed")
 
 
+@pytest.mark.long
 def test_files_that_changed_after_they_were_shown_are_not_installed(
     shop: Site, look: Callable[..., View], registry: SkillsShStub
 ) -> None:

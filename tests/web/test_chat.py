@@ -141,6 +141,7 @@ def test_a_call_waits_for_an_approval_and_goes_on_when_it_is_answered_in_another
     assert len(site.do(site.engine.agent.list())) == 1
 
 
+@pytest.mark.long
 def test_skills_are_enabled_and_disabled_by_hand_within_the_budget(
     talking: Callable[..., Site], look: Look, place: Any
 ) -> None:
@@ -173,6 +174,7 @@ def test_skills_are_enabled_and_disabled_by_hand_within_the_budget(
     expect(page.locator(".chat-pill")).to_contain_text("Skills (0 / 16,000)")
 
 
+@pytest.mark.long
 def test_an_answer_is_stopped_and_continued(
     talking: Callable[..., Site], look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +192,7 @@ def test_an_answer_is_stopped_and_continued(
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_reload_in_the_middle_of_an_answer_and_a_second_browser_show_the_whole_of_it(
     talking: Callable[..., Site], look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +234,7 @@ def test_a_turn_that_a_stopped_server_broke_off_is_continued_when_it_is_back(
     expect(page.locator(".chat-turn")).to_have_count(1)
 
 
+@pytest.mark.long
 def test_a_failed_turn_says_why_after_a_reload_and_is_tried_again_with_another_title_and_model(
     talking: Callable[..., Site], look: Look
 ) -> None:
@@ -274,6 +278,7 @@ def test_a_failed_turn_says_why_after_a_reload_and_is_tried_again_with_another_t
     expect(page.get_by_role("heading", level=1)).to_have_text("A check")
 
 
+@pytest.mark.long
 def test_skills_and_settings_that_somebody_changes_are_seen_in_open_pages(site: Site, look: Look, place: Any) -> None:
     place.skill("triage", "Check the locks first.")
     skills = look(site).go("/skills")

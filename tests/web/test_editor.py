@@ -85,6 +85,7 @@ def test_a_skill_is_written_with_form_and_text_in_step(site: Site, look: Callabl
     assert "version: 2.0.1" in stored_text(site, "org:bake-bread")
 
 
+@pytest.mark.long
 def test_a_change_in_the_form_leaves_every_other_line_as_it_was(each_site: Site, look: Callable[..., View]) -> None:
     add_guide(each_site)
     page = look(each_site).go("/skills/comms.incident-style/edit")
@@ -101,6 +102,7 @@ def test_a_change_in_the_form_leaves_every_other_line_as_it_was(each_site: Site,
     assert stored_text(each_site) == expected
 
 
+@pytest.mark.long
 def test_a_problem_is_marked_where_it_is_and_leads_there(site: Site, look: Callable[..., View]) -> None:
     view = look(site)
     page = view.go("/skills/new")
@@ -115,6 +117,7 @@ def test_a_problem_is_marked_where_it_is_and_leads_there(site: Site, look: Calla
     expect(page.get_by_text("No problems.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_draft_outlives_a_reload_and_a_server_that_is_gone(site: Site, look: Callable[..., View]) -> None:
     add_guide(site)
     page = look(site).go("/skills/comms.incident-style/edit")
@@ -135,6 +138,7 @@ def test_a_draft_outlives_a_reload_and_a_server_that_is_gone(site: Site, look: C
     expect(page.get_by_text("were restored")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_whoever_saves_second_sees_both_texts_and_chooses(site: Site, look: Callable[..., View]) -> None:
     add_guide(site)
     one, other = look(site), look(site)

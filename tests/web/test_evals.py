@@ -63,6 +63,7 @@ def test_a_run_shows_each_case_with_and_without_the_skill_and_what_changed_since
     view.check_access()
 
 
+@pytest.mark.long
 def test_an_optimisation_is_read_with_its_evidence_and_approved(
     place: Any, serve: Callable[..., Site], look: Callable[..., View]
 ) -> None:

@@ -16,6 +16,7 @@ from .site import ME, Site, View
 from .test_traces import add_traces, make_trace
 
 
+@pytest.mark.long
 def test_an_empty_installation_shows_first_steps_that_lead_somewhere(site: Site, look: Callable[..., View]) -> None:
     view = look(site)
     page = view.go("/")

@@ -40,6 +40,7 @@ def test_a_token_is_shown_once_and_refused_after_it_was_revoked(site: Site, look
     view.check_access()
 
 
+@pytest.mark.long
 def test_the_operator_creates_an_organization_and_manages_its_members(site: Site, look: Callable[..., View]) -> None:
     view = look(site)
     page = view.go("/people?tab=members")
@@ -82,6 +83,7 @@ def test_the_operator_creates_an_organization_and_manages_its_members(site: Site
     expect(bob).to_contain_text("removed")
 
 
+@pytest.mark.long
 def test_a_session_of_another_browser_is_ended_and_this_one_signs_out(site: Site, look: Callable[..., View]) -> None:
     code = site.do(site.engine.sign_ins.create_code())
     site.do(site.engine.sign_ins.use_code(code, client="Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/140.0"))

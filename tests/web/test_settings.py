@@ -87,6 +87,7 @@ def test_a_reader_sees_the_settings_and_cannot_change_them(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.long
 def test_a_chosen_language_and_theme_are_kept(site: Site, look: Callable[..., View]) -> None:
     page = look(site).go("/settings")
     page.get_by_text("Dark", exact=True).click()

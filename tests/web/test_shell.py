@@ -39,12 +39,14 @@ def test_letters_open_pages_and_a_question_mark_lists_them(site: Site, look: Cal
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_german_browser_gets_german_words(site: Site, look: Callable[..., View]) -> None:
     page = look(site, locale="de-DE").go("/approvals")
     expect(page.locator("html")).to_have_attribute("lang", "de")
     expect(page.get_by_role("heading", level=1)).to_have_text("Freigaben")
 
 
+@pytest.mark.long
 def test_a_chosen_theme_is_kept(site: Site, look: Callable[..., View]) -> None:
     page = look(site, color_scheme="light").go("/")
     for _ in range(2):
@@ -53,6 +55,7 @@ def test_a_chosen_theme_is_kept(site: Site, look: Callable[..., View]) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
+@pytest.mark.long
 def test_on_a_phone_the_menu_opens_with_a_button(site: Site, look: Callable[..., View]) -> None:
     page = look(site, viewport={"width": 360, "height": 700}).go("/")
     expect(page.get_by_role("link", name="Skills", exact=True)).to_have_count(0)
@@ -88,6 +91,7 @@ def test_the_server_has_a_page_for_every_address_of_the_application() -> None:
     assert set(paths) == set(PAGES)
 
 
+@pytest.mark.long
 def test_the_first_load_takes_at_most_60_kb_and_all_of_it_350(site: Site, look: Callable[..., View]) -> None:
     sizes: dict[str, int] = {}
     view = look(site)
@@ -107,6 +111,7 @@ def test_the_first_load_takes_at_most_60_kb_and_all_of_it_350(site: Site, look: 
     assert whole <= 350_000
 
 
+@pytest.mark.long
 def test_the_tabs_of_a_browser_share_one_connection_and_the_next_one_takes_it_over(
     site: Site, look: Callable[..., View]
 ) -> None:

@@ -131,6 +131,7 @@ def test_a_skill_runs_from_its_page_first_dry_then_with_its_text_as_it_comes(
     assert download.value.suggested_filename == "summary.zip"
 
 
+@pytest.mark.long
 def test_a_found_skill_is_accepted_on_its_page_copied_and_the_copy_is_deleted(
     place: Any, serve: Callable[..., Site], look: Callable[..., View]
 ) -> None:

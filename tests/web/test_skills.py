@@ -60,6 +60,7 @@ def test_skills_are_filtered_by_scope_and_tag_and_found_by_what_they_are_for(
     expect(page.get_by_role("searchbox")).to_have_value("tell our customers about the outage")
 
 
+@pytest.mark.long
 def test_an_empty_list_says_how_to_get_skills_and_takes_a_file(
     site: Site, look: Callable[..., View], tmp_path: Path
 ) -> None:
@@ -87,6 +88,7 @@ def _choose_file(page: Page, file: Path) -> None:
     chooser.value.set_files(file)
 
 
+@pytest.mark.long
 def test_a_skill_that_somebody_writes_appears_without_losing_the_place(site: Site, look: Callable[..., View]) -> None:
     for number in range(60):
         _write(site, f"skill-{number:02}")
@@ -105,6 +107,7 @@ def test_a_skill_that_somebody_writes_appears_without_losing_the_place(site: Sit
     expect(page.locator(ROW).first).to_have_text("aaa-first")
 
 
+@pytest.mark.long
 def test_skills_in_folders_that_nobody_has_accepted_lead_to_the_approvals(
     place: Any, serve: Callable[..., Site], look: Callable[..., View]
 ) -> None:

@@ -18,9 +18,6 @@ from .site import ME, Site, View
 
 URL = "https://github.com/acme/runbooks.git"
 
-on_each_database = pytest.mark.parametrize(
-    "each_place", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True
-)
 on_sqlite = pytest.mark.parametrize("each_place", ["sqlite"], indirect=True)
 
 
@@ -54,7 +51,6 @@ def slugs(site: Site) -> list[str]:
     return sorted(card.slug for card in site.do(site.engine.skills.cards()))
 
 
-@on_each_database
 def test_a_source_is_looked_at_added_synced_and_deleted_with_its_skills(
     team: Site, look: Callable[..., View], upstream: ScriptedFetcher
 ) -> None:

@@ -111,6 +111,7 @@ def test_runs_appear_as_they_happen_and_one_shows_what_came_out_and_what_went_wr
     expect(page.get_by_text("Compare the prompt below with the answer")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_list_is_filtered_by_its_address_and_drawn_as_charts(each_site: Site, look: Callable[..., View]) -> None:
     add_traces(each_site, [make_trace(number) for number in range(1, 56)])
     add_traces(

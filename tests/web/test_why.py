@@ -38,6 +38,7 @@ def test_a_message_is_explained_skill_by_skill(shelf: Site, look: Callable[..., 
     view.check_access()
 
 
+@pytest.mark.long
 def test_a_link_asks_about_one_skill_and_says_what_holds_it_back(shelf: Site, look: Callable[..., View]) -> None:
     view = look(shelf, viewport={"width": 360, "height": 700}, color_scheme="dark")
     page = view.go("/why?message=write a poem&skill=poem")
@@ -50,6 +51,7 @@ def test_a_link_asks_about_one_skill_and_says_what_holds_it_back(shelf: Site, lo
     expect(page.get_by_role("region", name="Why unknown?")).to_contain_text("not among the skills")
 
 
+@pytest.mark.long
 def test_a_score_just_below_an_offer_is_not_shown_as_one(shelf: Site, look: Callable[..., View]) -> None:
     view = look(shelf)
 
