@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
 from prowess.errors import Invalid, Unavailable
+from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Actor
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope
@@ -69,7 +71,7 @@ class MarketplaceSettings:
     """The folder of skills that come with Prowess."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class Resources:
     """Everything that an engine opens once and shares between the actors of one user of an organization.
 
@@ -103,7 +105,7 @@ class Resources:
     """Make the next match of everybody see what was just written."""
     records: Callable[[], Connections]
     """Return the database of sessions, approvals, events and the audit log; create it on first use."""
-    records_url: str = field(repr=False)
+    records_url: str
     """The URL of that database, with its password."""
     has_records: Callable[[], bool]
     unopened_records: Callable[[], str]
