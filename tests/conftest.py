@@ -29,6 +29,7 @@ import httpcore2
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from psycopg import sql
 
 from prowess.match import matcher
@@ -74,7 +75,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep temporary files in memory, and try all examples of property tests only if `-m` asks for them."""
     if not hasattr(config, "workerinput"):  # parallel workers inherit the folder
         config.add_cleanup(use_memory())
-    settings.load_profile("full" if "hypothesis" in config.option.markexpr else "quick")
+    is_full = "hypothesis" in config.option.markexpr
+    settings.load_profile("full" if is_full else "quick")
+    if not is_full:
+        # To draw constants of the program too, Hypothesis would read all modules: a second or two for few examples.
+        providers.is_local_module_file = lambda _: False
 
 
 @pytest.hookimpl(wrapper=True)

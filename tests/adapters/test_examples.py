@@ -75,8 +75,7 @@ EXAMPLES = {
         Example(program="with_llama_index", framework="llama-index", model="gpt-5-mini"),
     )
 }
-QUICK = [name for name, example in EXAMPLES.items() if not example.framework]
-IN_ENVIRONMENTS = [name for name, example in EXAMPLES.items() if example.framework]
+QUICK = "with_pydantic_ai"
 
 
 @pytest.fixture
@@ -95,7 +94,7 @@ def run(run_here: RunExample, run_there: RunExample, run_model: Callable[[list[s
     return start
 
 
-@pytest.fixture(params=[*QUICK, *(pytest.param(name, marks=pytest.mark.long) for name in IN_ENVIRONMENTS)])
+@pytest.fixture(params=[name if name == QUICK else pytest.param(name, marks=pytest.mark.long) for name in EXAMPLES])
 def example(request: pytest.FixtureRequest) -> Example:
     return EXAMPLES[request.param]
 

@@ -131,6 +131,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_prints_the_same_for_a_server(here: Run, there: Run, line: str):
     here("enable", "triage")

@@ -89,6 +89,7 @@ def why(data: bytes, verdict: Verdict) -> str | None:
     return next((name for name, applies in BUGS.items() if applies(data, verdict)), None)
 
 
+@pytest.mark.long
 def test_every_verdict_equals_that_of_the_reference_except_for_its_documented_bugs(
     shared: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,10 @@ def _note_opened(event: str, arguments: tuple[object, ...]) -> None:
         _opened.append(str(arguments[0]))
 
 
-sys.addaudithook(_note_opened)
+@cache
+def _listen() -> None:
+    """Hear of every file that is opened, from now on: a hook cannot be taken away, and slows what comes after it."""
+    sys.addaudithook(_note_opened)
 
 
 def write(root: Path, name: str, description: str = "", slug: str = "") -> Path:
@@ -77,6 +81,7 @@ def rebuilt(settings: Settings) -> dict[str, tuple[str, str]]:
 def reads(settings: Settings) -> int:
     """How often a new process reads a skill's file to find its skills."""
     global _opened  # noqa: PLW0603
+    _listen()
     _opened = []
     try:
         matched(settings)

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, str(ROOT / "scripts/run.py")]
 
 
+@pytest.mark.long
 def test_without_a_terminal_it_walks_through_the_steps_and_stops(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     ran = subprocess.run(

@@ -6,6 +6,8 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
+
 from prowess.redaction import Redactor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,6 +18,7 @@ def altered(texts):
     return [text for text in texts if redactor.text(text) != text]
 
 
+@pytest.mark.long
 def test_at_most_one_of_a_hundred_real_skills_is_altered_and_one_of_a_thousand_lines(shared):
     with gzip.open(shared("corpus/skills.jsonl.gz"), "rt") as corpus:
         texts = [text for line in corpus if (text := json.loads(line).get("text"))]

@@ -147,6 +147,7 @@ def test_values_of_objects_and_their_keys_are_looked_through():
     }
 
 
+@pytest.mark.long
 def test_many_long_secrets_can_be_known_at_once():
     secrets = [f"{number:04d}-" + "Ab3/" * 400 for number in range(60)]
     redactor = Redactor(secrets)

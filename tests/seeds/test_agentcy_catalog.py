@@ -50,6 +50,7 @@ def read_rows(database: Database) -> list[Any]:
         return list(connection.execute(sa.select(skills)))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", DOCUMENTS)
 def test_the_content_is_the_whole_document_and_its_hash_tells_a_sync_whether_it_changed(
     database: Database, form: str

@@ -56,6 +56,7 @@ def run(sandboxed, tmp_path: Path):
     return work
 
 
+@pytest.mark.few(2)
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("answer", "claims"),

@@ -413,6 +413,7 @@ def test_an_edit_in_the_native_form_shows_in_the_form_that_the_skill_came_in():
     assert value["artifacts"] == json.loads(made.files[0].content)["artifacts"]
 
 
+@pytest.mark.long
 def test_real_skills_come_back_from_the_native_form(shared):
     """One in thirty of the real files: nothing left out, and the same text again."""
     with gzip.open(shared("corpus/skills.jsonl.gz"), "rt", encoding="utf-8") as lines:

@@ -98,6 +98,7 @@ def corpus(shared: Callable[[str], Path]) -> Iterator[Package]:
             yield Package.of_texts(folder, {"SKILL.md": data})
 
 
+@pytest.mark.long
 def test_every_irregular_file_is_told_why_and_every_code_has_a_meaning(shared: Callable[[str], Path]) -> None:
     causes = TEXT_CODES.keys() - {"crlf"}
     irregular = 0
@@ -115,6 +116,7 @@ def test_every_irregular_file_is_told_why_and_every_code_has_a_meaning(shared: C
     assert irregular > 900
 
 
+@pytest.mark.long
 def test_every_profile_explains_itself_on_real_files(shared: Callable[[str], Path]) -> None:
     for package in list(corpus(shared))[::9]:
         for profile in PROFILE_NAMES:

@@ -280,6 +280,7 @@ def use_sessions(database: Database) -> None:
         ledger.append(connection, "", events=[ledger.EventEntry(name="skill_loaded", data={})])
 
 
+@pytest.mark.few(1)
 def test_programs_that_open_a_new_database_at_once_all_succeed(empty_url: str) -> None:
     openers = [
         subprocess.Popen([sys.executable, "-c", OPEN, empty_url], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -111,6 +111,7 @@ async def test_code_in_the_row_of_an_artifact_does_not_run_over_mcp(kept: Any) -
     assert "evil" not in answer.model_dump_json()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -164,6 +165,7 @@ async def test_a_version_with_changed_bytes_is_not_brought_back(kept: Any) -> No
 # What reaches a prompt
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "column", ["name", "description", "tags", "details", "trigger_phrases", "intent_patterns", "content", "package"]
 )

@@ -107,6 +107,7 @@ def codes(out: str) -> list[tuple[str, str]]:
     return [(problem["code"], problem["severity"]) for problem in json.loads(out.splitlines()[0])["problems"]]
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("place", PLACES.values(), ids=list(PLACES))
 @every_encoding
 def test_the_command_line_finds_it_and_serves_no_such_skill(prowess, workspace, place, hidden):
@@ -119,6 +120,7 @@ def test_the_command_line_finds_it_and_serves_no_such_skill(prowess, workspace, 
     assert prowess("list", "--json")[1].strip() == "[]"
 
 
+@pytest.mark.few(4)
 @pytest.mark.anyio
 @every_encoding
 async def test_no_agent_can_write_it_into_a_skill(workspace, hidden):

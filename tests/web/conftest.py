@@ -20,7 +20,8 @@ expect.set_options(timeout=WAIT_MS)
 
 
 def _find_browser() -> str:
-    names = (os.environ.get("PROWESS_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    ours = os.environ.get("PROWESS_CHROMIUM", "")
+    names = (ours, "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     return next((found for name in names if name and (found := shutil.which(name))), "")
 
 

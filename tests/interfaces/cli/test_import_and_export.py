@@ -142,6 +142,7 @@ def test_a_package_goes_through_the_native_form_and_back_without_loss(prowess, s
     assert json.loads(Path(done.json["path"]).read_text()) == before
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "profile", ["agentskills", "claude-api", "claude-code", "codex", "mcp", "bernstein", "prowess"]
 )

@@ -177,6 +177,7 @@ def test_it_does_not_listen_for_others_before_there_is_a_token(folder):
     assert not list((folder / "home").glob("*token*"))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "variables", "words"),
     [
@@ -197,6 +198,7 @@ def test_options_that_cannot_be_right_are_refused_with_what_to_do(folder, argume
     assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)])
 def test_a_signal_ends_it_with_streams_open_and_the_streams_end_properly(folder, number, code):
     with running(folder) as server:
@@ -228,6 +230,7 @@ def test_a_signal_ends_it_with_streams_open_and_the_streams_end_properly(folder,
     assert "ERROR" not in rest
 
 
+@pytest.mark.long
 def test_a_replica_waits_for_its_database_and_resumes_by_itself_when_it_comes_back(folder, stoppable_postgres):
     url = stoppable_postgres.get_uri()
     key = {"PROWESS_SECRET_KEY": "k" * 32, "PROWESS_SYSTEM_SKILLS": "off"}

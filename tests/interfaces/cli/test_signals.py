@@ -79,6 +79,7 @@ def test_a_job_in_the_background_of_a_script_ends_on_a_signal(prowess, sample, n
         assert shell.communicate(timeout=60) == ("", "Terminated. Everything saved so far is kept.\n")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_a_run_that_a_signal_ends_is_traced_and_leaves_no_process(
     prowess, write_skill, home, sandbox_home, silent_model, number, code

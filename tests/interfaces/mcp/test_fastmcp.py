@@ -6,13 +6,6 @@ import hashlib
 
 import pytest
 
-pytest.importorskip("fastmcp")
-
-from fastmcp import Client
-from fastmcp.client.transports import StreamableHttpTransport
-from fastmcp.skills import SkillsClientExtension
-from fastmcp.utilities.skills import download_skill, get_skill_manifest, list_skills
-
 pytestmark = pytest.mark.anyio
 
 URI = "skill://invoice-reader/SKILL.md"
@@ -20,6 +13,12 @@ URI = "skill://invoice-reader/SKILL.md"
 
 @pytest.fixture
 def client(http_server):
+    """A client of FastMCP, which takes half a second to import."""
+    pytest.importorskip("fastmcp")
+    from fastmcp import Client
+    from fastmcp.client.transports import StreamableHttpTransport
+    from fastmcp.skills import SkillsClientExtension
+
     transport = StreamableHttpTransport(http_server.url, headers=http_server.headers)
     return Client(transport, extensions=[SkillsClientExtension()])
 
@@ -40,6 +39,8 @@ async def test_it_lists_skills_and_reads_what_their_digests_say(client):
 
 
 async def test_it_downloads_a_skill_the_older_way_byte_for_byte(client, http_server, tmp_path):
+    from fastmcp.utilities.skills import download_skill, get_skill_manifest, list_skills
+
     async with client:
         names = {skill.name for skill in await list_skills(client)}
         manifest = await get_skill_manifest(client, "invoice-reader")

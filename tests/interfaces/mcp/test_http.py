@@ -119,6 +119,7 @@ def test_a_token_behind_a_link_is_refused(command, environment, home, tmp_path):
     assert run(command, environment, "--http", "--port", "0").returncode == 5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)])
 def test_a_signal_ends_it_with_streams_open_and_the_token_unprinted(command, environment, home, number, code):
     with subprocess.Popen([*command, "--http", "--port", "0"], env=environment, stderr=subprocess.PIPE) as process:
