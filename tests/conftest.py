@@ -398,9 +398,9 @@ def _named(server: str, name: str) -> str:
     return head.rpartition("/")[0] + "/" + name + mark + query
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty, migrated database of each kind."""
+    """An empty, migrated database of each kind. Above the storage, `make test` uses SQLite."""
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     return f"sqlite:///{tmp_path}/agents.db"
@@ -475,7 +475,7 @@ def place(tmp_path: Path, home: Path) -> Place:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def each_place(request: pytest.FixtureRequest, tmp_path: Path, home: Path) -> Place:
-    """The same with each kind of database. In `make test`, only the layers that ask them see PostgreSQL."""
+    """The same with each kind of database."""
     return _place(tmp_path, home, request.getfixturevalue("postgres_url") if request.param == "postgres" else "")
 
 

@@ -165,6 +165,7 @@ JSON_COMMANDS = [
 ]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("line", JSON_COMMANDS)
 def test_json_is_the_same_for_a_server(here: Run, there: Run, line: str):
     here("enable", "triage")

@@ -50,6 +50,7 @@ def card(entry: Entry) -> tuple[str, str]:
     return name, description or as_text(more.get("description")) or first_paragraph(body)
 
 
+@pytest.mark.long
 def test_all_of_it_is_read(corpus: list[Entry]) -> None:
     assert len(corpus) == 4482
 
@@ -139,6 +140,7 @@ def test_what_was_read_can_be_written_and_read_again(corpus: list[Entry]) -> Non
         assert load(dump(fields), typed=True).value == (fields or {})
 
 
+@pytest.mark.long
 def test_hidden_text_is_rare_and_shown(corpus: list[Entry]) -> None:
     """Every finding is true: none of these characters can be seen, and none belongs where it is."""
     found = {entry.path: entry.text for entry in corpus if find_hidden(entry.text)}

@@ -16,6 +16,7 @@ PROCESSES, THREADS, EVENTS = 2, 4, 25
 TOTAL = PROCESSES * THREADS * EVENTS
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("only_rings")
 def test_every_event_of_every_writer_arrives_once_in_one_order(database_url, feed, listeners, until):
     async def follow(kill):

@@ -208,6 +208,7 @@ def test_a_function_that_says_it_failed_has_failed(run, returned, words):
     assert len(caught.value.message) <= 4_000
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("body", "words"),
     [

@@ -110,6 +110,7 @@ def judge(asker, call_of):
     return run
 
 
+@pytest.mark.few(25)
 @pytest.mark.parametrize(("asset", "said"), CASES)
 def test_a_model_that_repeats_what_the_asset_says_has_not_judged_it(judge, asset, said):
     result, _ = judge(asset, said)

@@ -122,6 +122,7 @@ async def test_a_schema_that_is_in_words_anyway_is_said_once(ask, schema, struct
     assert [request.messages[1].text.count("JSON Schema") for request in inner.requests] == [1, 1]
 
 
+@pytest.mark.few(1)
 async def test_a_compatible_server_that_knows_no_schemas_serves_all_the_same(bench, ask):
     made = bench("compatible", attempts=1)
     unknown = json.dumps({"error": {"message": "This response_format type is unavailable now"}}).encode()

@@ -62,6 +62,7 @@ async def provided(request, bench):
     await made.close()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("text", ["Paris", '…\n多語 🙂 "quoted" \\ <b>&amp;</b>\t.', "x" * 20_000])
 async def test_a_whole_answer_has_the_text_the_usage_and_the_model_that_answered(any_bench, text):
     any_bench.will(said(text))
@@ -149,6 +150,7 @@ async def test_a_model_that_can_be_held_to_a_schema_is_and_the_schema_of_the_cal
     assert '"city"' in held
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
     "schema",

@@ -76,6 +76,7 @@ STATUSES = {
 }
 
 
+@pytest.mark.few(4)
 async def test_each_status_is_an_error_that_says_who_must_act(provided, ask):
     kinds = {}
     for code in STATUSES:
@@ -133,6 +134,7 @@ async def test_no_redirect_takes_the_key_elsewhere(provided, serve, ask):
     assert elsewhere.asked == []
 
 
+@pytest.mark.few(3)
 async def test_a_provider_that_repeats_the_key_does_not_get_it_shown(provided, ask, key, caplog):
     caplog.set_level(logging.DEBUG)
     encoded, part = base64.b64encode(key.encode()).decode(), key[6:20]
@@ -178,6 +180,7 @@ NONSENSE = {
 }
 
 
+@pytest.mark.few(3)
 async def test_nonsense_is_an_error_of_ours_and_no_answer(provided, ask, key):
     for what, body in NONSENSE.items():
         provided.will(content(body))

@@ -7,11 +7,14 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from prowess.engine.places import PACKS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 def test_the_wheel_holds_every_file_of_the_packs_and_its_scripts_stay_executable(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)

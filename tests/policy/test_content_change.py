@@ -100,6 +100,7 @@ CHANGES: dict[str, tuple[Change, dict[str, list[str]]]] = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("way", CHANGES)
 def test_changed_content_is_not_used_and_the_question_says_what_changed(
     desk: Any, ann: Actor, agent: Actor, package: Package, subject_of: SubjectOf, way: str

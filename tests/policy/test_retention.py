@@ -450,6 +450,7 @@ def test_an_audit_can_be_pruned_again_and_again(pruned: Database) -> None:
         assert (verdict.ok, verdict.problem) == (True, "")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("number", range(17, 25))
 def test_whatever_row_is_removed_after_a_pruning_is_found(pruned: Database, number: int) -> None:
     verdict = after(pruned, delete(number))

@@ -114,6 +114,7 @@ def test_an_answer_without_json_is_refused_with_the_reason(text, why):
     assert why in refused.value.message
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize(
     "piece",
     [

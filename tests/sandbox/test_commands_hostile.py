@@ -242,6 +242,7 @@ OTHER_USERS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("code", OTHER_USERS.values(), ids=OTHER_USERS)
 def test_no_file_is_made_that_runs_as_whoever_it_belongs_to(tmp_path, code):
     lent = tmp_path / "lent"

@@ -209,6 +209,7 @@ def test_what_is_printed_is_captured_and_is_never_the_result(run: Run):
     assert ran.result == 1
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("code", "type_", "message", "line"),
     [
@@ -394,6 +395,7 @@ def test_nothing_outside_is_reached(run: Run, canary, code):
     assert "canary-secret" not in json.dumps([ran.result, ran.stdout, ran.error and ran.error.message])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "code",
     [
@@ -420,6 +422,7 @@ FORGED = """
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("said", "run_number", "kind", "ended"),
     [
@@ -436,6 +439,7 @@ def test_forged_frames_give_no_more_than_what_they_say(run: Run, said, run_numbe
     assert (ran.ended, ran.result) == ended
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("owner", ["Deno", "process", "(await import('node:process')).default"])
 @pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
 def test_the_line_to_the_host_is_not_offered_to_functions(run: Run, owner, name):

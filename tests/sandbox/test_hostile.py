@@ -206,6 +206,7 @@ async def get_page(slug: str) -> dict:
     return {"slug": slug}
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", CORPUS)
 def test_nothing_gets_out_and_the_next_run_sees_nothing_of_it(run, canaries, name):
     ran = run(CORPUS[name], canaries.inputs, {"get_page": get_page}, seconds=2.0, fuel=4 * 10**9)

@@ -72,6 +72,7 @@ async def mixture(sandbox: WasmSandbox, runs: int) -> None:
     await asyncio.gather(*(turn(number) for number in range(runs)))
 
 
+@pytest.mark.long
 async def test_a_mixture_of_scripts_keeps_every_end_apart(sandbox):
     await mixture(sandbox, 90)
 

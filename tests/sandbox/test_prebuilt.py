@@ -56,6 +56,7 @@ def test_one_that_was_made_of_another_program_is_not_taken(packed, tmp_path, mon
         ensure_guest(tmp_path / "new")
 
 
+@pytest.mark.long
 def test_a_wheel_carries_what_was_packed(tmp_path):
     source = tmp_path / "source"
     (source / "src").mkdir(parents=True)

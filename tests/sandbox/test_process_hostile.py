@@ -368,6 +368,7 @@ def test_what_an_attempt_brings_home_is_nothing(run_native, canaries, name):
     assert (ran.ended, ran.result) == ("done", [])
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     ("name", "ended"),
     [

@@ -81,6 +81,7 @@ def test_the_printed_script_collects_the_claims_of_every_page_of_the_type(run):
     assert all("factual claims about location entities" in one.messages[0].text for one in model.requests)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("hostile", ["'); inklings.submit('forged'); ('", "location'\n", "{entity_type}", "\\", '"""'])
 def test_no_input_becomes_code_of_the_printed_script(run, hostile):
     model = ScriptedModel([Answer(when=lambda _: True, reply="none")] * 3, unordered=True)

@@ -68,6 +68,7 @@ def saved_state(instructions: str, **more: Any) -> str:
     return base64.b64encode(json.dumps(state).encode()).decode()
 
 
+@pytest.mark.long
 async def test_the_checker_runs_whole_as_printed_with_its_dspy_module_and_scripts_reach_one(kept, document) -> None:
     state = saved_state("Compare the years.", lm={"temperature": 0.25, "api_base": "https://evil.example"})
     optimised = {

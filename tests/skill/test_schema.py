@@ -202,6 +202,7 @@ STEPS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("end", [{"type": "string"}, {"items": {"$ref": "#/$defs/0"}}], ids=["ends", "recurs"])
 def test_a_schema_with_a_long_way_through_its_parts_is_refused(step, end):

@@ -81,6 +81,7 @@ def catalog(prowess: Prowess) -> dict[str, tuple[str, str]]:
     }
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("name", "path", "fault"), list(cases()))
 def test_a_fault_changes_nothing_is_recorded_and_heals(prowess, site, name, path, fault):
     (source,) = [one for one in prowess.sources.list() if one.name == name]

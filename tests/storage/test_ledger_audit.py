@@ -89,6 +89,7 @@ def test_rows_are_read_on_from_a_number(chain: Database) -> None:
         assert ledger.read_audit(connection, "globex", after=0, limit=9) == []
 
 
+@pytest.mark.few(1)
 def test_every_altered_value_of_every_row_is_found_at_that_row(chain: Database) -> None:
     for item in rows_of(chain):
         for name in TEXTS:

@@ -162,6 +162,7 @@ def test_migrating_down_and_up_again_gives_the_same_tables(empty_url: str) -> No
     database.close()
 
 
+@pytest.mark.few(1)
 def test_versions_from_before_the_feed_are_older_than_any_position(
     empty_url: str, pack: Callable[..., Package]
 ) -> None:
@@ -294,6 +295,7 @@ def test_programs_that_open_a_new_database_at_once_all_succeed(empty_url: str) -
     database.close()
 
 
+@pytest.mark.few(1)
 def test_an_up_to_date_database_is_opened_without_alembic(empty_url: str) -> None:
     open_database(empty_url).close()
 

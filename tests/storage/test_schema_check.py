@@ -89,6 +89,7 @@ def _revisions() -> list[str]:
     return sorted(script.revision for script in ScriptDirectory(str(MIGRATIONS_FOLDER)).walk_revisions())
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sql", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_file_with_other_objects_is_refused(changed: Callable[[str], Path], sql: str) -> None:
     with pytest.raises(Refused, match="another program changed it"):

@@ -306,6 +306,7 @@ REWRITING = "CREATE TRIGGER t AFTER INSERT ON skill_blobs BEGIN UPDATE skill_blo
 TWO_VERSIONS = "ALTER TABLE skills ADD COLUMN extra; INSERT INTO alembic_version VALUES ('x');"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sql", [ENDLESS, REWRITING, TWO_VERSIONS], ids=["endless view", "trigger", "two versions"])
 async def test_a_workspace_database_with_other_objects_is_not_used(
     place: Any, sql: str, command: Any, tmp_path: Path
@@ -376,6 +377,7 @@ with catch_termination():
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_process_that_waits_for_a_statement(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(

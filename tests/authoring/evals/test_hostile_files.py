@@ -138,6 +138,7 @@ def test_any_json_is_read(path: str, value: Any) -> None:
     check_suite(read_suite({path: json.dumps(value).encode(), "a.txt": b"text"}))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=60, deadline=None)
 @given(entries=st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6) | VALUES, max_size=4), top=VALUES)

@@ -36,6 +36,7 @@ def index(prowess):
     return told
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("later")
 def test_doctor_says_where_the_index_lies_and_whether_it_is_current(prowess, office, write_skill, index, home):
     assert index()["detail"].startswith(str(home / ".prowess/cache/match/"))

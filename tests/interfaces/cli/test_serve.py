@@ -145,6 +145,7 @@ def test_the_sign_in_link_works_once_and_gives_a_cookie_that_scripts_cannot_read
     assert again.json()["hint"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("token", ["token", "server-token"])
 def test_an_mcp_client_works_with_the_server_and_is_always_an_agent(server, token):
     async def use():

@@ -32,6 +32,7 @@ def test_an_installation_without_an_index_says_so_and_doctor_repeats_it(prowess,
     assert (found["status"], found["hint"]) == ("warning", "Run `prowess sidecar install`.")
 
 
+@pytest.mark.long
 def test_the_templates_are_listed_and_doctor_starts_the_sidecar(prowess, workspace, monkeypatch) -> None:
     if not PYTHON.exists():
         pytest.skip("There is no .venv/sidecar. Run: scripts/setup")

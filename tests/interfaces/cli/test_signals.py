@@ -66,6 +66,7 @@ def is_running(process: int) -> bool:
         return False
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_a_job_in_the_background_of_a_script_ends_on_a_signal(prowess, sample, number, code):
     prowess("enable", "commit-messages")
@@ -100,6 +101,7 @@ def test_a_run_that_a_signal_ends_is_traced_and_leaves_no_process(
     assert trace["status"] == "cancelled"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_a_command_without_an_engine_ends_on_a_signal(office, number, code):
     with started(PROWESS, "match", "--batch", "-") as matching:

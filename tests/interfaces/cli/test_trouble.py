@@ -16,6 +16,7 @@ import pytest
 PROWESS = Path(sys.executable).parent / "prowess"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("harm", ["garbage", "newer", "server", "nonsense"])
 def test_a_database_that_does_not_answer_hides_no_folder(prowess, workspace, write_skill, monkeypatch, harm):
     write_skill("greet")
@@ -160,6 +161,7 @@ def test_a_diff_ends_where_the_file_ends(prowess, sample):
     assert "No newline" not in added["text"]
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_an_import_and_keeps_what_was_kept(workspace, tmp_path, home, monkeypatch):
     monkeypatch.setenv("PROWESS_EMBEDDER", "none")
     source = tmp_path / "source"

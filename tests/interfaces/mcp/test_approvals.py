@@ -109,6 +109,7 @@ async def test_a_client_that_cannot_ask_is_told_which_approval_to_tell_the_perso
 ANN = local_person("ann")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "caller",
     [

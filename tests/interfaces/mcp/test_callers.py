@@ -25,6 +25,7 @@ def client_info(name: str) -> Implementation:
     return Implementation(name=name, version="1")
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 async def test_what_one_client_wrote_another_does_not_use_unasked(over_stdio):
     # Over HTTP, the next test does the same in both versions of the protocol.

@@ -107,6 +107,7 @@ async def test_a_client_that_does_not_ask_gets_the_answer_alone(scripted, in_mem
     assert (answer.is_error, answer.structured_content["output"]) == (False, ANSWER)
 
 
+@pytest.mark.long
 async def test_progress_comes_over_stdin_and_stdout(scripted, over_stdio, environment):
     environment["PROWESS_MODEL"] = scripted
     follower = Follower()
@@ -125,6 +126,7 @@ async def test_progress_comes_over_http(scripted, over_http, mode):
     assert follower.sound
 
 
+@pytest.mark.few(1)
 @MODES
 async def test_a_cancelled_call_ends_the_run_and_its_trace_says_so(silence, in_memory, engine, mode):
     async with in_memory(mode) as client:
@@ -142,6 +144,7 @@ async def test_a_cancelled_call_over_http_ends_the_run(silence, over_http, engin
         assert (await finished(engine)).data["status"] == "cancelled"
 
 
+@pytest.mark.long
 async def test_a_cancelled_call_over_stdin_and_stdout_ends_the_run(silence, over_stdio, environment, workspace):
     environment |= {name: os.environ[name] for name in ("PROWESS_MODEL", "PROWESS_MODEL_URL")}
     async with over_stdio("legacy") as client, Prowess.open(workspace) as engine:

@@ -40,6 +40,7 @@ def test_offering_tools_imports_neither_clients_nor_a_database_and_the_sdk_stays
     assert done.stdout.splitlines() == ["", "Client Tool MCPServer StdioServerParameters"]
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 async def test_a_server_with_no_home_yet_makes_one_for_the_next_start(over_stdio, home):
     async with over_stdio("auto") as client:

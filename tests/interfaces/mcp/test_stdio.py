@@ -24,6 +24,7 @@ HELLO = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_sdk_client_starts_it_and_uses_tools_and_skills(over_stdio, mode, workspace):
@@ -102,6 +103,7 @@ def test_in_a_terminal_it_says_what_it_waits_for_and_ctrl_d_ends_it(workspace, e
     assert (process.returncode, out, rest) == (0, "", "")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)])
 def test_a_signal_ends_it_while_the_client_holds_on(start, number, code):
     process = start()
@@ -134,6 +136,7 @@ def test_a_client_that_goes_away_leaves_no_traceback(start):
     assert b"Traceback" not in process.stderr.read()
 
 
+@pytest.mark.long
 def test_it_reads_requests_from_a_file(workspace, environment, tmp_path):
     requests = tmp_path / "requests"
     requests.write_text(json.dumps(HELLO) + "\n")
@@ -172,6 +175,7 @@ BROKEN_CALLS = [
 ]
 
 
+@pytest.mark.long
 def test_half_of_a_surrogate_pair_gets_a_clear_answer_under_its_id_and_a_whole_one_is_a_character(start):
     """JSON writes it as an escape, `\\ud800`."""
     process = start()

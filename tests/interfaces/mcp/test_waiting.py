@@ -36,6 +36,7 @@ class Progress:
         self.arrived.set()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("approved", [True, False])
 async def test_the_call_goes_on_once_a_person_answers(asking, connect, mode, approved):
     progress = Progress()
@@ -55,6 +56,7 @@ async def test_the_call_goes_on_once_a_person_answers(asking, connect, mode, app
         assert answer.structured_content["error"]["code"] == "approval-denied"
 
 
+@pytest.mark.few(1)
 async def test_the_answer_may_come_from_another_process(asking, in_memory, environment, workspace, mode):
     script = (
         "import asyncio, sys\n"

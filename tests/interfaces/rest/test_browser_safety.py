@@ -42,6 +42,7 @@ def routes(document):
     return [*described, *(("GET", path) for path in OPERATION), ("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp")]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("headers", "status", "code"), FOREIGN)
 def test_a_foreign_host_origin_or_content_type_is_refused_on_every_route_before_routing(
     client, routes, headers, status, code
@@ -65,6 +66,7 @@ def test_no_route_changes_anything_on_get(document):
     assert all("requestBody" not in methods.get("get", {}) for methods in document["paths"].values())
 
 
+@pytest.mark.few(1)
 def test_every_response_has_the_headers_that_protect_a_browser(client, routes):
     for method, path in routes:
         if (method, path) == ("GET", "/mcp") or path.endswith("/events"):

@@ -107,6 +107,7 @@ def test_every_documented_route_has_a_row_and_takes_the_permission_that_the_row_
     assert declared == {route: row.needs for route, row in ROUTES.items()}
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("route", ROUTES)
 def test_each_caller_gets_what_its_permissions_allow(world, route):
     row = ROUTES[route]
@@ -144,6 +145,7 @@ def normal(answer: Any, values: dict[str, str]) -> tuple[int, dict[str, str], st
     return answer.status_code, headers, body
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("route", [route for route, row in ROUTES.items() if row.owner])
 def test_the_id_of_another_tenant_is_answered_like_an_unknown_one(world, route):
     row = ROUTES[route]
@@ -207,6 +209,7 @@ def test_every_tool_has_a_row():
     assert set(builtin_tools()) == set(TOOLS)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("tool", TOOLS)
 def test_each_caller_may_call_the_tools_that_its_permissions_allow(world, tool):
     refused = {}
@@ -220,6 +223,7 @@ def test_each_caller_may_call_the_tools_that_its_permissions_allow(world, tool):
     assert refused == {caller: TOOLS[tool].needs not in PERMITTED[caller] for caller in CALLERS if caller in PERMITTED}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("tool", [name for name, row in TOOLS.items() if row.names_skill])
 def test_a_tool_answers_about_the_skill_of_another_organization_as_about_none(world, tool):
     slug = make_slug(world)

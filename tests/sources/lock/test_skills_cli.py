@@ -57,6 +57,7 @@ async def add_all(prowess: Prowess, agents: tuple[str, ...] = ("universal", "cla
     return await prowess.installs.install(plan, proof="a test")
 
 
+@pytest.mark.long
 def test_hashes_and_orders_are_those_of_the_cli(skills_cli, tmp_path):
     chooser = random.Random(7)
     folders = []
