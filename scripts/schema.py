@@ -74,10 +74,15 @@ def _kind_of(process: Callable[[Any], Any] | None) -> str:
     for kind, ours in PROCESSORS.items():
         with suppress(TypeError, ValueError, StatementError):
             if (ours is process is None) or (
-                ours and process and all(ours(one) == process(one) for one in SAMPLES[kind])
+                ours and process and all(_is_same(ours(one), process(one)) for one in SAMPLES[kind])
             ):
                 return kind
     raise ValueError(f"Add a processor like {process} to `storage.rows`.")
+
+
+def _is_same(ours: object, theirs: object) -> bool:
+    # 1, 1.0 and True are equal, but a column of numbers must not get whole ones.
+    return type(ours) is type(theirs) and ours == theirs
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ import sqlalchemy as sa
 
 from prowess.feed.event_recorder import SkillLoad
 from prowess.feed.usage import NEVER_USED, count_recent_uses, list_usage
-from prowess.storage import counts, ledger
+from prowess.storage import ledger
 from prowess.storage.database import open_database
 from prowess.storage.ledger import EventEntry
+from prowess.storage.sql import counts
 from prowess.storage.sqlite_driver import real_connection
 
 DAYS_AGO = {days: (datetime.now(UTC) - timedelta(days=days)).isoformat() for days in (1, 20, 40)}
@@ -75,7 +76,7 @@ def test_the_last_load_and_the_last_time_in_a_prompt_are_told_apart(database, no
 
 def test_uses_are_counted_from_the_index_without_reading_events(tmp_path):
     with closing(open_database(tmp_path / "agents.db")) as database, database.read() as connection:
-        for query in (counts._RECENT, counts._LAST_USES):
+        for query in (counts.RECENT.statement, counts.LAST_USES):
             text = query.params(of="acme", since="").compile(
                 dialect=real_connection(connection).dialect, compile_kwargs={"literal_binds": True}
             )
