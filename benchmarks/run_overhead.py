@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -114,6 +115,10 @@ async def measure(client: str, model: str, runs: int, work: Callable[[], Awaitab
     """The CPU and the median wall time of one run, after some that warm everything up."""
     for _ in range(20):
         await work()
+    # The first run of a process deletes old traces in the background, which is not part of a run.
+    for thread in threading.enumerate():
+        if thread.name == "prowess-traces-tidy":
+            await asyncio.to_thread(thread.join)
     times: list[float] = []
     before, cpu = children_cpu(), time.process_time()
     for _ in range(runs):

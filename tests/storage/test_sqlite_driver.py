@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 import sqlalchemy as sa
@@ -85,8 +86,10 @@ def test_a_read_keeps_its_state_when_sqlalchemy_takes_over(database: Database) -
     assert settings(database) == {"first"}
 
 
-def test_later_transactions_begin_with_sqlalchemy(database: Database) -> None:
+def test_later_transactions_begin_with_the_driver_too_and_share_the_view_of_sqlalchemy(database: Database) -> None:
     with database.read() as first:
-        assert isinstance(real_connection(first), sa.Connection)
+        engine, driver = real_connection(first).engine, first.connection.dbapi_connection
     with database.read() as second:
-        assert type(second) is sa.Connection
+        assert type(cast("object", second)) is DriverConnection
+        assert second.connection.dbapi_connection is driver
+        assert real_connection(second).engine is engine

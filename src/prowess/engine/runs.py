@@ -163,7 +163,9 @@ class Runs:
             _check_inputs(skill, artifacts, inputs)
         limits = read_allowance(skill, seconds=runner.seconds, asked=request.timeout)
         uses = list_used(context, skill, artifacts)
-        subject = replace(facts.subject(standing, artifacts), uses=uses)
+        subject = facts.subject(standing, artifacts)
+        if uses:
+            subject = replace(subject, uses=uses)
         if request.started_by is not None:
             _check_declared_tool(request.started_by, subject)
         # A dry run shows texts of the skill and executes nothing, so it needs no more than loading does.

@@ -158,7 +158,6 @@ class Database:
         self._engines_lock = threading.Lock()
         self._driver: DriverPool | None = None
         self._writer_lock: WriterLock | None = None
-        self._is_closed = False
         # The rest of a SQLite URL is taken literally. Parsed, a question mark in the name of a file would start options.
         if isinstance(url, Path) or url.startswith(SQLITE_PREFIX):
             self.location = path = str(url).removeprefix(SQLITE_PREFIX)
@@ -175,26 +174,23 @@ class Database:
 
             parsed = parse_url(url)
             self.location, self.url = mask_password(parsed), parsed.render_as_string(hide_password=False)
-            writer = self._use_engines(*postgres_engines(parsed, **_ENGINE_OPTIONS))[1]
-            self._driver_error = cast("type[Exception]", writer.dialect.loaded_dbapi.Error)
+            engines = self._use_engines(*postgres_engines(parsed, **_ENGINE_OPTIONS))
+            self._driver_error = cast("type[Exception]", engines[1].dialect.loaded_dbapi.Error)
+            self._connect = lambda write: engines[write].connect()
+            _engines.add(engines[1])
 
     def _use_engines(self, reader: sa.Engine, writer: sa.Engine) -> tuple[sa.Engine, sa.Engine]:
-        _engines.add(writer)
         # Functions that get a connection find the seals in its options, see `seals_of`.
         options = {"seals": self._seals}
-        engines = self._engines = (reader.execution_options(**options), writer.execution_options(**options))
-        self._connect = lambda write: engines[write].connect()
-        return engines
+        self._engines = (reader.execution_options(**options), writer.execution_options(**options))
+        return self._engines
 
     def _adopt(self, connection: DeadlineConnection, write: bool) -> sa.Connection:
-        """Return SQLAlchemy's view of a connection of the driver, and begin later transactions with SQLAlchemy."""
+        """Return SQLAlchemy's view of a connection of the driver."""
         from prowess.storage.sqlite_dialects import adopt_connection, sqlite_engines
 
-        take = cast("DriverPool", self._driver).take
         with self._engines_lock:
-            engines = self._engines or self._use_engines(*sqlite_engines(self.location, take, **_ENGINE_OPTIONS))
-        if self._is_closed:
-            self.close()
+            engines = self._engines or self._use_engines(*sqlite_engines(self.location, **_ENGINE_OPTIONS))
         return adopt_connection(engines[write], connection)
 
     def _begin(self, write: bool, *lock_and_after: Any) -> Transaction:
@@ -250,10 +246,9 @@ class Database:
 
     def close(self) -> None:
         """Close all idle connections, and from now on each other one as soon as it is returned."""
-        self._is_closed = True
         if self._driver is not None:
             self._driver.close()
-        if self._engines is not None:
+        elif self._engines is not None:
             from sqlalchemy import event
 
             event.listen(self._engines[1].pool, "checkin", close_returned)

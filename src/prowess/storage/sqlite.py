@@ -78,8 +78,15 @@ class DeadlineConnection(sqlite3.Connection):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.deadline = Deadline()
+        self.engines: dict[sa.Engine, sa.Engine] = {}
+        """SQLAlchemy's engines over this connection, see `adopt_connection`. They refer to it, until it is closed."""
         # Of the deadline and not of the connection, which would then keep itself alive.
         self.set_progress_handler(self.deadline.has_passed, _STEPS)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.engines.clear()
+        super().close()
 
 
 @contextmanager

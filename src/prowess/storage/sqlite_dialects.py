@@ -1,4 +1,4 @@
-"""SQLAlchemy's side of SQLite: dialects and engines.
+"""SQLAlchemy's side of SQLite: dialects and engines. The connections are those of `sqlite_driver`.
 
 The two dialects differ from SQLAlchemy's own in two ways: each statement has a deadline, and they begin transactions. The
 driver would begin by itself, deferred, and a transaction that begins with a read cannot wait for the write lock later.
@@ -8,7 +8,6 @@ They are dialects and not event listeners because listeners cost every query a f
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from time import monotonic
 from typing import Any, cast
@@ -71,32 +70,15 @@ registry.register("sqlite.prowess_reading", __name__, SqliteReadDialect.__name__
 registry.register("sqlite.prowess_writing", __name__, SqliteWriteDialect.__name__)
 
 
-class _LendingDialect(_LimitedDialect):
-    """Leaves a connection open, for a pool that was lent it."""
-
-    supports_statement_cache = True
-
-    def do_close(self, dbapi_connection: Any) -> None:
-        """Do nothing."""
-
-
-def sqlite_engines(path: str, take: Callable[[], Any], **options: Any) -> tuple[sa.Engine, sa.Engine]:
-    """Return an engine for reading and one for writing, over one pool of connections, which `take` returns."""
+def sqlite_engines(path: str, **options: Any) -> tuple[sa.Engine, sa.Engine]:
+    """Return an engine for reading and one for writing, from which `adopt_connection` takes all but the connection."""
     url = sa.URL.create("sqlite", database=path)
-    reading, writing = (url.set(drivername=f"sqlite+prowess_{which}") for which in ("reading", "writing"))
-    writer = sa.create_engine(
-        writing,
-        creator=take,
-        pool_size=8,
-        max_overflow=24,
-        # The connection that was used last. What one connection writes empties the page cache of all others, so in turn
-        # each of them would read its pages anew in every transaction.
-        pool_use_lifo=True,
-        **options,
+    reader, writer = (
+        sa.create_engine(url.set(drivername=f"sqlite+prowess_{which}"), poolclass=sa.NullPool, **options)
+        for which in ("reading", "writing")
     )
-    reader = sa.create_engine(reading, pool=writer.pool, **options)
-    # SQLAlchemy completes its dialects with the first connection, which may come after the first that is adopted. None is
-    # made for this: opening one more marks the log of the file as changed, see `fingerprint_sqlite`.
+    # SQLAlchemy completes a dialect with the first connection of its engine. None is made for this: opening one more marks
+    # the log of the file as changed, see `fingerprint_sqlite`.
     for engine in (reader, writer):
         scratch = sqlite3.connect(":memory:", factory=DeadlineConnection)
         with closing(scratch), adopt_connection(engine, scratch) as connection:
@@ -104,11 +86,15 @@ def sqlite_engines(path: str, take: Callable[[], Any], **options: Any) -> tuple[
     return reader, writer
 
 
-def adopt_connection(engine: sa.Engine, connection: sqlite3.Connection) -> sa.Connection:
+def adopt_connection(engine: sa.Engine, connection: DeadlineConnection) -> sa.Connection:
     """Return SQLAlchemy's view of a connection, in the transaction that it has begun. Closing that leaves it open."""
-    pool = sa.NullPool(lambda: cast("Any", connection), reset_on_return=None, dialect=_LendingDialect())
-    options = dict(engine.get_execution_options())
-    return sa.Engine(pool, engine.dialect, engine.url, execution_options=options).connect()
+    # Kept with the connection, because making it takes longer than a short transaction.
+    own = connection.engines.get(engine)
+    if own is None:
+        pool = sa.StaticPool(lambda: cast("Any", connection), reset_on_return=None, dialect=engine.dialect)
+        options = dict(engine.get_execution_options())
+        own = connection.engines[engine] = sa.Engine(pool, engine.dialect, engine.url, execution_options=options)
+    return own.connect()
 
 
 def _begin(connection: PoolProxiedConnection, statement: str) -> None:

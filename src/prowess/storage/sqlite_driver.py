@@ -1,7 +1,8 @@
-"""Use SQLite through its driver alone, until a statement needs SQLAlchemy, which takes longer to import than a command runs.
+"""Use SQLite through its driver, with SQLAlchemy only where a statement needs it.
 
-The connections stand in for SQLAlchemy's. The text of the statements in `storage.sql` is known, so they need no more. Any
-other use of a connection imports SQLAlchemy, which goes on in the same transaction, and later ones begin with it.
+The connections stand in for SQLAlchemy's, whose own take longer than a short transaction, and longer to import than a command
+runs. Statements whose text is known need no more: those in `storage.sql`, and others once they were compiled. Any other use
+of a connection imports SQLAlchemy, which goes on in the same transaction.
 """
 
 from __future__ import annotations

@@ -318,10 +318,12 @@ def _write_values(connection: sa.Connection, values: list[tuple[Any, ...]], conf
     groups = [
         tuple(chain(*values[start : start + _ROWS_PER_STATEMENT])) for start in range(0, whole, _ROWS_PER_STATEMENT)
     ]
-    for count, parameters in ((_ROWS_PER_STATEMENT, groups), (1, values[whole:])):
-        if parameters:
-            places = ", ".join([_PLACEHOLDERS] * count)
-            connection.exec_driver_sql(f"{_INSERT}VALUES {places} {conflict}", parameters)
+    with closing(connection.connection.cursor()) as cursor:
+        for count, parameters in ((_ROWS_PER_STATEMENT, groups), (1, values[whole:])):
+            if parameters:
+                places = ", ".join([_PLACEHOLDERS] * count)
+                statement = f"{_INSERT}VALUES {places} {conflict}"
+                connection.dialect.do_executemany(cast("Any", cursor), statement, cast("Any", parameters))
 
 
 def _to_values(row: Mapping[str, Any]) -> tuple[Any, ...]:
