@@ -6,10 +6,11 @@ gets the names of other skills that may fit, never text of a skill that nobody h
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from prowess.agent.research import HINT, Lookup, Planner
 from prowess.engine.context import Context
 from prowess.engine.engine import Engine
 from prowess.engine.turns import carry_out, read_context
@@ -41,13 +42,15 @@ class MadeDecision:
     session: Session | None = None
     noticed: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the caller noticed about the message, and a `hint` about that."""
+    lookups: Sequence[Lookup] = ()
+    """What to look up before the model is asked."""
 
     @property
     def detail(self) -> dict[str, Any]:
         """The decision as the conversation stores it."""
         return {
             **self.noticed,
-            "decision": self.decision.as_json(),
+            "decision": {**self.decision.as_json(), **_research_json(self.lookups)},
             "recommendations": [_brief(one) for one in self.recommendations if one.decision != "no"],
             "hint": " ".join(part for part in (self.hint, self.noticed.get("hint", "")) if part),
         }
@@ -61,33 +64,40 @@ async def decide_turn(
     before: str = "",
     decider: Decider | None = None,
     notice: Notice = lambda _: {},
+    plan: Planner = lambda _message, _skill: (),
 ) -> MadeDecision:
     """Decide about a message for the engine's agent, carry the decision out, and record it as `decision_made`.
 
     An activation that needs an approval is left to the model: asking a person for every skill that matches would be a
-    nuisance, and the model's call says why it needs the skill. `session` is the session as it was just read.
+    nuisance, and the model's call says why it needs the skill. `session` is the session as it was just read. `plan` returns
+    what to look up if research was decided; the caller does so.
     """
     context, said = engine.context, before[-CONTEXT_CHARS:]
 
     def decide_by_ranking() -> MadeDecision:
         package = read_context(context, message, session, before=said)
-        return _carry_out(context, package, suggest_decision(package.recommendations), notice)
+        return _carry_out(context, package, suggest_decision(package.recommendations), notice, plan)
 
     if decider is None:
         # All of it in one thread: each change to another one takes as long as a query.
         return await offload(decide_by_ranking)
     package = await offload(lambda: read_context(context, message, session, before=said))
-    return await offload(_carry_out, context, package, await decider(package), notice)
+    return await offload(_carry_out, context, package, await decider(package), notice, plan)
 
 
-def _carry_out(context: Context, package: ContextPackage, decision: TurnDecision, notice: Notice) -> MadeDecision:
+def _carry_out(
+    context: Context, package: ContextPackage, decision: TurnDecision, notice: Notice, plan: Planner
+) -> MadeDecision:
     hint = _tell(decision, package)
     if decision.action == "activate" and package.session is not None:
         obstacle = _find_obstacle(context, package.session, decision.skill)
         if obstacle is not None:
             decision, hint = obstacle
+    lookups: Sequence[Lookup] = ()
+    if decision.action == "research":
+        lookups = plan(package.message, _find_readable(context, package))
     try:
-        turn = carry_out(context, package, decision)
+        turn = carry_out(context, package, decision, more=_research_json(lookups))
     except ProwessError as error:
         decision = TurnDecision(action="answer", reason=f"{decision.skill} could not be activated: {error.message}")
         hint, turn = "", Turn(decision=decision)
@@ -98,7 +108,26 @@ def _carry_out(context: Context, package: ContextPackage, decision: TurnDecision
         hint=hint,
         session=turn.session,
         noticed=notice(decision),
+        lookups=lookups,
     )
+
+
+def _research_json(lookups: Sequence[Lookup]) -> dict[str, Any]:
+    return {"research": [lookup.as_json() for lookup in lookups]} if lookups else {}
+
+
+def _find_readable(context: Context, package: ContextPackage) -> str:
+    """Return the best skill that may fit if it may be read without an approval, else ''."""
+    best = next((one.slug for one in package.recommendations if one.decision in ("offer", "maybe")), "")
+    if not best or package.session is None:
+        return ""
+    try:
+        text = read_skill_text(context.catalog, best)
+    except ProwessError:
+        return ""
+    actor = with_session_role(package.session, context.actor)
+    ruling = context.resources.gate.preview(actor, text.subject, context.read_policy())
+    return best.rpartition(":")[2] if ruling.answer == "allow" else ""
 
 
 def _find_obstacle(context: Context, session: Session, skill: str) -> tuple[TurnDecision, str] | None:
@@ -136,7 +165,7 @@ def _tell(decision: TurnDecision, package: ContextPackage) -> str:
                 f"Run the skill {decision.skill} with run_skill; its parts for this: {', '.join(decision.artifacts)}."
             )
         case "research":
-            return "Find out what is missing with the tools before you answer."
+            return HINT
         case "clarify":
             names = [one.slug for one in package.recommendations if one.decision in ("offer", "maybe")]
             return _may_fit(names[:_NAMES])

@@ -51,7 +51,7 @@ class Journal:
     @property
     def steps(self) -> list[MessageRow]:
         """The model's answers in this turn."""
-        return [one for one in self.turn if one.role == "assistant"]
+        return [one for one in self.turn if one.role == "assistant" and not one.detail.get("research")]
 
     @property
     def is_held(self) -> bool:
@@ -91,6 +91,11 @@ class Journal:
         end = {} if calls else {"state": "idle", "lease": "", "updated_at": now()}
         made = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
         await self._add("assistant", text, calls=made, detail=detail, changes={**spent, **end})
+
+    async def add_lookups(self, calls: list[ToolCall]) -> None:
+        """Store calls that are made before the model is asked, as if it had asked for them."""
+        made = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+        await self._add("assistant", "", calls=made, detail={"research": True}, changes={})
 
     async def add_result(self, call: ToolCall, text: str, *, ok: bool) -> None:
         """Store the result of a call. It no longer waits for an approval."""

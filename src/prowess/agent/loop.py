@@ -6,7 +6,7 @@ Instructions and tools are built anew for every request, so a skill that was jus
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -18,6 +18,7 @@ from prowess.agent.delegation import DELEGATE
 from prowess.agent.journal import Journal
 from prowess.agent.model_requests import Answered, ModelRequests
 from prowess.agent.repeats import notice_repeat
+from prowess.agent.research import Lookup, plan_research
 from prowess.agent.updates import Decided, SkillsChanged, TextWritten, TurnEnded, TurnState, Update
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError, Refused
@@ -163,12 +164,20 @@ class TurnLoop:
             before=before,
             decider=self.decider,
             notice=self._notice_repeat,
+            plan=self._plan_research,
         )
         journal.note_detail({**made.detail, "model": self.model})
-        yield Decided(decision=made.decision.as_json(), recommendations=tuple(made.detail["recommendations"]))
+        yield Decided(decision=made.detail["decision"], recommendations=tuple(made.detail["recommendations"]))
         if made.session is not None:
             self.session = made.session
             yield SkillsChanged(state=made.session.state)
+        if made.lookups:
+            calls = self._name_calls(tuple(lookup.as_call() for lookup in made.lookups))
+            self.calls.fresh = {call.id: call for call in calls}
+            await journal.add_lookups(calls)
+
+    def _plan_research(self, message: str, readable: str) -> Sequence[Lookup]:
+        return plan_research(message, readable, {tool.name: tool for tool in self.tools.read_offered()})
 
     def _notice_repeat(self, decision: TurnDecision) -> dict[str, Any]:
         """Return what to add to a decision. An agent that talks to a person is told if they ask for the same again. Blocking."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,8 +73,10 @@ def read_context(
     )
 
 
-def carry_out(context: Context, package: ContextPackage, decision: TurnDecision) -> Turn:
-    """Carry out a decision and record it. Blocking; see `Turns.decide`."""
+def carry_out(
+    context: Context, package: ContextPackage, decision: TurnDecision, *, more: Mapping[str, Any] | None = None
+) -> Turn:
+    """Carry out a decision and record it, with `more` about it. Blocking; see `Turns.decide`."""
     from prowess.session.turn import Turn
 
     turn = _activate(context, package, decision) if decision.action == "activate" else Turn(decision=decision)
@@ -82,7 +84,7 @@ def carry_out(context: Context, package: ContextPackage, decision: TurnDecision)
     offered = [{"skill": one.slug, "score": one.score, "fit": one.decision} for one in package.recommendations]
     context.resources.recorder().record(
         DecisionMade(
-            data={**decision.as_json(), "reason": clean_text(decision.reason), "recommended": offered},
+            data={**decision.as_json(), "reason": clean_text(decision.reason), "recommended": offered, **(more or {})},
             skill=decision.skill,
             session_id=session,
             user_id=context.actor.user,

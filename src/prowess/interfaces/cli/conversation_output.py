@@ -79,6 +79,8 @@ def print_decision(detail: Mapping[str, Any]) -> None:
     from prowess.match.recommendation import format_score
 
     click.echo(f"Decided: {format_decision(detail['decision'])}")
+    for lookup in detail["decision"].get("research") or ():
+        click.echo(f"Looked up with {one_line(str(lookup['tool']), 64)}: {one_line(str(lookup['reason']))}")
     considered: list[Mapping[str, Any]] = detail.get("recommendations") or []
     if not considered:
         click.echo("No skill matched the message.")

@@ -12,6 +12,8 @@ interface Decision {
   skill?: string | null;
   reason?: string;
   recommended?: { skill: string; score: number; fit: string }[];
+  /** What was looked up before the model was asked. */
+  research?: { tool: string; reason: string }[];
 }
 
 const SHOWN = 30;
@@ -67,6 +69,11 @@ export function Decisions() {
                   <p>
                     <Words text={decision.reason ?? ""} />
                   </p>
+                  {decision.research?.map((one) => (
+                    <p key={one.tool} class="quiet">
+                      {t("why.looked_up", { tool: one.tool })} {one.reason}
+                    </p>
+                  ))}
                   {decision.recommended && decision.recommended.length > 0 && (
                     <p class="quiet why-near">
                       {t("why.near")}{" "}
