@@ -42,8 +42,15 @@ def deploy(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Depl
 
 
 @pytest.fixture(scope="module")
-def forks() -> Generator[Forks]:
+def prepared_forks() -> Generator[Forks]:
     """Prepare to start servers quickly."""
     prepared = Forks()
     yield prepared
     prepared.close()
+
+
+@pytest.fixture
+def forks(prepared_forks: Forks) -> Generator[Forks]:
+    """Start servers for one test, and kill them after it: they would look for a database that is gone all the time."""
+    yield prepared_forks
+    prepared_forks.kill_all()

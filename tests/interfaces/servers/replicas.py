@@ -93,11 +93,15 @@ class Forks:
                 os.kill(child, 0)
                 time.sleep(0.001)
 
-    def close(self) -> None:
-        """Kill everything that was started."""
-        for child in self._started:
+    def kill_all(self) -> None:
+        """Kill every replica that was started."""
+        for child in self._started.copy():
             with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+                self.kill(child)
+        self._started.clear()
+
+    def close(self) -> None:
+        """End the process that starts them."""
         self._process.communicate(timeout=START_SECONDS)
 
 

@@ -56,6 +56,7 @@ def test_a_database_that_restarts_under_load_costs_503_and_then_service_resumes(
     asyncio.run(work())
 
 
+@pytest.mark.long
 def test_more_requests_than_the_server_takes_are_all_answered(deploy, forks):
     deployment = deploy("sqlite")
 

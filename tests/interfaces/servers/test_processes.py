@@ -75,6 +75,7 @@ def test_a_process_that_is_killed_is_replaced_and_sigterm_ends_all(deploy):
         assert all(map(is_gone, left))
 
 
+@pytest.mark.long
 def test_no_process_outlives_the_one_that_started_them(deploy):
     with serving(deploy("sqlite")) as (process, _):
         left = children(process)

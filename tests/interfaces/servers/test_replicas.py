@@ -41,7 +41,7 @@ class Pair:
         await self._client.aclose()
 
 
-@pytest.fixture(params=["postgres", "sqlite"])
+@pytest.fixture(params=["postgres", pytest.param("sqlite", marks=pytest.mark.long)])
 def with_pair(deploy: Callable[..., Deployment], forks: Forks, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Return a function that runs a test with two replicas, in whose database there is one skill."""
 
