@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ RunExample = Callable[..., str]
 def framework_python() -> Callable[[str], Path]:
     """The Python of a framework's own environment, which is made if it is missing or out of date."""
 
+    @cache
     def find(name: str) -> Path:
         made = subprocess.run([str(ROOT / "scripts/frameworks"), name], capture_output=True, text=True, check=False)
         if made.returncode == NOT_REACHABLE:

@@ -488,6 +488,7 @@ def test_unknown_ids_are_none_to_read_and_not_found_to_write(store: Store) -> No
             write()
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_slugs_and_ids_raise_nothing_but_our_own_errors(
     store: Store, pack: Callable[..., Package], text: str

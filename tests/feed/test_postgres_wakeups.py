@@ -115,6 +115,7 @@ def test_a_listener_that_was_killed_is_replaced_and_catches_up(opened, postgres_
         each.close()
 
 
+@pytest.mark.long
 def test_a_server_that_stops_at_once_and_starts_again_costs_no_event(stoppable_postgres, write, until):
     server = stoppable_postgres
     with psycopg.connect(server.get_uri(), autocommit=True) as connection:

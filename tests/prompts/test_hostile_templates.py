@@ -149,6 +149,7 @@ thread.join()
 """
 
 
+@pytest.mark.long
 def test_no_template_uses_up_the_stack_of_whoever_asks_for_its_variables():
     ran = subprocess.run([sys.executable, "-c", DEEP], capture_output=True, text=True, check=False)
 

@@ -275,6 +275,7 @@ def test_the_worker_has_nothing_of_our_environment(run, sandbox, monkeypatch):
     assert b"HOME" not in environment
 
 
+@pytest.mark.long
 def test_memory_of_many_greedy_scripts_is_given_back(run, sandbox):
     run("pass")
     worker = sandbox.pids[0]

@@ -81,6 +81,7 @@ async def test_host_functions_run_in_the_context_of_their_run(sandbox):
     assert await asyncio.gather(*(asyncio.create_task(started_by(name)) for name in names)) == names
 
 
+@pytest.mark.long
 async def test_more_scripts_than_there_is_room_for_take_turns(sandbox):
     scripts = [
         script_from_template("import prowess\nprowess.submit({{ n }})", {"n": n}) for n in range(3 * MAX_CONCURRENT)

@@ -259,6 +259,7 @@ async def test_an_agent_with_a_prompt_of_its_own_gets_the_text_in_the_answer(pla
         assert (again["status"], again["budget_used_chars"]) == ("enabled", first["budget_used_chars"])
 
 
+@pytest.mark.long
 def test_the_printed_requests_search_the_registry_and_install_what_they_found(
     printed: Any, place: Any, registry: SkillsShStub
 ):

@@ -195,6 +195,7 @@ def test_text_without_an_opening_sign_is_given_back(text: str) -> None:
     assert neutralize(text) is text
 
 
+@pytest.mark.long
 def test_real_bodies_keep_every_byte_but_those_of_real_tags(shared: Callable[[str], Path]) -> None:
     plain = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(OUR_TAGS)})(?![\w.:-]))", re.IGNORECASE)
     changed = 0

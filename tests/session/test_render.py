@@ -149,6 +149,7 @@ def test_a_body_without_tags_is_there_character_for_character_with_hidden_ones_w
     assert not find_hidden(inside)
 
 
+@pytest.mark.long
 def test_no_other_module_writes_a_tag_of_ours() -> None:
     """A new place that puts skill text into a prompt must take it from the renderer."""
     written = re.compile(rf"</?(?:{'|'.join(OUR_TAGS)})[\s>]")

@@ -235,6 +235,7 @@ def test_a_schema_that_refers_to_itself_twice_costs_no_more_at_each_level(depth)
     assert schema.errors(bad) != ()
 
 
+@pytest.mark.long
 def test_many_faults_in_a_large_value_do_not_all_have_to_be_found():
     schema = compile_schema({"allOf": [{"items": {"type": "string"}}] * 20})
 

@@ -149,6 +149,7 @@ def test_an_existing_file_is_overwritten_only_on_request(path: Path, tmp_path: P
         back_up(tmp_path / "none.db", tmp_path / "new.db", seals)
 
 
+@pytest.mark.long
 def test_a_backup_under_load_has_every_committed_write_from_before_and_only_whole_transactions(
     path: Path, tmp_path: Path, seals: Seals
 ) -> None:

@@ -136,6 +136,7 @@ def test_a_writer_waits_for_the_one_before_it_and_takes_its_number_when_it_gives
     assert overlap(lambda connection: connection.rollback()) == ([3], [3])
 
 
+@pytest.mark.few(1)
 def test_a_reader_sees_a_log_that_only_ever_grows_at_its_end_whatever_32_writers_do(
     database: Database, database_url: str
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from prowess.traces.cleanup import close_interrupted
 
 PROGRAM = Path(__file__).with_name("killed.py")
@@ -27,6 +29,7 @@ def killed_after(lines: int, url: str) -> dict[str, set[str]]:
     return said
 
 
+@pytest.mark.long
 def test_what_was_acknowledged_is_there_and_what_was_not_ends_as_interrupted(database, database_url, kept):
     chance = random.Random(11)
     acknowledged: set[str] = set()

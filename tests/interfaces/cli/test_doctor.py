@@ -54,6 +54,7 @@ def test_doctor_says_where_the_index_lies_and_whether_it_is_current(prowess, off
     assert index()["detail"].endswith("current")
 
 
+@pytest.mark.long
 def test_doctor_names_an_embedder_that_is_not_there(prowess, workspace, index, monkeypatch):
     monkeypatch.setenv("PROWESS_EMBEDDER", "onnx:/nowhere")
     assert (index()["status"], "/nowhere" in index()["detail"]) == ("warning", True)
@@ -91,6 +92,7 @@ def vectors(prowess, *options: str) -> dict[str, str]:
     return next(check for check in ran.json["checks"] if check["name"] == "match vectors")
 
 
+@pytest.mark.long
 def test_doctor_counts_the_skills_that_have_vectors_and_computes_them_on_request(prowess, write_skill, monkeypatch):
     for number in range(40):
         write_skill(f"skill-{number}")

@@ -76,6 +76,7 @@ def test_a_run_that_was_refused_a_name_of_the_environment_says_why_and_what_to_d
     assert (given.out, "PAINT_KEY:" in given.err) == ("2\n", False)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("built")
 def test_a_run_that_is_interrupted_after_a_checkpoint_says_how_it_goes_on(prowess, write_skill, workspace):
     folder = write_skill("long")

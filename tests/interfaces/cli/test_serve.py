@@ -162,6 +162,7 @@ def test_an_mcp_client_works_with_the_server_and_is_always_an_agent(server, toke
     assert "release-notes" in str(found)
 
 
+@pytest.mark.long
 def test_the_log_has_a_line_for_each_request_and_no_secret(folder):
     with running(folder, "--log") as server:
         httpx2.get(f"{server.url}/api/v1/settings?secret=1", headers=server.token(), timeout=60)

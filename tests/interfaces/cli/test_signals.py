@@ -116,6 +116,7 @@ def test_a_command_without_an_engine_ends_on_a_signal(office, number, code):
         assert "Traceback" not in matching.stderr.read()
 
 
+@pytest.mark.long
 def test_a_command_under_nohup_outlives_its_terminal(prowess, sample):
     prowess("enable", "commit-messages")
     with started(PROWESS, "events", "--follow", "--after", "0", "--json", ignored=(signal.SIGHUP,)) as following:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 RUN = """
 import sys, time
 now = time.time_ns
@@ -82,6 +84,7 @@ def test_a_prompt_needs_no_sqlalchemy_for_a_new_database_or_an_approved_skill(
     assert imported("prompt") & DATABASE == set()
 
 
+@pytest.mark.long
 def test_after_a_use_of_a_skill_the_list_and_the_index_are_still_known(sample: Path) -> None:
     # Enabling a skill writes to the database, in which there may be others.
     lines = ("list", "match commit", "show commit-messages")

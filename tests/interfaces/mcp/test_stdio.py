@@ -41,6 +41,7 @@ async def test_the_sdk_client_starts_it_and_uses_tools_and_skills(over_stdio, mo
     assert content.text == "print('total')\r\n"
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 async def test_its_own_conversation_ends_with_it_and_a_named_one_stays(over_stdio, engine):
     mode = "legacy"

@@ -84,6 +84,7 @@ def test_no_process_outlives_the_one_that_started_them(deploy):
         until(lambda: all(map(is_gone, left)))
 
 
+@pytest.mark.long
 def test_a_server_that_cannot_start_says_so_once_and_ends(deploy):
     deployment = deploy("sqlite")
     command = [sys.executable, "-m", "prowess", *deployment.arguments(free_port()), "--processes", "3"]

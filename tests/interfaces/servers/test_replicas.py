@@ -177,6 +177,7 @@ def test_a_tool_call_that_waits_at_one_goes_on_when_a_person_approves_at_the_oth
     with_pair(test)
 
 
+@pytest.mark.long
 def test_replicas_start_and_stop_as_an_operator_does(deploy):
     deployment = deploy("postgres")
 

@@ -14,6 +14,7 @@ from prowess.sources.fetch_context import FetchContext
 NAME = "bundles/account.json"
 
 
+@pytest.mark.few(2)
 def test_a_new_location_is_empty(open_device):
     assert open_device("a").read(NAME, 100) is None
 
