@@ -9,7 +9,7 @@ import pytest
 from prowess.agent import loop
 from prowess.agent.calls import RESULT_CHARS
 from prowess.agent.updates import ToolEnded, ToolStarted
-from prowess.errors import Invalid
+from prowess.errors import AnswerUnusable, Invalid
 from prowess.llm.scripted import ScriptedModel
 
 from .turns import add_tools, calling, end_of, make_tool, play
@@ -105,6 +105,18 @@ async def test_a_model_has_to_answer_the_last_request_of_a_turn_and_a_small_one_
 
     assert (ended.state, ended.steps, ended.text) == ("done", last, "Nothing fits.")
     assert [request.answer_only for request in model.requests] == [False] * (last - 1) + [True]
+
+
+@pytest.mark.parametrize(("small", "state", "asked"), [(True, "done", [False, True]), (False, "failed", [False])])
+async def test_a_small_model_whose_call_was_cut_off_has_to_answer(place, small, state, asked):
+    async with place.open() as prowess:
+        conversation = await prowess.agent.start()
+        model = ScriptedModel([AnswerUnusable("The tool call was cut off.", hint="Try again."), "Here I am."])
+        model.small = small
+        ended = await end_of(prowess.agent.send(conversation.id, "Hello", model=model))
+
+    assert (ended.state, ended.text) == (state, "Here I am." if small else "")
+    assert [request.answer_only for request in model.requests] == asked
 
 
 async def test_a_turn_that_never_ends_is_stopped_at_the_limit_of_steps_and_the_next_message_goes_on(place, monkeypatch):

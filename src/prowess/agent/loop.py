@@ -21,7 +21,7 @@ from prowess.agent.repeats import notice_repeat
 from prowess.agent.research import Lookup, plan_research
 from prowess.agent.updates import Decided, SkillsChanged, TextWritten, TurnEnded, TurnState, Update
 from prowess.engine.engine import Engine
-from prowess.errors import ProwessError, Refused
+from prowess.errors import AnswerUnusable, ProwessError, Refused
 from prowess.llm.model import Message, Request, ToolCall, ToolSpec
 from prowess.match.matcher import FRESHNESS_SECONDS
 from prowess.session.prompt import assemble_blocks, join_blocks
@@ -192,7 +192,16 @@ class TurnLoop:
         request = await self._build()
 
         async def ask(emit: Emit) -> Answered:
-            return await self.requests.ask(request, on_text=lambda text: emit(TextWritten(text=text)))
+            def write(text: str) -> None:
+                emit(TextWritten(text=text))
+
+            try:
+                return await self.requests.ask(request, on_text=write)
+            except AnswerUnusable:
+                # A small model may write a call that never ends, and is cut off. Then it has to answer.
+                if not self.tools.small or request.answer_only:
+                    raise
+                return await self.requests.ask(replace(request, answer_only=True), on_text=write)
 
         work = Work[Answered](ask, deadline)
         async with aclosing(work.updates()) as updates:
