@@ -254,12 +254,12 @@ def test_a_short_walk_through_the_state_of_trust_leaks_nothing() -> None:
 
 
 # Each step takes a sixth of a second. Before a release: PROWESS_TRUST_STEPS=10000.
-STEPS = int(os.environ.get("PROWESS_TRUST_STEPS", "1000"))
+STEPS = int(os.environ.get("PROWESS_TRUST_STEPS", "3000"))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))  # in parts, which run side by side
-def test_a_thousand_steps_through_the_state_of_trust_leak_nothing(part: int) -> None:
+def test_thousands_of_steps_through_the_state_of_trust_leak_nothing(part: int) -> None:
     walks = 10
     full = settings(max_examples=walks, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
     # Hypothesis ends some walks early, so their number says little about the number of steps.
@@ -316,5 +316,5 @@ def test_approving_and_changing_at_once_never_lets_in_what_was_not_shown(place: 
 
 
 @pytest.mark.long
-def test_approving_and_changing_at_once_hundreds_of_times(place: Any) -> None:
-    race(place, 300)
+def test_approving_and_changing_at_once_a_thousand_times(place: Any) -> None:
+    race(place, 1_000)

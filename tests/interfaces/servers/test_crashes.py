@@ -46,7 +46,7 @@ async def kill_again_and_again(deployment: Deployment, started: Forks, kills: in
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "kills"), [("sqlite", 100), ("postgres", 30)])
+@pytest.mark.parametrize(("kind", "kills"), [("sqlite", 200), ("postgres", 30)])
 def test_no_acknowledged_write_is_lost_or_doubled_when_the_server_is_killed(deploy, forks, kind, kills):
     history = asyncio.run(kill_again_and_again(deploy(kind), forks, kills))
 
