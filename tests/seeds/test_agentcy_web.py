@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 from tests.sources.registry_stubs import SkillsShStub, skill_md
-from tests.web.conftest import browser, look, serve
+from tests.web.conftest import look, open_browser, serve
 from tests.web.site import Site, View
 
 __all__ = ["browser", "look", "serve"]
+
+browser = pytest.fixture(open_browser, scope="module", name="browser")
 
 SLUG = "postgres.health-triage"
 SOURCE, LIVE = "acme/runbooks", "kafka-lag"

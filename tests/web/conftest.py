@@ -32,11 +32,10 @@ def _go_without(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="package")
-def browser() -> Generator[Browser]:
-    """Return Chromium, one for all these files. Skip the test where there is none.
+def open_browser() -> Generator[Browser]:
+    """Yield Chromium. Skip the test where there is none.
 
-    It is closed before tests of other folders run: while Playwright is open, no other event loop runs in this thread.
+    Close it before other tests run: while Playwright is open, no other event loop runs in this thread.
     """
     if not (FOLDER / "index.html").is_file():
         _go_without("the web application is not built: run `make ui`")
@@ -52,6 +51,10 @@ def browser() -> Generator[Browser]:
             _go_without(f"Chromium does not start: {error.message.splitlines()[0]}")
         yield opened
         opened.close()
+
+
+browser = pytest.fixture(open_browser, scope="package", name="browser")
+"""One for all files in this folder."""
 
 
 @pytest.fixture
