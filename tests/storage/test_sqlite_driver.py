@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import cast
 
 import pytest
 import sqlalchemy as sa
 
 from prowess.errors import Conflict
+from prowess.storage import sql
 from prowess.storage.database import Database, open_database
 from prowess.storage.org_settings import get_settings
 from prowess.storage.rows import SQLITE_TEXTS, fetch
@@ -93,3 +97,20 @@ def test_later_transactions_begin_with_the_driver_too_and_share_the_view_of_sqla
         assert type(cast("object", second)) is DriverConnection
         assert second.connection.dbapi_connection is driver
         assert real_connection(second).engine is engine
+
+
+@pytest.mark.parametrize("module", sorted(found.name for found in iter_modules(sql.__path__)))
+def test_all_of_sqlalchemy_is_imported_before_the_first_statement_is_made(module: str) -> None:
+    program = f"""
+import sqlalchemy as sa
+import sys
+
+def check(*_, **__):
+    assert "UnmappedClassError" in vars(sys.modules["sqlalchemy.orm.exc"])
+    sys.exit(0)
+
+sa.select = sa.bindparam = sa.insert = sa.update = sa.delete = check
+import prowess.storage.sql.{module}
+sys.exit("no statement was made")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -12,6 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+# A statement that is built while another thread imports this would fail. Jobs need it, and import it late. It is imported
+# here, because all modules with statements import this one first, and wait for it.
+import sqlalchemy.orm  # pyright: ignore[reportUnusedImport]
+
 # Every constraint has a name, because alembic can only change constraints that have one.
 metadata = sa.MetaData(
     naming_convention={
