@@ -162,7 +162,7 @@ function build(number: number, messages: Message[]): Turn {
 
 function addAnswer(turn: Turn, message: Message) {
   const { model, input_tokens, output_tokens, cost_usd } = message.detail as Record<string, unknown>;
-  // What was looked up before the model was asked is no step of it.
+  // Lookups that are made before the model is asked are not steps.
   if (!message.detail.research) turn.steps += 1;
   turn.model = String(model || turn.model);
   turn.input += Number(input_tokens) || 0;
