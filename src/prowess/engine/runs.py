@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prowess.engine.context import Context
 from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
-from prowess.skill.kinds import CodeTemplate, Function, PromptTemplate, kind_info
+from prowess.skill.kinds import CodeTemplate, Function, JsonObject, PromptTemplate, kind_info
 from prowess.skill.slug import tool_name
 from prowess.threads import offload
 
@@ -141,6 +141,7 @@ class Runs:
         """Look up everything that a run needs, and pass the gate. Blocking."""
         from prowess.run.allowance import read_allowance
         from prowess.run.call import start_run
+        from prowess.run.selection import normalize_inputs
         from prowess.session.text import read_standing
 
         context = self._context
@@ -158,9 +159,9 @@ class Runs:
         if request.resume:
             _check_resume_arguments(artifacts, inputs)
             checkpoint = self._find_checkpoint(request.resume)
-            artifacts, inputs = (checkpoint.artifact, *checkpoint.following), checkpoint.inputs
-        if context.actor.is_person and checkpoint is None:
-            _check_inputs(skill, artifacts, inputs)
+            artifacts, inputs = (checkpoint.artifact, *checkpoint.following), normalize_inputs(checkpoint.inputs)
+        elif context.actor.is_person:
+            inputs = _check_inputs(skill, artifacts, inputs)
         limits = read_allowance(skill, seconds=runner.seconds, asked=request.timeout)
         uses = list_used(context, skill, artifacts)
         subject = facts.subject(standing, artifacts)
@@ -173,14 +174,14 @@ class Runs:
         admission = gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
         # An agent may not read anything of a skill before the gate lets it, not even the names of its inputs.
         if not context.actor.is_person and checkpoint is None:
-            _check_inputs(skill, artifacts, inputs)
+            inputs = _check_inputs(skill, artifacts, inputs)
         if checkpoint is not None:
             _check_same_skill(checkpoint, skill)
         return start_run(
             request,
             skill,
             artifacts=artifacts,
-            inputs=inputs,
+            inputs=cast("JsonObject", inputs),
             limits=limits,
             needs=facts.needs,
             actor=inside.actor,
@@ -234,15 +235,20 @@ def _check_declared_tool(call: Call, subject: Subject) -> None:
         )
 
 
-def _check_inputs(skill: Skill, artifacts: Sequence[str], inputs: Mapping[str, Any]) -> None:
-    """Raise `Invalid` if the inputs do not fit what the first artifact takes, before anything is built or asked."""
+def _check_inputs(skill: Skill, artifacts: Sequence[str], inputs: Mapping[str, Any]) -> JsonObject:
+    """Return a copy of the inputs as plain JSON, before anything is built or asked.
+
+    Raise `Invalid` if they do not fit what the first artifact takes.
+    """
     from prowess.run.schema_checks import check_inputs
     from prowess.run.selection import normalize_inputs, select_artifacts
 
     first = next((one for one in select_artifacts(skill, artifacts) if kind_info(one.kind).in_run == "work"), None)
+    plain = normalize_inputs(inputs)
     if first is not None:
         variables = first.vars_schema if isinstance(first, PromptTemplate) else None
-        check_inputs(normalize_inputs(inputs), skill.parameters, variables)
+        check_inputs(plain, skill.parameters, variables)
+    return plain
 
 
 def _check_resume_arguments(artifacts: Sequence[str], inputs: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from asyncio import CancelledError
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -117,6 +117,8 @@ class Notes:
     """The values that the call, and those that started it, were granted."""
     traced: bool = False
     """True once the row of the trace is durable."""
+    on_state: Callable[[Call, Step], None] | None = None
+    """Publishes the states that the call enters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,8 @@ class Run:
     skill: Skill
     artifacts: tuple[str, ...]
     """The names of the artifacts to run; empty for the whole skill."""
-    inputs: Mapping[str, Any]
+    inputs: JsonObject
+    """Plain JSON, and a copy that nobody else changes."""
     actor: Actor
     """Who runs it, in the role of the session."""
     policy: OrgPolicy
@@ -165,7 +168,7 @@ def start_run(
     skill: Skill,
     *,
     artifacts: tuple[str, ...],
-    inputs: Mapping[str, Any],
+    inputs: JsonObject,
     limits: Allowance,
     needs: Needs,
     actor: Actor,
@@ -239,8 +242,6 @@ class Call:
     """The trace of the interrupted call that this one resumes; '' to start from the beginning."""
     replaces: Call | None = None
     """The unavailable call that this one is the fallback of."""
-    on_state: StepListener = ignore_step
-    """Publishes the states that the call enters."""
     notes: Notes
 
     @property
@@ -267,7 +268,8 @@ class Call:
         """Report that the call has entered a state."""
         # Code passes any value to `checkpoint`, also one that it was granted.
         step = Step(artifact=self.artifact.name, state=state, detail=self.notes.secrets.redact_json(detail))
-        self.on_state(step)
+        if self.notes.on_state is not None:
+            self.notes.on_state(self, step)
         self.run.on_step(step)
 
     def plan(self, text: str) -> None:

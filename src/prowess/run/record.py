@@ -67,13 +67,13 @@ def with_record(
 ) -> RunArtifact:
     """Write a trace row and publish events for every call, however it ends. A dry run leaves neither."""
 
+    def publish_state(call: Call, step: Step) -> None:
+        detail: JsonObject = redactor.value(step.detail) if step.detail else {}
+        publish(_event(call, "run_state_changed", state=step.state, **detail))
+
     async def recorded(call: Call) -> Output:
         if call.request.dry_run:
             return await run(call)
-
-        def publish_state(step: Step) -> None:
-            detail: JsonObject = redactor.value(step.detail) if step.detail else {}
-            publish(_event(call, "run_state_changed", state=step.state, **detail))
 
         def close(error: BaseException | None) -> Future[bool]:
             seconds = time.perf_counter() - began
@@ -89,8 +89,9 @@ def with_record(
         # Written before the run: if the process dies, the row stays, and a later cleanup closes it as interrupted.
         recorder.begin(row)
         publish(_event(call, "run_started"))
+        call.notes.on_state = publish_state
         try:
-            output = await run(replace(call, on_state=publish_state))
+            output = await run(call)
         except ProwessError as error:
             call.notes.traced = await _wait(close(error))
             raise

@@ -15,7 +15,7 @@ from prowess.run.allowance import DEFAULT_SECONDS, read_allowance
 from prowess.run.call import Call, DryRunEnded, Output, Run, make_call
 from prowess.run.handler import RunArtifact
 from prowess.run.result import RunResult, produce_files
-from prowess.run.selection import add_outputs, normalize_inputs, select_artifacts
+from prowess.run.selection import add_outputs, select_artifacts
 from prowess.session.text import Standing, make_subject, read_standing
 from prowess.skill.model import Skill
 from prowess.skill.needs import measure_reach
@@ -100,10 +100,10 @@ class Runner:
     async def run(self, run: Run) -> RunResult:
         """Run the artifacts that the run names, or the whole skill. The result says what went wrong.
 
-        Raise `Invalid` or `NotFound` if there is nothing to run, or if the inputs are not JSON.
+        Raise `Invalid` or `NotFound` if there is nothing to run.
         """
         selected = select_artifacts(run.skill, run.artifacts)
-        inputs = normalize_inputs(run.inputs)
+        inputs = run.inputs
         outputs: dict[str, Any] = {}
         waiting: tuple[str, ...] = ()
         for place, artifact in enumerate(selected, 1):

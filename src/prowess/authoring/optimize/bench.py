@@ -33,6 +33,7 @@ from prowess.run.assertions.evaluation import AssertionRunner
 from prowess.run.call import Call, Output, Run, Verdict, make_call, start_run
 from prowess.run.request import Purse, RunRequest
 from prowess.run.result import RunResult
+from prowess.run.selection import normalize_inputs
 from prowess.skill.kinds import DspyModule, JsonObject
 from prowess.skill.model import Skill
 from prowess.storage.proposals import TRIAL_SESSION
@@ -188,7 +189,7 @@ class Bench:
             request,
             skill,
             artifacts=(artifact,),
-            inputs=inputs,
+            inputs=normalize_inputs(inputs),
             limits=read_allowance(skill, seconds=runner.seconds),
             needs=runner.facts(skill).needs,
             actor=context.actor,
