@@ -169,8 +169,9 @@ def test_a_review_is_read_with_its_rubric():
     assert skill.kinds == ("review",)
 
 
-@pytest.mark.parametrize("package", [generation(), review()], ids=["generation", "review"])
-def test_it_comes_back_from_the_native_form_with_the_same_content(package):
+@pytest.mark.parametrize("make", [generation, review])
+def test_it_comes_back_from_the_native_form_with_the_same_content(make):
+    package = make()
     native = write_package(read_package(package).skill, package, "native")
     assert native.left_out == ()
     again = read_package(native.package)

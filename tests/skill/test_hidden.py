@@ -131,7 +131,11 @@ def test_a_few_old_forms_of_ideographs_are_accepted_and_a_text_of_them_is_not() 
     assert sum(found.count for found in find_hidden(secret + "葛\U000e0101")) == 17
 
 
-IGNORABLE = re.findall(f"[{DEFAULT_IGNORABLE}]", "".join(map(chr, range(0x110000))))
+IGNORABLE = [
+    chr(number)
+    for first, last in re.findall("(.)(?:-(.))?", DEFAULT_IGNORABLE)
+    for number in range(ord(first), ord(last or first) + 1)
+]
 """All of Default_Ignorable_Code_Point, in the version of Unicode that the tables state."""
 
 PLACES = [
