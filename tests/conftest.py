@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import httpcore2
 import psycopg
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from psycopg import sql
@@ -74,13 +75,25 @@ SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep temporary files in memory, and try all examples of property tests only if `-m` asks for them."""
-    if not hasattr(config, "workerinput"):  # parallel workers inherit the folder
+    if hasattr(config, "workerinput"):  # of parallel workers, which inherit the folder
+        _rewrite_share(config, int(config.workerinput["workerid"][2:]), config.workerinput["workercount"])
+    else:
         config.add_cleanup(use_memory())
     is_full = "hypothesis" in config.option.markexpr
     settings.load_profile("full" if is_full else "quick")
     if not is_full:
         # To draw constants of the program too, Hypothesis would read all modules: a second or two for few examples.
         providers.is_local_module_file = lambda _: False
+
+
+def _rewrite_share(config: pytest.Config, number: int, count: int) -> None:
+    """Compile one of `count` shares of the test files, if they are not. Else each worker would compile all of them."""
+    for path in sorted(Path(__file__).parent.rglob("*.py"))[number::count]:
+        compiled = rewrite.get_cache_dir(path) / (path.stem + rewrite.PYC_TAIL)
+        if path.name.startswith(("test_", "conftest.")) and not compiled.exists() and not sys.dont_write_bytecode:
+            compiled.parent.mkdir(exist_ok=True)
+            source_hash, code = rewrite._rewrite_test(path, config)
+            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, source_hash, compiled)
 
 
 @pytest.hookimpl(wrapper=True)
