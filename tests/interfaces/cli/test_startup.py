@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,41 @@ WRITERS = {"ctypes", "difflib", "glob", "prowess.catalog.exporter", "shutil", "t
 UNICODE = {"prowess.skill.text.hidden"}  # what enters a prompt or a terminal is checked for hidden characters
 
 
+FORK = r"""
+import os, sys, time
+from importlib import import_module
+now = time.time_ns
+time.time_ns = lambda: now() + 3_600_000_000_000
+from prowess.interfaces.cli.main import cli
+for name in sys.argv[2:]:
+    import_module(name)
+for line in sys.argv[1].splitlines():
+    if (child := os.fork()) == 0:
+        cli.main(line.split(), standalone_mode=False)
+        print("\nmodules:", *sys.modules, file=sys.stderr, flush=True)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(line)
+"""
+"""Run commands one after another in children of a process that has imported some modules, but done nothing yet."""
+
+
 def imported(line: str) -> set[str]:
     """Run a command in a process of its own and return the modules that it imported."""
     command = [sys.executable, "-c", RUN, *line.split()]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return set(ran.stderr.split())
+
+
+def imported_by_each(lines: Sequence[str], before: set[str]) -> dict[str, set[str]]:
+    """Run commands in forks of a process that has imported our modules of `before`; the modules of each at its end."""
+    ours = [name for name in before if name.startswith("prowess.")]
+    command = [sys.executable, "-c", FORK, "\n".join(lines), *ours]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    found = [set(told.split()) for told in ran.stderr.splitlines() if told.startswith("modules:")]
+    return dict(zip(lines, found, strict=True))
 
 
 LIMITS = {
@@ -99,7 +128,6 @@ def test_a_stored_skill_needs_no_sqlalchemy(sample: Path, tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "SKILL.md").write_text("---\nname: meeting-notes\ndescription: Write the minutes.\n---\n\nBe short.\n")
     reading = (
-        "list",
         "match write the minutes",
         "search minutes",
         "why write the minutes",
@@ -116,10 +144,11 @@ def test_a_stored_skill_needs_no_sqlalchemy(sample: Path, tmp_path: Path) -> Non
         "policy",
     )
     # The first line is the one that makes the database, and the second one finds everything as it is.
-    found = {line: imported(line) for line in (f"import {folder}", f"import {folder} --replace", *reading)}
+    found = {line: imported(line) for line in (f"import {folder}", f"import {folder} --replace", "list")}
+    found |= imported_by_each(reading, found["list"])
 
     assert [line for line, modules in found.items() if modules & DATABASE] == []
-    assert [line for line in reading if found[line] & {"asyncio", "ssl"}] == []
+    assert [line for line in ("list", *reading) if found[line] & {"asyncio", "ssl"}] == []
 
 
 def test_patterns_are_compiled_only_when_they_are_used() -> None:
