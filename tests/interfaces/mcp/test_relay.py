@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from mcp_types import (
     CallToolRequestParams,
-    CallToolResult,
     CreateMessageRequestParams,
     CreateMessageResult,
     SamplingMessage,
@@ -33,8 +33,8 @@ def answer(text: str, stop_reason: str = "endTurn") -> CreateMessageResult:
     return CreateMessageResult(role="assistant", content=TextContent(text=text), model="m", stop_reason=stop_reason)
 
 
-def done(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)])
+def done(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}]}
 
 
 def returning(result=None, answers=None) -> CallToolRequestParams:
@@ -46,7 +46,7 @@ def returning(result=None, answers=None) -> CallToolRequestParams:
 async def test_what_is_asked_after_a_round_has_ended_is_asked_in_the_next():
     relays, go_on, late = SamplingRelays(), asyncio.Event(), asyncio.Event()
 
-    async def begin(relay: SamplingRelay) -> CallToolResult:
+    async def begin(relay: SamplingRelay) -> dict[str, Any]:
         async def later() -> CreateMessageResult:
             await go_on.wait()
             late.set()
@@ -63,14 +63,14 @@ async def test_what_is_asked_after_a_round_has_ended_is_asked_in_the_next():
     assert list(second.input_requests) == ["sampling-2"]
     last = await relays.round("me", returning(second, {"sampling-2": answer("two")}), ignore_step, begin)
 
-    assert last.content[0].text == "one two"
+    assert last["content"][0]["text"] == "one two"
     await relays.close()
 
 
 async def test_a_question_that_was_put_and_has_no_answer_is_not_put_again():
     relays = SamplingRelays()
 
-    async def begin(relay: SamplingRelay) -> CallToolResult:
+    async def begin(relay: SamplingRelay) -> dict[str, Any]:
         both = await asyncio.gather(*(relay.ask(question(text)) for text in "ab"), return_exceptions=True)
         return done(" ".join(type(one).__name__ for one in both))
 
@@ -78,13 +78,13 @@ async def test_a_question_that_was_put_and_has_no_answer_is_not_put_again():
     assert list(asked.input_requests) == ["sampling-1", "sampling-2"]
     last = await relays.round("me", returning(asked, {"sampling-2": answer("b")}), ignore_step, begin)
 
-    assert last.content[0].text == f"{Unavailable.__name__} {CreateMessageResult.__name__}"
+    assert last["content"][0]["text"] == f"{Unavailable.__name__} {CreateMessageResult.__name__}"
 
 
 async def test_a_question_that_is_withdrawn_ends_no_round():
     relays = SamplingRelays()
 
-    async def begin(relay: SamplingRelay) -> CallToolResult:
+    async def begin(relay: SamplingRelay) -> dict[str, Any]:
         withdrawn = asyncio.ensure_future(relay.ask(question("first")))
         await asyncio.sleep(0)
         withdrawn.cancel()
@@ -95,10 +95,10 @@ async def test_a_question_that_is_withdrawn_ends_no_round():
     assert list(asked.input_requests) == ["sampling-2"]
     last = await relays.round("me", returning(asked, {"sampling-2": answer("two")}), ignore_step, begin)
 
-    assert last.content[0].text == "two"
+    assert last["content"][0]["text"] == "two"
 
 
-async def asks_once(relay: SamplingRelay) -> CallToolResult:
+async def asks_once(relay: SamplingRelay) -> dict[str, Any]:
     return done((await relay.ask(question("first"))).content.text)
 
 
@@ -111,7 +111,7 @@ async def test_a_caller_who_leaves_too_many_runs_unanswered_is_refused_another_a
 
     for caller, asked in (("me", mine), ("they", theirs[0])):
         last = await relays.round(caller, returning(asked, {"sampling-1": answer("one")}), ignore_step, asks_once)
-        assert last.content[0].text == "one"
+        assert last["content"][0]["text"] == "one"
     again = await relays.round("they", returning(), ignore_step, asks_once)
     assert list(again.input_requests) == ["sampling-1"]
     await relays.close()
@@ -121,7 +121,7 @@ async def test_a_run_that_ended_while_it_waited_makes_room_for_another():
     relays, over = SamplingRelays(), asyncio.Event()
     calls: list[asyncio.Task] = []
 
-    async def begin(relay: SamplingRelay) -> CallToolResult:
+    async def begin(relay: SamplingRelay) -> dict[str, Any]:
         calls.append(asyncio.current_task())
         unanswered = asyncio.ensure_future(relay.ask(question("first")))
         await over.wait()
@@ -136,7 +136,7 @@ async def test_a_run_that_ended_while_it_waited_makes_room_for_another():
 
     with pytest.raises(NotFound):
         await relays.round("me", returning(first), ignore_step, begin)
-    assert (await relays.round("me", returning(second), ignore_step, begin)).content[0].text == "timed out"
+    assert (await relays.round("me", returning(second), ignore_step, begin))["content"][0]["text"] == "timed out"
     await relays.close()
 
 
@@ -146,7 +146,7 @@ async def test_a_run_is_answered_by_its_own_caller_and_once():
     with pytest.raises(NotFound):
         await relays.round("they", returning(asked, {"sampling-1": answer("no")}), ignore_step, asks_once)
     last = await relays.round("me", returning(asked, {"sampling-1": answer("one")}), ignore_step, asks_once)
-    assert last.content[0].text == "one"
+    assert last["content"][0]["text"] == "one"
     with pytest.raises(NotFound):
         await relays.round("me", returning(asked, {"sampling-1": answer("two")}), ignore_step, asks_once)
 

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -62,6 +62,7 @@ class Endpoint:
         self, server: ProwessServer, path: str, *, streams: bool = False, sessions: int = MAX_SESSIONS
     ) -> None:
         self._manager = _SessionManager(server, max_sessions=sessions, session_idle_timeout=SESSION_IDLE_SECONDS)
+        self._calls = server.calls
         self._engine = server.backend.engine
         self._path = path
         self._streams = streams
@@ -87,13 +88,19 @@ class Endpoint:
             await PlainTextResponse("Not found.", 404)(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        receive, broken = await _read_ahead(scope, receive)
+        receive, body = await _read_ahead(scope, receive)
+        broken = find_broken_request(body)
         if broken is not None:
             await JSONResponse(broken, 400)(scope, receive, send)
             return
+        is_single = not self._streams and _is_single_response(scope)
+        answer = await self._calls.answer(Request(scope, receive), body) if is_single and body else None
+        if answer is not None:
+            await answer(scope, receive, send)
+            return
         # The SDK lets nobody use a session but the user who opened it.
         user = AuthenticatedUser(AccessToken(token="", client_id=scope[SCOPE_KEY].key, scopes=[]))
-        token = _json_only.set(not self._streams and _is_single_response(scope))
+        token = _json_only.set(is_single)
         try:
             await self._manager.handle_request({**scope, "user": user}, receive, _add_retry_after(send))
         finally:
@@ -103,26 +110,26 @@ class Endpoint:
 _READ_AHEAD_BYTES = 4 << 20
 
 
-async def _read_ahead(scope: Scope, receive: Receive) -> tuple[Receive, dict[str, Any] | None]:
-    """Return a `receive` that replays the body, and the answer to a request that the SDK could not read, or None."""
+async def _read_ahead(scope: Scope, receive: Receive) -> tuple[Receive, bytes]:
+    """Return a `receive` that replays the body of a request, and the body; b"" if it has not arrived or is too large."""
     if scope["method"] != "POST":
-        return receive, None
+        return receive, b""
     held: list[Message] = []
-    size = 0
+    size, is_whole = 0, False
     # Larger bodies are left to the SDK, which has its own limit.
-    while size < _READ_AHEAD_BYTES:
+    while not is_whole and size < _READ_AHEAD_BYTES:
         message = await receive()
         held.append(message)
-        size += len(message.get("body", b""))
-        if message["type"] != "http.request" or not message.get("more_body"):
+        if message["type"] != "http.request":
             break
-    broken = find_broken_request(b"".join(message.get("body", b"") for message in held))
+        size += len(message.get("body", b""))
+        is_whole = not message.get("more_body")
     left = deque(held)
 
     async def receive_again() -> Message:
         return left.popleft() if left else await receive()
 
-    return receive_again, broken
+    return receive_again, b"".join(message.get("body", b"") for message in held) if is_whole else b""
 
 
 def _add_retry_after(send: Send) -> Callable[[Message], Awaitable[None]]:

@@ -9,7 +9,7 @@ import re
 from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, TextContent
+from mcp_types import INVALID_PARAMS
 
 from prowess.errors import Invalid, NotFound, ProwessError
 from prowess.skill.text.hidden import show_controls
@@ -48,14 +48,18 @@ REFUSED = -32010
 _CONTROLS = re.compile(r"\\u00[01][0-9a-f]|[\x7f-\x84\x86-\x9f]")
 
 
-def tool_result(data: dict[str, Any], *, ok: bool) -> CallToolResult:
-    """Return the answer of a tool as structured content, and as text for clients that read only that."""
+def tool_result(data: dict[str, Any], *, ok: bool) -> dict[str, Any]:
+    """Return the answer of a tool as structured content, and as text for clients that read only that.
+
+    It is a `CallToolResult` as it is sent; a model would only be written out again.
+    """
     text = json.dumps(data, ensure_ascii=False)
     # What a skill printed may have terminal escapes in it, which must not reach a prompt.
     if _CONTROLS.search(text):
         data = _show_controls(data)
         text = json.dumps(data, ensure_ascii=False)
-    return CallToolResult(content=[TextContent(text=text)], structured_content=data, is_error=not ok)
+    content = [{"text": text, "type": "text"}]
+    return {"content": content, "isError": not ok, "resultType": "complete", "structuredContent": data}
 
 
 def _show_controls(value: Any) -> Any:

@@ -17,11 +17,11 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
-    CallToolResult,
     CreateMessageRequest,
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -45,7 +45,8 @@ MAX_OPEN_RUNS = 100
 
 RUN_KEY = "run"
 
-CallResult = CallToolResult | InputRequiredResult
+CallResult = dict[str, Any] | InputRequiredResult
+"""The result of a tool call as it is sent, or a question to the client."""
 
 
 class SamplingRelay:

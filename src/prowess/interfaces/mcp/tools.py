@@ -12,7 +12,6 @@ from typing import Any
 
 from mcp_types import (
     CallToolRequestParams,
-    CallToolResult,
     InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
@@ -26,7 +25,7 @@ from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.elicitation import request_approval, too_long_hint
 from prowess.interfaces.mcp.protocol import TOOLS_PER_PAGE, make_cursor, read_cursor, tool_result
 from prowess.interfaces.mcp.request import Context
-from prowess.interfaces.mcp.sampling import SamplingModel, SamplingRelay, client_offers_model
+from prowess.interfaces.mcp.sampling import CallResult, SamplingModel, SamplingRelay, client_offers_model
 from prowess.run.request import Step, StepListener
 from prowess.tools.tool import Tool, ToolAnswer
 from prowess.tools.toolbox import Toolbox, builtin_tools
@@ -127,15 +126,13 @@ def _annotations(tool: Tool) -> ToolAnnotations:
     )
 
 
-async def call_tool(
-    backend: Backend, context: Context, params: CallToolRequestParams
-) -> CallToolResult | InputRequiredResult:
+async def call_tool(backend: Backend, context: Context, params: CallToolRequestParams) -> CallResult:
     """Call a tool. If the call needs an approval and the client can ask its user, ask."""
     async with report_progress(context) as on_step:
         if not _may_use_sampling(context, params):
             return await _call_with_approval(backend, context, params, backend.toolbox(context, on_step=on_step))
 
-        async def begin(relay: SamplingRelay) -> CallToolResult | InputRequiredResult:
+        async def begin(relay: SamplingRelay) -> CallResult:
             model = SamplingModel(context, relay.ask)
             return await _call_with_approval(
                 backend, context, params, backend.toolbox(context, on_step=relay.report, fallback_model=model)
@@ -158,7 +155,7 @@ def _runs_code(name: str) -> bool:
 
 async def _call_with_approval(
     backend: Backend, context: Context, params: CallToolRequestParams, toolbox: Toolbox
-) -> CallToolResult | InputRequiredResult:
+) -> CallResult:
     arguments = params.arguments or {}
     answer = await _call(backend, toolbox, params.name, arguments)
     approval_id = _approval_id(answer)
@@ -198,6 +195,6 @@ def _approval_id(answer: ToolAnswer) -> str:
     return str(answer.data.get("approval_id") or "")
 
 
-def _call_result(answer: ToolAnswer) -> CallToolResult:
+def _call_result(answer: ToolAnswer) -> dict[str, Any]:
     """Return the answer as MCP sends it, marked as an error if it reports one in any form."""
     return tool_result(answer.data, ok=answer.ok and not answer.data.get("error"))
