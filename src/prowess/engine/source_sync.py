@@ -8,9 +8,7 @@ import secrets
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, cast
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, cast
 
 from prowess.catalog.database_store import DatabaseStore
 from prowess.catalog.store import Store
@@ -37,6 +35,9 @@ from prowess.storage.clock import now
 from prowess.storage.ledger import AuditEntry, EventEntry
 from prowess.storage.sources import Source
 from prowess.threads import offload, offload_to_completion
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 LEASE_SECONDS = 30.0
 """How long a sync that was killed blocks the next one. A sync that runs extends its lease well before."""

@@ -10,12 +10,10 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-import sqlalchemy as sa
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from prowess.events import EVENT_NAMES
@@ -24,6 +22,10 @@ from prowess.storage import counts, ledger
 from prowess.storage.approvals import ApprovalState
 from prowess.storage.counts import LOAD_SECONDS_BUCKETS
 from prowess.storage.database import Connections
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from prometheus_client.metrics_core import Metric
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,9 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Literal
 
 from prowess.errors import Invalid, NotFound
 from prowess.policy.actor import Actor
@@ -28,6 +26,9 @@ from prowess.skill.needs import Needs, split_root
 from prowess.storage import org_settings
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, append, settings_event
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from prowess.errors import NotFound, Refused
 from prowess.policy.actor import PERMISSIONS, Actor
@@ -24,6 +23,9 @@ from prowess.storage.credentials import Holder, WebSession
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, append
 from prowess.storage.owner import Owner
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 CODE_SECONDS = 600
 IDLE_SECONDS = 24 * 3_600

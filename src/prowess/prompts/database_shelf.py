@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused
 from prowess.policy.actor import Action, Actor
@@ -23,6 +21,9 @@ from prowess.storage import registry
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, append
 from prowess.storage.registry import RegistryRow, list_entries
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 DATABASE_ORIGIN = "database"
 

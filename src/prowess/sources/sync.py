@@ -16,9 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.database_store import BATCH, DatabaseStore
 from prowess.catalog.database_writes import SaveOutcome, SaveRequest
@@ -37,6 +35,9 @@ from prowess.storage import ledger, sources
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry
 from prowess.storage.sources import Source, SourceItem
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 MAX_SKILLS = 10_000
 """How many skills a source may have. Those beyond are refused."""

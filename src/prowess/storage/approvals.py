@@ -71,7 +71,7 @@ def ask(
     """
     key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester}
     _lock_question(connection, key)
-    pending = connection.execute(sql.EQUAL, {**key, "moment": now()}).mappings().first()
+    pending = sql.EQUAL.first(connection, {**key, "moment": now()})
     if pending is not None:
         return _to_approval(pending), False
     row = ApprovalRow(
@@ -89,19 +89,19 @@ def ask(
         created_at=now(),
         expires_at=seconds_from_now(lifetime_seconds),
     )
-    connection.execute(sql.INSERT, {column.name: getattr(row, column.name) for column in sql.approvals.c})
+    sql.INSERT.run(connection, [{name: getattr(row, name) for name in APPROVAL_COLUMNS}])
     return row, True
 
 
 def get_approval(connection: sa.Connection, organization_id: str, approval_id: str) -> ApprovalRow | None:
     """Return an approval of the organization; None if the id is unknown."""
     found = sql.GET.first(connection, _key(organization_id, approval_id))
-    return None if found is None else _from_tuple(found)
+    return None if found is None else _to_approval(found)
 
 
-def _from_tuple(values: tuple[Any, ...]) -> ApprovalRow:
+def _to_approval(values: tuple[Any, ...], **changes: Any) -> ApprovalRow:
     row: dict[str, Any] = dict(zip(APPROVAL_COLUMNS, values, strict=True))
-    return ApprovalRow(**{**row, "detail": decode_json(row["detail"])})
+    return ApprovalRow(**{**row, "detail": decode_json(row["detail"]), **changes})
 
 
 def list_approvals(
@@ -118,7 +118,7 @@ def list_approvals(
         rows = sql.LIST.rows(connection, key)
     else:
         rows = sql.LIST_OF_USER.rows(connection, {**key, "user": user_id})
-    return [_from_tuple(row) for row in rows]
+    return [_to_approval(row) for row in rows]
 
 
 def resolve(
@@ -156,24 +156,25 @@ def find_granted(
 ) -> ApprovalRow | None:
     """Return a valid, unused approval for exactly this action, slug, digest and requester, or None."""
     key = {**owner.key, "to": action_group, "of": slug, "content": digest, "by": requester, "moment": now()}
-    found = connection.execute(sql.GRANTED, key).mappings().first()
+    found = sql.GRANTED.first(connection, key)
     return _to_approval(found) if found else None
 
 
 def use(connection: sa.Connection, approval_id: str) -> bool:
     """Use up a single-use approval; return False if it is used, expired or missing."""
-    return connection.execute(sql.USE, {"which": approval_id, "moment": now()}).rowcount == 1
+    return sql.USE.run(connection, [{"which": approval_id, "moment": now()}]) == 1
 
 
 def is_pending(connection: sa.Connection, owner: Owner, *, action: str, slug: str, digest: str, requester: str) -> bool:
     """Return True if the same request is already pending."""
     key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester}
-    return connection.execute(sql.EQUAL, {**key, "moment": now()}).first() is not None
+    return sql.EQUAL.first(connection, {**key, "moment": now()}) is not None
 
 
 def count_pending(connection: sa.Connection, owner: Owner, requester: str) -> int:
     """Return how many requests of one requester are pending."""
-    return connection.execute(sql.WAITING, {**owner.key, "by": requester, "moment": now()}).scalar_one()
+    [(count,)] = sql.WAITING.rows(connection, {**owner.key, "by": requester, "moment": now()})
+    return count
 
 
 def is_any_overdue(connection: sa.Connection, organization_id: str) -> bool:
@@ -185,12 +186,12 @@ def is_any_overdue(connection: sa.Connection, organization_id: str) -> bool:
 def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]:
     """Store which requests expired unanswered, and return them; each is returned to exactly one caller."""
     moment = now()
-    overdue = connection.execute(sql.LOCK_OVERDUE, {"organization": organization_id, "moment": moment}).mappings().all()
-    if not overdue:
-        return []
-    keys = [{"organization": organization_id, "which": row["id"], "moment": moment} for row in overdue]
-    connection.execute(sql.EXPIRE, keys)
-    return [_to_approval(row, resolved_at=moment) for row in overdue]
+    rows = sql.LOCK_OVERDUE.rows(connection, {"organization": organization_id, "moment": moment})
+    overdue = [_to_approval(row, resolved_at=moment) for row in rows]
+    if overdue:
+        keys = [{"organization": organization_id, "which": row.id, "moment": moment} for row in overdue]
+        sql.EXPIRE.run(connection, keys)
+    return overdue
 
 
 def revoke(
@@ -214,10 +215,6 @@ def _key(organization_id: str, approval_id: str) -> dict[str, str]:
     return {"organization": organization_id, "which": approval_id, "moment": now()}
 
 
-def _to_approval(row: sa.RowMapping, **changes: Any) -> ApprovalRow:
-    return ApprovalRow(**{**row, **changes})
-
-
 _SLUGS_PER_QUERY = 500
 """The maximum number of slugs in one query, for the reason given at `blobs.CHUNK_SIZE`."""
 
@@ -227,7 +224,7 @@ def list_resolved(
 ) -> list[ApprovalRow]:
     """Return the requester's approved, denied and revoked approvals for one action and slug, newest first."""
     key = {**owner.key, "to": action_group, "of": slug, "by": requester, "most": limit}
-    return [ApprovalRow(**row) for row in connection.execute(sql.ANSWERED, key).mappings()]
+    return [_to_approval(row) for row in sql.ANSWERED.rows(connection, {**key, "moment": now()})]
 
 
 def list_in_force(
@@ -238,6 +235,6 @@ def list_in_force(
     for start in range(0, len(slugs), _SLUGS_PER_QUERY):
         these = list(slugs[start : start + _SLUGS_PER_QUERY])
         key = {**owner.key, "to": action_group, "these": these, "by": requester, "moment": now()}
-        for row in connection.execute(sql.IN_FORCE, key).mappings():
-            found.setdefault(row["slug"], []).append(ApprovalRow(**row))
+        for approval in map(_to_approval, sql.IN_FORCE.rows(connection, key)):
+            found.setdefault(approval.slug, []).append(approval)
     return found

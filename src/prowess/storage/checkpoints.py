@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
-from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.run_tables import checkpoints, traces
-from prowess.storage.tables import dialect_insert
-from prowess.storage.traces import RUNNING
+from prowess.storage.owner import Owner
+from prowess.storage.rows import LazyStatements
 
-_T = checkpoints.c
-_CHANGES = ("created_at", "journal")
-_insert = dialect_insert(
-    checkpoints,
-    lambda insert: insert.on_conflict_do_update(
-        index_elements=[_T.trace_id], set_={name: insert.excluded[name] for name in _CHANGES}
-    ),
-)
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import checkpoints as sql
+else:
+    sql = LazyStatements("checkpoints")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,61 +43,42 @@ def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
         "seed": row.seed,
         "journal": row.journal,
     }
-    connection.execute(_insert(connection), values)
+    sql.KEEP.run(connection, [values])
 
 
 def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[CheckpointRow]:
     """Return the owner's checkpoints whose trace id begins with this prefix; at most two, which make it ambiguous."""
-    begin = _T.trace_id.startswith(trace_id, autoescape=True)
-    rows = connection.execute(sa.select(checkpoints).where(begin, owner_condition(checkpoints)).limit(2), owner.key)
-    return [_to_checkpoint(row) for row in rows]
-
-
-def _of_run(owner: Owner, run_id: str, artifact: str) -> sa.ColumnElement[bool]:
-    run = sa.exists().where(traces.c.id == _T.trace_id, traces.c.run_id == run_id)
-    own = sa.and_(_T.organization_id == owner.organization_id, _T.user_id == owner.user_id)
-    return sa.and_(own, _T.artifact_name == artifact, run)
+    return [_to_checkpoint(row) for row in connection.execute(sql.find(trace_id).limit(2), owner.key)]
 
 
 def find_of_run(connection: sa.Connection, owner: Owner, run_id: str, artifact: str) -> CheckpointRow | None:
     """Return the newest checkpoint of an artifact in a run, which may have been started several times."""
-    query = sa.select(checkpoints).where(_of_run(owner, run_id, artifact)).order_by(_T.created_at.desc()).limit(1)
-    row = connection.execute(query).first()
+    row = connection.execute(sql.NEWEST_OF_RUN, {**owner.key, "run": run_id, "artifact": artifact}).first()
     return _to_checkpoint(row) if row else None
 
 
 def remove_of_run(connection: sa.Connection, owner: Owner, run_id: str, artifact: str) -> None:
     """Delete all checkpoints of an artifact in a run."""
-    connection.execute(sa.delete(checkpoints).where(_of_run(owner, run_id, artifact)))
+    sql.DELETE_OF_RUN.run(connection, [{**owner.key, "run": run_id, "artifact": artifact}])
 
 
 def remove(connection: sa.Connection, owner: Owner, trace_ids: list[str]) -> None:
     """Delete the checkpoints of these runs."""
-    connection.execute(
-        sa.delete(checkpoints).where(_T.trace_id.in_(trace_ids), owner_condition(checkpoints)), owner.key
-    )
-
-
-def _made_before(organization_id: str, moment: str) -> sa.ColumnElement[bool]:
-    # A run that takes longer than its trace is kept still needs its checkpoint.
-    is_running = sa.exists().where(traces.c.id == _T.trace_id, RUNNING)
-    return sa.and_(_T.organization_id == organization_id, _T.created_at < moment, ~is_running)
+    if trace_ids:
+        sql.DELETE.run(connection, [{**owner.key, "which": trace_id} for trace_id in trace_ids])
 
 
 def has_before(connection: sa.Connection, organization_id: str, moment: str) -> bool:
     """Return True if `delete_before` would delete something."""
-    old = sa.select(_T.trace_id).where(_made_before(organization_id, moment)).limit(1)
-    return connection.execute(old).first() is not None
+    return sql.ANY_OLD.first(connection, {"of": organization_id, "moment": moment}) is not None
 
 
 def delete_before(connection: sa.Connection, organization_id: str, *, moment: str, limit: int) -> int:
     """Delete up to `limit` checkpoints made before a time; return how many."""
-    # A subquery, because PostgreSQL has no DELETE with a LIMIT.
-    oldest = sa.select(_T.trace_id).where(_made_before(organization_id, moment)).limit(limit)
-    return connection.execute(sa.delete(checkpoints).where(_T.trace_id.in_(oldest))).rowcount
+    return connection.execute(sql.delete_old(limit), {"of": organization_id, "moment": moment}).rowcount
 
 
-def _to_checkpoint(row: sa.Row[tuple[object, ...]]) -> CheckpointRow:
+def _to_checkpoint(row: sa.Row[tuple[Any, ...]]) -> CheckpointRow:
     return CheckpointRow(
         trace_id=row.trace_id,
         skill_slug=row.skill_slug,

@@ -100,7 +100,8 @@ def decisions(connection: sa.Connection, organization_id: str, *, after: int, up
 
 def last_audit(connection: sa.Connection, organization_id: str) -> int:
     """Return the number of the newest audit row, or 0."""
-    return connection.execute(sql.LAST_AUDIT, {"of": organization_id}).scalar() or 0
+    [(number,)] = sql.LAST_AUDIT.rows(connection, {"of": organization_id})
+    return number or 0
 
 
 def first_audit(connection: sa.Connection, organization_id: str) -> int:

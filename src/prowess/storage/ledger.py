@@ -22,7 +22,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
-from prowess.storage.rows import LazyStatements
+from prowess.storage.rows import LazyStatements, decode_json
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -49,6 +49,12 @@ class AuditRow:
     detail: dict[str, Any]
     previous: str
     hash: str
+
+
+AUDIT_COLUMNS = tuple(AuditRow.__annotations__)
+EVENT_COLUMNS = ("number", "id", "at", "user_id", "session_id", "name", "data")
+"""The columns that are read for each, in this order."""
+_AFTER_ALL = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +135,13 @@ def read_events(
 
     A user also gets those that concern everybody.
     """
-    query = sql.READ_EVENTS
-    key: dict[str, Any] = {"of": organization_id, "after": after, "most": limit}
+    key: dict[str, Any] = {"of": organization_id, "after": after, "most": limit, "session": session_id}
+    key |= {"everyone": int(user_id is None), "user": user_id or ""}
     if names:
-        query, key["names"] = query.where(sql.OF_NAMES), list(names)
-    if session_id:
-        query, key["session"] = query.where(sql.OF_SESSION), session_id
-    if user_id is not None:
-        query, key["user"] = query.where(sql.OF_USER), user_id
-    return [_to_event(row) for row in connection.execute(query, key)]
+        rows = sql.READ_NAMED_EVENTS.rows(connection, {**key, "names": list(names)})
+    else:
+        rows = sql.READ_EVENTS.rows(connection, key)
+    return [_to_event(row) for row in rows]
 
 
 def last_event(connection: sa.Connection, organization_id: str) -> int:
@@ -148,13 +152,14 @@ def last_event(connection: sa.Connection, organization_id: str) -> int:
 
 def first_event(connection: sa.Connection, organization_id: str) -> int:
     """Return the number of the oldest event that is kept, or 1 if there is none."""
-    return connection.execute(sql.FIRST_EVENT, {"of": organization_id}).scalar() or 1
+    [number] = sql.FIRST_EVENT.first(connection, {"of": organization_id}) or (1,)
+    return number or 1
 
 
 def read_audit(connection: sa.Connection, organization_id: str, *, after: int, limit: int) -> list[AuditRow]:
     """Return the next audit rows after a number, in order, unverified; see `audit_chain.verify_audit`."""
-    rows = connection.execute(sql.READ_AUDIT, {"of": organization_id, "after": after, "most": limit})
-    return [AuditRow(**row) for row in rows.mappings()]
+    rows = sql.READ_AUDIT.rows(connection, {"of": organization_id, "after": after, "most": limit})
+    return [_to_audit_row(row) for row in rows]
 
 
 def find_audit(
@@ -173,23 +178,21 @@ def find_audit(
     `actor` and `slug` are parts of those columns, in any case, `since` is a time as `clock` formats it, and `filters` are
     values of the columns `action` and `outcome`. An empty one matches everything.
     """
-    import sqlalchemy as sa
-
-    query = sa.select(sql.audit).where(sql.AUDIT_OF, *_audit_conditions(actor, slug, since, filters))
-    if before is not None:
-        query = query.where(sql.audit.c.number < before)
-    query = query.order_by(sql.audit.c.number.desc()).limit(sql.MOST)
-    return [AuditRow(**row) for row in connection.execute(query, {"of": organization_id, "most": limit}).mappings()]
+    key = {"of": organization_id, "before": _AFTER_ALL if before is None else before, "most": limit}
+    if not any((actor, slug, since, *filters.values())):
+        return [_to_audit_row(row) for row in sql.FIND_AUDIT.rows(connection, key)]
+    query = sql.NEWEST_AUDIT.where(*_audit_conditions(actor, slug, since, filters))
+    return [_to_audit_row(tuple(row)) for row in connection.execute(query, key)]
 
 
 def count_audit(
     connection: sa.Connection, organization_id: str, *, actor: str = "", slug: str = "", since: str = "", **filters: str
 ) -> int:
     """Return how many audit rows `find_audit` finds with the same filters and no limit."""
-    conditions = _audit_conditions(actor, slug, since, filters)
-    import sqlalchemy as sa
-
-    query = sa.select(sa.func.count()).select_from(sql.audit).where(sql.AUDIT_OF, *conditions)
+    if not any((actor, slug, since, *filters.values())):
+        [(count,)] = sql.COUNT_AUDIT.rows(connection, {"of": organization_id})
+        return count
+    query = sql.AUDIT_ROWS.where(*_audit_conditions(actor, slug, since, filters))
     return connection.execute(query, {"of": organization_id}).scalar_one()
 
 
@@ -272,10 +275,14 @@ def _event_row(organization_id: str, event: Event, entry: EventEntry) -> dict[st
     }
 
 
-def _to_event(row: Any) -> Event:
-    return Event(
-        number=row.number, name=row.name, data=row.data, at=row.at, id=row.id, session=row.session_id, user=row.user_id
-    )
+def _to_event(values: tuple[Any, ...]) -> Event:
+    number, event_id, at, user, session, name, data = values
+    return Event(number=number, name=name, data=decode_json(data), at=at, id=event_id, session=session, user=user)
+
+
+def _to_audit_row(values: tuple[Any, ...]) -> AuditRow:
+    row: dict[str, Any] = dict(zip(AUDIT_COLUMNS, values, strict=True))
+    return AuditRow(**{**row, "detail": decode_json(row["detail"])})
 
 
 def _plain_json(value: dict[str, Any]) -> dict[str, Any]:

@@ -7,23 +7,30 @@ outside Prowess.
 from __future__ import annotations
 
 import hashlib
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
-from prowess.storage.run_tables import registry_entries
-from prowess.storage.tables import dialect_insert
+from prowess.storage.rows import LazyStatements
 
-_T = registry_entries.c
-_OF = sa.and_(_T.organization_id == sa.bindparam("of"), _T.kind == sa.bindparam("which"))
-_ID = _T.entry_id == sa.bindparam("named")
-_VERSION = _T.version == sa.bindparam("at")
-_ALL = sa.select(registry_entries).where(_OF).order_by(_T.entry_id, _T.version)
-_ONE = sa.select(registry_entries).where(_OF, _ID, _VERSION)
-_DELETE = sa.delete(registry_entries).where(_OF, _ID, _VERSION)
-# RETURNING gives a row only if one was inserted, which tells an insert from a conflict.
-_insert = dialect_insert(registry_entries, lambda insert: insert.on_conflict_do_nothing().returning(_T.version))
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import registry as sql
+else:
+    sql = LazyStatements("registry")
+
+REGISTRY_COLUMNS = (
+    "organization_id",
+    "kind",
+    "entry_id",
+    "version",
+    "content",
+    "created_at",
+    "created_by",
+    "digest",
+)
+"""The columns that are read, in this order: first what the digest covers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +49,19 @@ def list_entries(
     connection: sa.Connection, organization_id: str, kind: str, entry_id: str | None = None
 ) -> list[RegistryRow]:
     """Return the entries of a kind that an organization has, or only those with one id."""
-    query, key = _ALL, {"of": organization_id, "which": kind}
-    if entry_id is not None:
-        query, key = query.where(_ID), {**key, "named": entry_id}
-    return [_to_entry(row) for row in connection.execute(query, key)]
+    key = {"of": organization_id, "which": kind}
+    if entry_id is None:
+        rows = sql.ALL.rows(connection, key)
+    else:
+        rows = sql.ALL_OF_ID.rows(connection, {**key, "named": entry_id})
+    return [_to_entry(row) for row in rows]
 
 
 def get_entry(
     connection: sa.Connection, organization_id: str, kind: str, entry_id: str, version: str
 ) -> RegistryRow | None:
     """Return one version, or None."""
-    row = connection.execute(_ONE, _key(organization_id, kind, entry_id, version)).first()
+    row = sql.ONE.first(connection, _key(organization_id, kind, entry_id, version))
     return _to_entry(row) if row is not None else None
 
 
@@ -70,12 +79,12 @@ def add_entry(
         "content": content,
         "digest": _digest(organization_id, kind, entry_id, version, content),
     }
-    return connection.execute(_insert(connection), row).first() is not None
+    return sql.INSERT.run(connection, [row]) == 1
 
 
 def remove_entry(connection: sa.Connection, organization_id: str, kind: str, entry_id: str, version: str) -> bool:
     """Remove a version; return False if there was none."""
-    return connection.execute(_DELETE, _key(organization_id, kind, entry_id, version)).rowcount == 1
+    return sql.DELETE.run(connection, [_key(organization_id, kind, entry_id, version)]) == 1
 
 
 def _key(organization_id: str, kind: str, entry_id: str, version: str) -> dict[str, str]:
@@ -90,13 +99,13 @@ def _digest(*parts: str) -> str:
 _SEPARATOR = "\0"
 
 
-def _to_entry(row: sa.Row[tuple[object, ...]]) -> RegistryRow:
-    key = (row.organization_id, row.kind, row.entry_id, row.version, row.content)
+def _to_entry(values: tuple[Any, ...]) -> RegistryRow:
+    row = dict(zip(REGISTRY_COLUMNS, values, strict=True))
     return RegistryRow(
-        entry_id=row.entry_id,
-        version=row.version,
-        content=row.content,
-        created_at=row.created_at,
-        created_by=row.created_by,
-        intact=row.digest == _digest(*map(str, key)),
+        entry_id=row["entry_id"],
+        version=row["version"],
+        content=row["content"],
+        created_at=row["created_at"],
+        created_by=row["created_by"],
+        intact=row["digest"] == _digest(*map(str, values[:5])),
     )

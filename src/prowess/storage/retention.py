@@ -19,8 +19,8 @@ from prowess.storage.people_tables import web_sessions
 from prowess.storage.policy_tables import approvals, audit, events, org_settings, pruned_counts
 from prowess.storage.run_tables import spend, traces
 from prowess.storage.session_tables import sessions
+from prowess.storage.sql.traces import RUNNING
 from prowess.storage.tables import dialect_insert
-from prowess.storage.traces import RUNNING
 
 Log = Literal["events", "audit"]
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import sqlalchemy as sa
 
 from prowess.storage.run_tables import traces
+from prowess.storage.sql.traces import conditions
 from prowess.storage.traces import TraceFilter
 
 GroupBy = Literal["skill", "artifact", "model", "day"]
@@ -77,7 +78,7 @@ def count_traces(
 ) -> list[TraceCount]:
     """Return counts by group and status, unordered. With a bucket, names begin with its `BUCKET_CHARS` characters."""
     columns = (_key(by, bucket), traces.c.status, *_SUMS, _replaced(which))
-    counted = sa.select(*columns).where(*which.conditions())
+    counted = sa.select(*columns).where(*conditions(which))
     return [
         TraceCount(
             name=row.name,
@@ -114,5 +115,5 @@ def count_durations(
 ) -> list[tuple[str, int, int]]:
     """Return group, duration in milliseconds, and how many runs took that long, for each group and duration."""
     time = traces.c.duration_ms
-    counted = sa.select(_key(by, bucket), time, sa.func.count()).where(*which.conditions(), time.is_not(None))
+    counted = sa.select(_key(by, bucket), time, sa.func.count()).where(*conditions(which), time.is_not(None))
     return [(name, taken, many) for name, taken, many in connection.execute(counted.group_by(_NAME, time))]

@@ -14,26 +14,68 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-import sqlalchemy as sa
 from pydantic_core import to_json
 
 from prowess.errors import Invalid
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
-from prowess.storage.run_tables import traces
-from prowess.storage.tables import ORDERED_JSON
+from prowess.storage.rows import LazyStatements, decode_json
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import traces as sql
+else:
+    sql = LazyStatements("traces")
 
 Row = Mapping[str, Any]
 TracePosition = tuple[str | float, str]
 """Start time and id of a run: the sort key of its row."""
 
+TABLE = "skill_execution_traces"
+COLUMNS = (
+    "id",
+    "run_id",
+    "organization_id",
+    "user_id",
+    "actor",
+    "session_id",
+    "skill_id",
+    "skill_slug",
+    "skill_digest",
+    "artifact_id",
+    "artifact_name",
+    "artifact_kind",
+    "fallback_of",
+    "status",
+    "started_at",
+    "deadline_at",
+    "process",
+    "completed_at",
+    "duration_ms",
+    "model_id",
+    "input_tokens",
+    "output_tokens",
+    "estimated_cost",
+    "assertions_run",
+    "assertions_passed",
+    "error_code",
+    "created_at",
+    "error",
+    "verdicts",
+    "detail",
+    "inputs",
+    "rendered_input",
+    "raw_output",
+)
+"""The columns of the table, in its order."""
+DOCUMENTS = frozenset({"verdicts", "detail", "inputs"})
+"""The columns with JSON."""
 LARGE_COLUMNS = frozenset({"detail", "inputs", "rendered_input", "raw_output"})
 """The columns that lists leave out."""
-
-RUNNING = traces.c.status == sa.literal_column("'running'")  # a literal, so that the planner uses the partial index
-_SMALL_COLUMNS = [column for column in traces.columns if column.name not in LARGE_COLUMNS]
+SMALL_COLUMNS = tuple(name for name in COLUMNS if name not in LARGE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,37 +97,18 @@ class TraceFilter:
     since: str = ""
     """Only runs that started at this time or later."""
 
-    def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """Return the conditions for a query."""
-        columns = traces.c
-        found = [columns.organization_id == self.organization_id]
-        if self.user_id is not None:
-            found.append(columns.user_id == self.user_id)
-        if self.skill:
-            found.append(sa.or_(columns.skill_slug == self.skill, columns.skill_id == self.skill))
-        if self.artifact:
-            found.append(sa.or_(columns.artifact_name == self.artifact, columns.artifact_id == self.artifact))
-        exact = {
-            columns.run_id: self.run,
-            columns.status: self.status,
-            columns.session_id: self.session,
-            columns.model_id: self.model,
-            columns.artifact_kind: self.kind,
-        }
-        found += [column == value for column, value in exact.items() if value]
-        if self.since:
-            found.append(columns.started_at >= self.since)
-        return found
+    @property
+    def owner_key(self) -> dict[str, str]:
+        """The organization, and the user if it is for one."""
+        return {"of": self.organization_id} | ({} if self.user_id is None else {"by": self.user_id})
+
+    @property
+    def is_narrowed(self) -> bool:
+        """True if it selects by more than the owner."""
+        return any((self.run, self.skill, self.artifact, self.status, self.session, self.model, self.kind, self.since))
 
 
 TraceSort = Literal["started_at", "duration_ms", "estimated_cost"]
-
-# Runs without a value come last: no value is below zero.
-_SORT_KEYS: dict[TraceSort, sa.ColumnElement[Any]] = {
-    "started_at": traces.c.started_at,
-    "duration_ms": sa.func.coalesce(traces.c.duration_ms, -1),
-    "estimated_cost": sa.func.coalesce(traces.c.estimated_cost, -1.0),
-}
 
 
 def sort_position(value: str | float | None, id: str) -> TracePosition:
@@ -100,8 +123,7 @@ def position_of(row: Row) -> TracePosition:
 
 def get_row(connection: sa.Connection, which: TraceFilter, id: str) -> Row | None:
     """Return a whole row by its id; None if the filter excludes it."""
-    query = sa.select(traces).where(traces.c.id == id, *which.conditions())
-    found = connection.execute(query).mappings().first()
+    found = connection.execute(sql.one(which, id)).mappings().first()
     return {**found} if found else None
 
 
@@ -118,17 +140,25 @@ def read_newest(
 
     The position is that of `sort_position` for the last row of the page before.
     """
-    query = sa.select(traces) if whole else sa.select(*_SMALL_COLUMNS)
-    query = query.where(*which.conditions())
-    if after is not None:
-        query = query.where(sa.tuple_(_SORT_KEYS[sort], traces.c.id) < sa.tuple_(*after))
-    query = query.order_by(_SORT_KEYS[sort].desc(), traces.c.id.desc()).limit(limit)
+    if not (which.is_narrowed or after or whole) and sort == "started_at":
+        plain = sql.NEWEST if which.user_id is None else sql.NEWEST_OF_USER
+        return [_from_values(values) for values in plain.rows(connection, {**which.owner_key, "most": limit})]
+    query = sql.newest(which, after=after, whole=whole, sort=sort).limit(limit)
     return [{**row} for row in connection.execute(query).mappings()]
+
+
+def _from_values(values: tuple[Any, ...]) -> Row:
+    row = dict(zip(SMALL_COLUMNS, values, strict=True))
+    return {**row, "verdicts": decode_json(row["verdicts"])}
 
 
 def count_rows(connection: sa.Connection, which: TraceFilter) -> int:
     """Return how many rows the filter selects."""
-    return connection.execute(sa.select(sa.func.count()).select_from(traces).where(*which.conditions())).scalar_one()
+    if not which.is_narrowed:
+        plain = sql.COUNT if which.user_id is None else sql.COUNT_OF_USER
+        [(count,)] = plain.rows(connection, which.owner_key)
+        return count
+    return connection.execute(sql.count(which)).scalar_one()
 
 
 def read_oldest(
@@ -140,64 +170,45 @@ def read_oldest(
     whole: bool = False,
 ) -> list[Row]:
     """Return rows oldest first, starting after a position; without the large columns unless `whole`."""
-    query = sa.select(traces) if whole else sa.select(*_SMALL_COLUMNS)
-    query = query.where(*which.conditions())
-    if after is not None:
-        query = query.where(sa.tuple_(traces.c.started_at, traces.c.id) > sa.tuple_(*after))
-    query = query.order_by(traces.c.started_at, traces.c.id).limit(limit)
+    query = sql.oldest(which, after=after, whole=whole).limit(limit)
     return [{**row} for row in connection.execute(query).mappings()]
 
 
 def read_running(connection: sa.Connection) -> list[tuple[str, str, str]]:
     """Return id, process and deadline of every running run of any organization."""
-    query = sa.select(traces.c.id, traces.c.process, traces.c.deadline_at).where(RUNNING)
-    return [(row.id, row.process, row.deadline_at) for row in connection.execute(query)]
+    return cast("list[tuple[str, str, str]]", sql.ALL_RUNNING.rows(connection, {}))
 
 
 def close_running(connection: sa.Connection, ids: Sequence[str], *, moment: str, error: str, code: str) -> int:
     """Mark those of these runs that are still running as interrupted; return how many."""
     closed = 0
     for start in range(0, len(ids), 500):
-        # Only if it is still running: it may have ended since it was listed.
-        change = (
-            sa.update(traces)
-            .where(RUNNING, traces.c.id.in_(ids[start : start + 500]))
-            .values(status="interrupted", completed_at=moment, error=error, error_code=code)
-        )
-        closed += connection.execute(change).rowcount
+        change = sql.close(ids[start : start + 500])
+        closed += connection.execute(change.values(completed_at=moment, error=error, error_code=code)).rowcount
     return closed
-
-
-def _ended_before(organization_id: str, moment: str) -> sa.ColumnElement[bool]:
-    return sa.and_(traces.c.organization_id == organization_id, traces.c.started_at < moment, ~RUNNING)
 
 
 def count_before(connection: sa.Connection, organization_id: str, moment: str) -> int:
     """Return how many rows `delete_before` would delete."""
-    old = sa.select(sa.func.count()).select_from(traces).where(_ended_before(organization_id, moment))
-    return connection.execute(old).scalar_one()
+    [(count,)] = sql.COUNT_OLD.rows(connection, {"of": organization_id, "moment": moment})
+    return count
 
 
 def delete_before(connection: sa.Connection, organization_id: str, *, moment: str, limit: int) -> int:
     """Delete up to `limit` rows of ended runs that started before a time; return how many."""
-    # A subquery, because PostgreSQL has no DELETE with a LIMIT.
-    oldest = sa.select(traces.c.id).where(_ended_before(organization_id, moment)).limit(limit)
-    return connection.execute(sa.delete(traces).where(traces.c.id.in_(oldest))).rowcount
+    return connection.execute(sql.delete_old(limit), {"of": organization_id, "moment": moment}).rowcount
 
 
 def find_ids(connection: sa.Connection, which: TraceFilter, start: str, *, limit: int) -> list[str]:
     """Return ids of matching traces that begin with a prefix."""
-    begins = traces.c.id.startswith(start, autoescape=True)
-    query = sa.select(traces.c.id).where(begins, *which.conditions()).limit(limit)
-    return list(connection.scalars(query))
+    return list(connection.scalars(sql.ids(which, start).limit(limit)))
 
 
-COLUMNS = tuple(column.name for column in traces.columns)
-_DOCUMENTS = tuple(place for place, column in enumerate(traces.columns) if column.type is ORDERED_JSON)
+_DOCUMENT_PLACES = tuple(place for place, name in enumerate(COLUMNS) if name in DOCUMENTS)
 _NAMES = ", ".join(COLUMNS)
 _FINISHED_COLUMNS = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name not in {"id", "created_at"})
-_INSERT = f"INSERT INTO {traces.name} ({_NAMES}) "
-_FROM_JSON = f"SELECT {_NAMES} FROM json_populate_recordset(NULL::{traces.name}, %s) "  # noqa: S608  (names of ours)
+_INSERT = f"INSERT INTO {TABLE} ({_NAMES}) "
+_FROM_JSON = f"SELECT {_NAMES} FROM json_populate_recordset(NULL::{TABLE}, %s) "  # noqa: S608  (names of ours)
 _PLACEHOLDERS = f"({', '.join('?' * len(COLUMNS))})"
 _MAX_PARAMETERS = 999
 """What SQLite allows in one statement before version 3.32."""
@@ -207,7 +218,7 @@ _ROWS_PER_GROUP = 32
 _COPY_BYTES = 1024 * 1024
 # Control characters that texts do not have in practice, so that only backslashes and line ends need escaping.
 _DELIMITER, _NULL, _ROW_END = "\x01", "\x02", "\x03"
-_COPY = f"COPY {traces.name} ({_NAMES}) FROM STDIN WITH (DELIMITER E'\\x01', NULL E'\\x02')"
+_COPY = f"COPY {TABLE} ({_NAMES}) FROM STDIN WITH (DELIMITER E'\\x01', NULL E'\\x02')"
 _KEEP_EXISTING = "ON CONFLICT (id) DO NOTHING"
 _OVERWRITE = f"ON CONFLICT (id) DO UPDATE SET {_FINISHED_COLUMNS}"
 
@@ -328,6 +339,6 @@ def _write_values(connection: sa.Connection, values: list[tuple[Any, ...]], conf
 
 def _to_values(row: Mapping[str, Any]) -> tuple[Any, ...]:
     values = list(_column_values(row))
-    for place in _DOCUMENTS:
+    for place in _DOCUMENT_PLACES:
         values[place] = dump_json(values[place])
     return tuple(values)

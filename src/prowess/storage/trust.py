@@ -17,7 +17,7 @@ from prowess.storage.accepted import Accepted, add_accepted
 from prowess.storage.blobs import split_chunks
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import LazyStatements
+from prowess.storage.rows import LazyStatements, decode_json
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -71,6 +71,10 @@ class TrustedFolder:
     revoked_by: str | None = None
 
 
+ACCEPTANCE_COLUMNS = tuple(Acceptance.__annotations__)
+FOLDER_COLUMNS = tuple(TrustedFolder.__annotations__)
+
+
 def read_accepted(connection: sa.Connection, owner: Owner, slugs: Sequence[str]) -> Accepted:
     """Return an owner's acceptances of these skills, in any of their versions."""
     if len(slugs) > _ALL_SLUGS:
@@ -108,7 +112,7 @@ def insert_acceptances(connection: sa.Connection, accepted: Sequence[Acceptance]
 
 
 def _to_row(one: Acceptance) -> dict[str, Any]:
-    row = {name: getattr(one, name) for name in Acceptance.__annotations__}
+    row = {name: getattr(one, name) for name in ACCEPTANCE_COLUMNS}
     return {**row, "hides": " ".join(one.hides)}
 
 
@@ -116,20 +120,17 @@ def list_acceptances(
     connection: sa.Connection, owner: Owner, *, slug: str = "", digest: str = "", revoked: bool = False
 ) -> list[Acceptance]:
     """Return the acceptances that count for an owner, newest first; with `revoked`, also those that no longer do."""
-    query, ours = sql.LIST, sql.skill_acceptances.c
-    if slug:
-        query = query.where(ours.slug == slug)
-    if digest:
-        query = query.where(ours.digest == digest)
-    if not revoked:
-        query = query.where(ours.revoked_at.is_(None))
-    rows = connection.execute(query.order_by(ours.created_at.desc(), ours.slug), owner.key).mappings()
-    return [to_acceptance(dict(row)) for row in rows]
+    rows = (
+        sql.LIST_OF_SLUG.rows(connection, {**owner.key, "of": slug}) if slug else sql.LIST.rows(connection, owner.key)
+    )
+    given = [to_acceptance(dict(zip(ACCEPTANCE_COLUMNS, row, strict=True))) for row in rows]
+    return [one for one in given if (not digest or one.digest == digest) and (revoked or one.revoked_at is None)]
 
 
 def to_acceptance(row: dict[str, Any]) -> Acceptance:
     """Return an acceptance from a row of its table."""
-    values: dict[str, Any] = {**row, "hides": tuple(row["hides"].split())}
+    values: dict[str, Any] = {**row, "hides": tuple(row["hides"].split()), "sends_out": bool(row["sends_out"])}
+    values["detail"] = decode_json(row["detail"])
     return Acceptance(**values)
 
 
@@ -148,16 +149,15 @@ def insert_folder(connection: sa.Connection, rule: TrustedFolder) -> TrustedFold
     same = next((one for one in list_folders(connection, owner) if one.folder == rule.folder), None)
     if same is not None:
         return same
-    row = {column.name: getattr(rule, column.name) for column in sql.trusted_folders.c}
-    row |= {"id": str(uuid.uuid4()), "created_at": now()}
-    connection.execute(sql.INSERT_FOLDER, row)
-    return TrustedFolder(**row)
+    made = replace(rule, id=str(uuid.uuid4()), created_at=now())
+    sql.INSERT_FOLDER.run(connection, [{name: getattr(made, name) for name in FOLDER_COLUMNS}])
+    return made
 
 
 def list_folders(connection: sa.Connection, owner: Owner) -> list[TrustedFolder]:
     """Return the standing rules that count for an owner, by folder."""
-    rows = connection.execute(sql.LIST_FOLDERS, owner.key).mappings()
-    return [TrustedFolder(**row) for row in rows]
+    rows = sql.LIST_FOLDERS.rows(connection, owner.key)
+    return [TrustedFolder(**dict(zip(FOLDER_COLUMNS, row, strict=True))) for row in rows]
 
 
 def revoke_folders(connection: sa.Connection, ids: Sequence[str], by: str) -> int:

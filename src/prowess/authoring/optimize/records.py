@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from prowess.authoring.optimize.proposal import event_data
 from prowess.engine.context import Context
@@ -14,6 +12,9 @@ from prowess.storage import ledger, proposals
 from prowess.storage.ledger import EventEntry
 from prowess.storage.proposals import ProposalRow, ProposalState
 from prowess.threads import offload
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 _SHORTEST_ID = 4
 

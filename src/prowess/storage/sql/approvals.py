@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from prowess.storage.approvals import APPROVAL_COLUMNS
 from prowess.storage.owner import owner_condition
 from prowess.storage.policy_tables import approvals
-from prowess.storage.rows import CompiledSelect, raw_json
+from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
 
 MOMENT = sa.bindparam("moment", type_=sa.Text)
 NOT_EXPIRED = approvals.c.expires_at > MOMENT
@@ -17,13 +17,12 @@ THIS_APPROVAL = approvals.c.id == sa.bindparam("which")
 ORGANIZATION = approvals.c.organization_id == sa.bindparam("organization")
 STATE = sa.case((sa.and_(PENDING, ~NOT_EXPIRED), "expired"), else_=approvals.c.state)
 
-READ = sa.select(*(column for column in approvals.c if column.name != "state"), STATE.label("state"))
 COLUMNS = {**approvals.c, "state": STATE, "detail": raw_json(approvals.c.detail)}
 # The prompt of a conversation asks for the approval of each skill in it.
-_PLAIN = sa.select(*(COLUMNS[name] for name in APPROVAL_COLUMNS))
-GET = CompiledSelect(_PLAIN.where(ORGANIZATION, THIS_APPROVAL))
+_READ = sa.select(*(COLUMNS[name] for name in APPROVAL_COLUMNS))
+GET = CompiledSelect(_READ.where(ORGANIZATION, THIS_APPROVAL))
 _LIST = (
-    _PLAIN.where(ORGANIZATION, STATE.in_(sa.bindparam("states", expanding=True)))
+    _READ.where(ORGANIZATION, STATE.in_(sa.bindparam("states", expanding=True)))
     .order_by(approvals.c.created_at.desc(), approvals.c.id)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
@@ -36,45 +35,49 @@ SUBJECT = sa.and_(
     approvals.c.digest == sa.bindparam("content"),
     approvals.c.action == sa.bindparam("to"),
 )
-EQUAL = READ.where(SUBJECT, PENDING, NOT_EXPIRED).order_by(approvals.c.created_at).limit(1)
-GRANTED = (
-    READ.where(SUBJECT, APPROVED, NOT_EXPIRED, approvals.c.used_at.is_(None))
+EQUAL = CompiledSelect(_READ.where(SUBJECT, PENDING, NOT_EXPIRED).order_by(approvals.c.created_at).limit(1))
+GRANTED = CompiledSelect(
+    _READ.where(SUBJECT, APPROVED, NOT_EXPIRED, approvals.c.used_at.is_(None))
     .order_by(approvals.c.expires_at.desc())
     .limit(1)
 )
-INSERT = sa.insert(approvals)
+INSERT = CompiledWrite(sa.insert(approvals), values=APPROVAL_COLUMNS)
 # The conditions are part of the UPDATE: of many callers who resolve, use or revoke at once, it changes a row for one.
 RESOLVE = sa.update(approvals).where(ORGANIZATION, THIS_APPROVAL, PENDING, NOT_EXPIRED)
-USE = (
+USE = CompiledWrite(
     sa.update(approvals)
     .where(THIS_APPROVAL, APPROVED, NOT_EXPIRED, approvals.c.used_at.is_(None))
-    .values(used_at=MOMENT)
+    .values(used_at=MOMENT),
+    values=("which", "moment"),
 )
 REVOKE = sa.update(approvals).where(ORGANIZATION, THIS_APPROVAL, sa.or_(PENDING, APPROVED))
-OVERDUE = READ.where(ORGANIZATION, PENDING, ~NOT_EXPIRED).order_by(approvals.c.created_at, approvals.c.id)
 ANY_OVERDUE = CompiledSelect(sa.select(sa.exists().where(ORGANIZATION, PENDING, ~NOT_EXPIRED)))
-WAITING = (
+WAITING = CompiledSelect(
     sa.select(sa.func.count())
     .select_from(approvals)
     .where(owner_condition(approvals), approvals.c.requester == sa.bindparam("by"), PENDING, NOT_EXPIRED)
 )
 # A second caller waits for the locks and then finds the rows no longer pending, so each row is returned once.
-LOCK_OVERDUE = OVERDUE.with_for_update()
-EXPIRE = sa.update(approvals).where(ORGANIZATION, THIS_APPROVAL, PENDING).values(state="expired", resolved_at=MOMENT)
-
-
-RESOLVED = (
-    sa.select(approvals)
-    .where(
-        owner_condition(approvals),
-        approvals.c.requester == sa.bindparam("by"),
-        approvals.c.action == sa.bindparam("to"),
-        approvals.c.state.in_(("approved", "denied", "revoked")),
-    )
-    .order_by(approvals.c.resolved_at.desc(), approvals.c.id)
+LOCK_OVERDUE = CompiledSelect(
+    _READ.where(ORGANIZATION, PENDING, ~NOT_EXPIRED).order_by(approvals.c.created_at, approvals.c.id).with_for_update()
 )
-ANSWERED = RESOLVED.where(approvals.c.slug == sa.bindparam("of")).limit(sa.bindparam("most", type_=sa.Integer))
-IN_FORCE = RESOLVED.where(
-    approvals.c.slug.in_(sa.bindparam("these", expanding=True)),
-    approvals.c.expires_at > sa.bindparam("moment", type_=sa.Text),
+EXPIRE = CompiledWrite(
+    sa.update(approvals)
+    .where(ORGANIZATION, THIS_APPROVAL, PENDING)
+    .values(state=sa.literal_column("'expired'"), resolved_at=MOMENT),
+    values=("organization", "which", "moment"),
+)
+
+
+_RESOLVED = _READ.where(
+    owner_condition(approvals),
+    approvals.c.requester == sa.bindparam("by"),
+    approvals.c.action == sa.bindparam("to"),
+    approvals.c.state.in_(("approved", "denied", "revoked")),
+).order_by(approvals.c.resolved_at.desc(), approvals.c.id)
+ANSWERED = CompiledSelect(
+    _RESOLVED.where(approvals.c.slug == sa.bindparam("of")).limit(sa.bindparam("most", type_=sa.Integer))
+)
+IN_FORCE = CompiledSelect(
+    _RESOLVED.where(approvals.c.slug.in_(sa.bindparam("these", expanding=True)), approvals.c.expires_at > MOMENT)
 )

@@ -22,7 +22,7 @@ _AUDIT = (
     audit.c.number <= sa.bindparam("upto", type_=sa.BigInteger),
 )
 DECIDED = sa.select(audit.c.action, audit.c.outcome, MANY).where(*_AUDIT).group_by(audit.c.action, audit.c.outcome)
-LAST_AUDIT = sa.select(sa.func.max(audit.c.number)).where(audit.c.organization_id == sa.bindparam("of"))
+LAST_AUDIT = CompiledSelect(sa.select(sa.func.max(audit.c.number)).where(audit.c.organization_id == sa.bindparam("of")))
 FIRST_AUDIT = sa.select(sa.func.min(audit.c.number)).where(audit.c.organization_id == sa.bindparam("of"))
 _STATE = sa.case(
     (sa.and_(approvals.c.state == "pending", approvals.c.expires_at <= sa.bindparam("now")), "expired"),

@@ -5,25 +5,44 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from prowess.events import SHARED_EVENTS
+from prowess.storage.ledger import AUDIT_COLUMNS, EVENT_COLUMNS
 from prowess.storage.policy_tables import audit, events
-from prowess.storage.rows import CompiledSelect, CompiledWrite
+from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
 
 AUDIT_OF = audit.c.organization_id == sa.bindparam("of")
 EVENTS_OF = events.c.organization_id == sa.bindparam("of")
 AFTER = sa.bindparam("after", type_=sa.BigInteger)
+BEFORE = sa.bindparam("before", type_=sa.BigInteger)
 MOST = sa.bindparam("most", type_=sa.Integer)
 
 LAST_AUDIT = CompiledSelect(
     sa.select(audit.c.number, audit.c.hash).where(AUDIT_OF).order_by(audit.c.number.desc()).limit(1)
 )
 LAST_EVENT = CompiledSelect(sa.select(sa.func.max(events.c.number)).where(EVENTS_OF))
-FIRST_EVENT = sa.select(sa.func.min(events.c.number)).where(EVENTS_OF)
+FIRST_EVENT = CompiledSelect(sa.select(sa.func.min(events.c.number)).where(EVENTS_OF))
 INSERT_AUDIT = CompiledWrite(sa.insert(audit), values=audit.c.keys())
 INSERT_EVENTS = CompiledWrite(sa.insert(events), values=events.c.keys())
-READ_AUDIT = sa.select(audit).where(AUDIT_OF, audit.c.number > AFTER).order_by(audit.c.number).limit(MOST)
-READ_EVENTS = sa.select(events).where(EVENTS_OF, events.c.number > AFTER).order_by(events.c.number).limit(MOST)
-OF_NAMES = events.c.name.in_(sa.bindparam("names", expanding=True))
-OF_SESSION = events.c.session_id == sa.bindparam("session")
-OF_USER = sa.or_(
-    events.c.user_id == sa.bindparam("user"), sa.and_(events.c.user_id == "", events.c.name.in_(SHARED_EVENTS))
+_AUDIT = sa.select(*(raw_json(audit.c[name]) if name == "detail" else audit.c[name] for name in AUDIT_COLUMNS)).where(
+    AUDIT_OF
 )
+READ_AUDIT = CompiledSelect(_AUDIT.where(audit.c.number > AFTER).order_by(audit.c.number).limit(MOST))
+NEWEST_AUDIT = _AUDIT.where(audit.c.number < BEFORE).order_by(audit.c.number.desc()).limit(MOST)
+FIND_AUDIT = CompiledSelect(NEWEST_AUDIT)
+AUDIT_ROWS = sa.select(sa.func.count()).select_from(audit).where(AUDIT_OF)
+COUNT_AUDIT = CompiledSelect(AUDIT_ROWS)
+# The events are read in the order of their key, so a condition that always holds costs no index.
+_SESSION = sa.bindparam("session", type_=sa.Text)
+_OF_SESSION = sa.or_(sa.literal_column("''") == _SESSION, events.c.session_id == _SESSION)
+_OF_USER = sa.or_(
+    sa.bindparam("everyone", type_=sa.Integer) == sa.literal_column("1"),
+    events.c.user_id == sa.bindparam("user"),
+    sa.and_(events.c.user_id == sa.literal_column("''"), events.c.name.in_(SHARED_EVENTS)),
+)
+_EVENTS = (
+    sa.select(*(raw_json(events.c[name]) if name == "data" else events.c[name] for name in EVENT_COLUMNS))
+    .where(EVENTS_OF, events.c.number > AFTER, _OF_SESSION, _OF_USER)
+    .order_by(events.c.number)
+    .limit(MOST)
+)
+READ_EVENTS = CompiledSelect(_EVENTS)
+READ_NAMED_EVENTS = CompiledSelect(_EVENTS.where(events.c.name.in_(sa.bindparam("names", expanding=True))))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from prowess.storage.policy_tables import skill_acceptances, trusted_folders
-from prowess.storage.rows import CompiledSelect, CompiledWrite
+from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
+from prowess.storage.trust import ACCEPTANCE_COLUMNS, FOLDER_COLUMNS
 
 
 def _counts_for_owner(table: sa.Table) -> sa.ColumnElement[bool]:
@@ -17,7 +18,13 @@ def _counts_for_owner(table: sa.Table) -> sa.ColumnElement[bool]:
 
 _ours = skill_acceptances.c
 _IN_FORCE = _ours.revoked_at.is_(None)
-LIST = sa.select(skill_acceptances).where(_counts_for_owner(skill_acceptances))
+_LIST = (
+    sa.select(*(raw_json(_ours[name]) if name == "detail" else _ours[name] for name in ACCEPTANCE_COLUMNS))
+    .where(_counts_for_owner(skill_acceptances))
+    .order_by(_ours.created_at.desc(), _ours.slug)
+)
+LIST = CompiledSelect(_LIST)
+LIST_OF_SLUG = CompiledSelect(_LIST.where(_ours.slug == sa.bindparam("of")))
 INSERT = CompiledWrite(sa.insert(skill_acceptances), values=skill_acceptances.c.keys())
 REVOKE = sa.update(skill_acceptances).where(_IN_FORCE)
 _FACTS = sa.select(_ours.slug, _ours.digest, _ours.hides, _ours.sends_out).where(
@@ -29,12 +36,12 @@ OF_SLUG = CompiledSelect(_FACTS.where(_ours.slug == sa.bindparam("of")))
 OF_SLUGS = CompiledSelect(_FACTS.where(_ours.slug == sa.any_(sa.bindparam("of", type_=sa.ARRAY(sa.Text)))))
 
 _RULE_IN_FORCE = trusted_folders.c.revoked_at.is_(None)
-LIST_FOLDERS = (
-    sa.select(trusted_folders)
+LIST_FOLDERS = CompiledSelect(
+    sa.select(*(trusted_folders.c[name] for name in FOLDER_COLUMNS))
     .where(_counts_for_owner(trusted_folders), _RULE_IN_FORCE)
     .order_by(trusted_folders.c.folder, trusted_folders.c.created_at)
 )
-INSERT_FOLDER = sa.insert(trusted_folders)
+INSERT_FOLDER = CompiledWrite(sa.insert(trusted_folders), values=FOLDER_COLUMNS)
 REVOKE_FOLDERS = sa.update(trusted_folders).where(_RULE_IN_FORCE)
 FOLDERS_OF_OWNER = CompiledSelect(
     sa.select(trusted_folders.c.folder).where(_counts_for_owner(trusted_folders), _RULE_IN_FORCE)
