@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import sqlite3
+import threading
 
 import pytest
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
 
 OLD = "2001-01-01T00:00:00.000000Z"
 
@@ -52,3 +62,27 @@ async def test_an_engine_without_records_makes_none_to_clean_up(place, home):
     async with place.open() as prowess:
         await prowess.clean_up()
     assert not (home / ".prowess" / "agents.db").exists()
+
+
+async def run_and_list(place) -> set[str]:
+    """Run a skill, and return the ids of all traces after that."""
+    async with place.open() as prowess:
+        await prowess.run("counts")
+        for thread in threading.enumerate():
+            if thread.name == "prowess-traces-tidy":
+                await asyncio.to_thread(thread.join)
+    async with place.open() as prowess:
+        return {trace.id for trace in await prowess.traces.list()}
+
+
+async def test_of_many_short_processes_one_an_hour_looks_for_old_traces(sandboxed, home):
+    told = {"id": "counts", "name": "Counts", "description": "Counts."}
+    code = "def execute(args, ctx):\n    return {'success': True, 'result': 1}"
+    sandboxed.write("counts", {"skill.json": json.dumps(told), "execute.py": code})
+    first = await run_and_list(sandboxed)
+    age(sandboxed, "skill_execution_traces", "started_at")
+
+    assert first < await run_and_list(sandboxed)
+    [mark] = (home / ".prowess" / "cache").glob("pruned-*")
+    os.utime(mark, (1, 1))
+    assert not first & await run_and_list(sandboxed)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.catalog import Catalog
 from prowess.engine.sandboxes import Sandboxes
 from prowess.engine.stores import Stores
-from prowess.errors import Conflict
+from prowess.errors import Conflict, ProwessError
 from prowess.settings import FOLDER, Settings
 from prowess.threads import offload
 
@@ -297,8 +298,37 @@ class RunComponents:
 
     def _tidy(self) -> None:
         """Clean up in a background thread."""
-        self._tidying = threading.Thread(target=self.clean_up, name="prowess-traces-tidy", daemon=True)
+        self._tidying = threading.Thread(target=self._tidy_up, name="prowess-traces-tidy", daemon=True)
         self._tidying.start()
+
+    def _tidy_up(self) -> None:
+        """Clean up, or only close interrupted traces if a process did the rest within the last hour.
+
+        Otherwise every short command would look for old records, which takes longer than most commands.
+        """
+        records = self._stores.records()
+        folder = self._settings.home / "cache"
+        mark = folder / f"pruned-{hashlib.sha256(records.url.encode()).hexdigest()[:16]}"
+        if _is_recent(mark):
+            from prowess.traces.cleanup import close_interrupted
+
+            with suppress(ProwessError):
+                close_interrupted(records)
+            return
+        self.clean_up()
+        # A short process may have ended before everything was looked at.
+        if not self._tidying_ended.is_set():
+            with suppress(OSError):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                mark.touch(mode=0o600)
+
+
+def _is_recent(mark: Path) -> bool:
+    """Return True if a file was written within the last hour."""
+    try:
+        return 0 <= time() - mark.lstat().st_mtime < _CLEANUP_INTERVAL_SECONDS
+    except OSError:
+        return False
 
 
 async def _read_file(catalog: Catalog, skill: Skill, path: str) -> bytes:
