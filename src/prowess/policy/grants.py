@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from prowess.errors import Invalid, NotFound
 from prowess.policy.actor import Actor
@@ -26,9 +26,6 @@ from prowess.skill.needs import Needs, split_root
 from prowess.storage import org_settings
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, append, settings_event
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,7 +357,11 @@ class EnvGrants:
                     for of, names in policy.skill_env.items()
                 }
                 change(grants)
-                _store_grants(connection, actor, grants)
+                if grants:
+                    check_setting(ENV_SETTING, grants)
+                    org_settings.set_setting(connection, organization, ENV_SETTING, grants, actor.label)
+                else:
+                    org_settings.unset_setting(connection, organization, ENV_SETTING)
                 audits = (
                     AuditEntry(
                         actor=actor.label,
@@ -391,11 +392,3 @@ def _check_declared(slug: str, asked: Sequence[str], name: str) -> None:
             f"The skill {slug!r} does not declare the variable {name[:80]!r}.",
             hint=f"{there} Add it under `env` in the manifest.",
         )
-
-
-def _store_grants(connection: sa.Connection, actor: Actor, grants: _EnvGrantMap) -> None:
-    if grants:
-        check_setting(ENV_SETTING, grants)
-        org_settings.set_setting(connection, actor.organization, ENV_SETTING, grants, actor.label)
-    else:
-        org_settings.unset_setting(connection, actor.organization, ENV_SETTING)
