@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,8 @@ _DAY_SECONDS = 86_400
 
 
 async def _wait_one_second() -> None:
+    import asyncio  # only those who follow traces need an event loop
+
     await asyncio.sleep(1)
 
 

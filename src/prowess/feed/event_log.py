@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections import deque
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from prowess.errors import ProwessError
 from prowess.events import EVENTS_PRUNED, SHARED_EVENTS, Event
@@ -17,6 +17,9 @@ from prowess.storage import ledger
 from prowess.storage.clock import now
 from prowess.storage.database import Connections
 from prowess.storage.database_url import database_exists
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,8 @@ class CrossThreadEvent:
     """An event that any thread can set and one task waits for. Create it in the loop of that task."""
 
     def __init__(self) -> None:
+        import asyncio  # only those who wait for events need an event loop
+
         self.loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._rung = False
@@ -129,8 +134,10 @@ class CrossThreadEvent:
 
     async def wait(self, seconds: float | None = None) -> None:
         """Wait until `ring` was called since the last reset, or until the timeout."""
+        from asyncio import timeout
+
         try:
-            async with asyncio.timeout(seconds):
+            async with timeout(seconds):
                 await self._event.wait()
         except TimeoutError:
             return
