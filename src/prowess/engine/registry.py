@@ -106,6 +106,8 @@ def list_used(context: Context, skill: Skill, artifacts: Sequence[str] = ()) -> 
     """Return what a run of these artifacts, or of the whole skill, takes from the registry. Blocking."""
     from prowess.skill.needs import list_reached_artifacts
 
+    if not any(isinstance(one, JsonGeneration | Review) for one in skill.artifacts):
+        return ()
     named = [one for one in list_reached_artifacts(skill, artifacts) if isinstance(one, JsonGeneration | Review)]
     if not named:
         return ()

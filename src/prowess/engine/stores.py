@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -164,15 +164,11 @@ class Stores:
         database = self._opened.databases.get(self._account_url)
         return "" if database is not None and database.is_open else sqlite_path(self._account_url)
 
-    @contextmanager
-    def snapshot(self) -> Generator[None]:
+    def snapshot(self) -> AbstractContextManager[None]:
         """Let the reads that this thread makes inside the block share one transaction for each database."""
         # Databases that are not open yet stay as they are: opening one may create it, and none may be read at all.
-        with ExitStack() as stack:
-            for database in tuple(self._opened.databases.values()):
-                if database.is_open:
-                    stack.enter_context(database.snapshot())
-            yield
+        opened = [database for database in tuple(self._opened.databases.values()) if database.is_open]
+        return opened[0].snapshot() if len(opened) == 1 else _share_snapshots(opened)
 
     def release(self) -> None:
         """Close all idle connections; databases are opened again when they are used.
@@ -314,6 +310,14 @@ class Stores:
         from prowess.catalog.database_versions import DatabaseVersions
 
         return DatabaseVersions(self._database(url), scope=scope, place=name)
+
+
+@contextmanager
+def _share_snapshots(databases: Sequence[DeferredDatabase]) -> Generator[None]:
+    with ExitStack() as stack:
+        for database in databases:
+            stack.enter_context(database.snapshot())
+        yield
 
 
 def make_limits(settings: Settings) -> Limits:

@@ -6,8 +6,8 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -20,7 +20,7 @@ from prowess.storage.schema_check import add_mark, check_mark, check_schema, has
 from prowess.storage.seals import PROCESS_SEALS, Seals
 from prowess.storage.sqlite import DeadlineConnection, WriterLock, create_private_file, no_deadline, was_interrupted
 from prowess.storage.sqlite_driver import DriverPool
-from prowess.storage.transaction import SharedRead, Snapshot, Transaction, close_returned
+from prowess.storage.transaction import SharedRead, Snapshot, SnapshotOfThread, Transaction, close_returned
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -153,7 +153,7 @@ class Database:
     def __init__(self, url: str | Path, seals: Seals = PROCESS_SEALS) -> None:
         """Take a URL, or the path of a SQLite file. Raise `Invalid` if it is not one of a supported database."""
         self._seals = seals
-        self._of_thread = threading.local()
+        self._snapshot = SnapshotOfThread()
         self._engines: tuple[sa.Engine, sa.Engine] | None = None
         self._engines_lock = threading.Lock()
         self._driver: DriverPool | None = None
@@ -198,26 +198,22 @@ class Database:
 
     def read(self) -> AbstractContextManager[sa.Connection]:
         """Return a connection that sees one state of the database throughout."""
-        shared = getattr(self._of_thread, "snapshot", None)
+        shared = self._snapshot.current
         return self._begin(False) if shared is None else SharedRead(shared, self.raise_translated)
 
     def write(self, *, after: Callable[[], None] | None = None) -> AbstractContextManager[sa.Connection]:
         """Return a transaction: committed when the block ends, rolled back if it raises; `after` runs once committed."""
         return self._begin(True, self._writer_lock, after)
 
-    @contextmanager
-    def snapshot(self) -> Generator[None]:
+    @property
+    def has_snapshot(self) -> bool:
+        """True inside a `snapshot` of this thread."""
+        return self._snapshot.current is not None
+
+    def snapshot(self) -> AbstractContextManager[None]:
         """Let all reads that this thread makes inside the block share one transaction."""
         # Inside another snapshot of this thread, the outer one goes on.
-        if getattr(self._of_thread, "snapshot", None) is not None:
-            yield
-            return
-        shared = self._of_thread.snapshot = Snapshot(self._begin(False))
-        try:
-            yield
-        finally:
-            self._of_thread.snapshot = None
-            shared.close()
+        return nullcontext() if self.has_snapshot else Snapshot(self._begin(False), self._snapshot)
 
     def raise_translated(self, error: BaseException) -> None:
         """Raise the `ProwessError` for an error of SQLAlchemy or the driver; return for any other error."""
@@ -329,7 +325,10 @@ class DeferredDatabase:
 
     def read(self) -> AbstractContextManager[sa.Connection]:
         """Return a connection that sees one state of the database throughout."""
-        return self._current()[0].read()
+        opened = self._opened
+        # A snapshot stays on the file that was checked when it began.
+        database = opened[0] if opened is not None and opened[0].has_snapshot else self._current()[0]
+        return database.read()
 
     def write(self) -> AbstractContextManager[sa.Connection]:
         """Return a transaction: committed when the block ends, rolled back if it raises."""

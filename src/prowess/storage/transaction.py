@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -88,25 +89,35 @@ class SharedRead:
             self._translate(error)
 
 
+class SnapshotOfThread(threading.local):
+    """The snapshot of each thread; None outside one."""
+
+    current: Snapshot | None = None
+
+
 class Snapshot:
-    """The transaction that the reads inside `Database.snapshot` share. It begins with the first of them."""
+    """The transaction that the reads of a thread inside the block share. It begins with the first of them."""
 
-    __slots__ = ("_connection", "_transaction")
+    __slots__ = ("_connection", "_of_thread", "_transaction")
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, of_thread: SnapshotOfThread) -> None:
         self._transaction = transaction
+        self._of_thread = of_thread
         self._connection: sa.Connection | None = None
+
+    def __enter__(self) -> None:
+        self._of_thread.current = self
+
+    def __exit__(self, *_: object) -> None:
+        self._of_thread.current = None
+        if self._connection is not None:
+            self._transaction.__exit__(None, None, None)
 
     def connection(self) -> sa.Connection:
         """Return the connection; begin the transaction if nothing was read before."""
         if self._connection is None:
             self._connection = self._transaction.__enter__()
         return self._connection
-
-    def close(self) -> None:
-        """End the transaction, if it has begun."""
-        if self._connection is not None:
-            self._transaction.__exit__(None, None, None)
 
 
 def close_returned(_connection: object, record: ConnectionPoolEntry) -> None:
