@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, cast
 
 from prowess.errors import NotFound
@@ -69,7 +69,7 @@ def role_names(policy: OrgPolicy) -> tuple[str, ...]:
 @cache
 def shipped_roles() -> Mapping[str, Role]:
     """Return the roles that come with Prowess, by name."""
-    stored: dict[str, Any] = json.loads((files("prowess.policy") / "roles.json").read_text("utf-8"))
+    stored: dict[str, Any] = json.loads(Path(__file__).with_name("roles.json").read_text("utf-8"))
     return {name: _make_role(name, entry) for name, entry in stored.items()}
 
 
