@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cpu import cpu_limit
 
-from prowess.agent.repeats import SIMILARITY, EarlierMessage, count_occasions, resemblance
+from prowess.agent.repeats import SIMILARITY, EarlierMessage, count_occasions, find_repeats, resemblance
 from prowess.llm.scripted import ScriptedModel
 
 from .turns import calling, play
@@ -44,6 +45,11 @@ def test_messages_that_ask_for_the_same_are_told_from_others(part):
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_resemblance_is_symmetric_and_between_0_and_1(first, second):
     assert 0 <= resemblance(first, second) == resemblance(second, first) <= 1
+
+
+def test_a_long_text_without_a_space_is_no_ask_and_takes_no_time():
+    with cpu_limit(5):
+        assert find_repeats("a" * 200_000, []) == []
 
 
 async def test_the_third_ask_is_noticed_once(each_place):

@@ -112,9 +112,11 @@ def _may_resemble(first: _Features, second: _Features) -> bool:
 
 @lru_cache(maxsize=64)
 def _is_ask(text: str) -> bool:
+    if len(text) > MAX_CHARS:  # first: the patterns take time with the square of the length, minutes for a long text
+        return False
     plain = _VARIABLE.sub(" ", text)
     size = len(_WORD.findall(_UNSPACED.sub(" ", plain))) + sum(len(run) // 2 for run in _UNSPACED.findall(plain))
-    return len(text) <= MAX_CHARS and size >= _LEAST_WORDS
+    return size >= _LEAST_WORDS
 
 
 def find_repeats(message: str, earlier: Iterable[EarlierMessage]) -> list[EarlierMessage]:
