@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.cpu import cpu_limit
 
 from prowess.policy.actor import Actor
 from prowess.skill.needs import read_needs
+from prowess.tools.edit import _recognise_language
 from prowess.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.anyio
@@ -258,3 +260,9 @@ async def test_needs_that_are_none_are_refused_and_nothing_is_kept(
         assert answer.data["error"]["code"] == "invalid"
         assert answer.data["hint"]
         assert await engine.skills.cards() == []
+
+
+@pytest.mark.parametrize("line", ["def a(" + ")" * 90_000, "def a(" + "):" * 45_000 + "x", "\n" * 90_000])
+def test_the_language_of_code_is_found_in_no_time_whatever_it_repeats(line: str):
+    with cpu_limit(10):
+        assert _recognise_language(line) == "python"

@@ -35,9 +35,11 @@ _Description = Annotated[str, Field(min_length=1, max_length=1024)]
 _Language = Literal["python", "typescript"]
 _Runtime = Literal["wasm", "native"]
 _AnyLanguage = Literal["python", "typescript", "javascript"]
-_PYTHON = re.compile(r"^(?:async )?def \w+\(.*\).*:\s*(?:#.*)?$", re.MULTILINE)
+# Linear in the length of a line, whatever it repeats: a model writes the code.
+_PYTHON = re.compile(r"^(?:async )?def \w++\(.*:\s*(?:#.*)?$", re.MULTILINE)
 _TYPESCRIPT = re.compile(
-    r"^\s*(?:export\s+(?:default\s+)?(?:async\s+)?(?:function|const|let)\b|import\s.*\bfrom\s+[\"'])", re.MULTILINE
+    r"^[^\S\n]*+(?:export\s+(?:default\s+)?(?:async\s+)?(?:function|const|let)\b|import\s.*\bfrom\s+[\"'])",
+    re.MULTILINE,
 )
 _PATHS: dict[_AnyLanguage, str] = {"python": "execute.py", "typescript": "execute.ts", "javascript": "execute.js"}
 

@@ -38,7 +38,7 @@ _UNSAFE_SETTINGS = re.compile(
     re.IGNORECASE,
 )
 _COMMAND_IN_MARKUP = re.compile(
-    r"<string>([^<]{1,2000})</string>|^\s*Exec(?:Start|StartPre|Stop)\s*=\s*(.+)$", re.MULTILINE
+    r"<string>([^<]{1,2000})</string>|^[^\S\n]*+Exec(?:Start|StartPre|Stop)\s*=\s*(.+)$", re.MULTILINE
 )
 _SHELL_BINARY = re.compile(r"(^|/)(ba|z|da|k|a|fi)?sh$|(^|/)(cmd|powershell|pwsh)(\.exe)?$")
 
@@ -214,7 +214,7 @@ class Behaviour:
 
         commands = "\n".join(first or second for first, second in _COMMAND_IN_MARKUP.findall(text))
         # A line of a crontab starts with five fields for the time.
-        plain = re.sub(r"(?m)^\s*(?:(?:[\d*/,-]+\s+){5}|@\w+\s+)", "", commands or text)
+        plain = re.sub(r"(?m)^[^\S\n]*+(?:(?:[\d*/,-]++\s++){5}|@\w++\s++)", "", commands or text)
         trial = Report(
             path=self.report.path,
             text=plain,

@@ -12,7 +12,8 @@ from prowess.skill.scan.languages import Language, language_of_fence, scan_code
 from prowess.skill.scan.prose import describes_attacks, judge_beacon, judge_paragraph
 
 MAX_LINES = 20_000
-_FENCE = re.compile(r"^[ \t>]*(?:[-*+]|\d+[.)])?[ \t]*(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+# Quantifiers that give nothing back: with others, a long line of spaces takes time with the square of its length.
+_FENCE = re.compile(r"^[ \t>]*+(?:(?:[-*+]|\d++[.)])[ \t]*+)?(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$")
 _HEADING = re.compile(r"^[ \t]*(#{1,6})[ \t]+(.+)$")
 _INLINE = re.compile(r"`([^`\n]{6,600})`")
 _INVISIBLE = re.compile(
@@ -28,7 +29,7 @@ _ADDRESSES_AGENT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BAD_COMMENT = re.compile(
-    r"(?im)^[^\S\n]*(?:#|//|--|<!--)?[^\S\n]*(?:❌|bad\b|wrong\b|don'?t\b|never\b|avoid\b|dangerous\b|unsafe\b|insecure\b|malicious\b|vulnerable\b|attacker\b|attack\b|exploit\b|not recommended)"
+    r"(?im)^[^\S\n]*+(?:(?:#|//|--|<!--)[^\S\n]*+)?(?:❌|bad\b|wrong\b|don'?t\b|never\b|avoid\b|dangerous\b|unsafe\b|insecure\b|malicious\b|vulnerable\b|attacker\b|attack\b|exploit\b|not recommended)"
 )
 
 
