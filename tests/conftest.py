@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 # A busy machine is not a fault: no example is judged by the clock. `make test` tries fewer examples than `make test-all`.
 settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("full"), max_examples=25)
+settings.register_profile("quick", settings.get_profile("full"), max_examples=15)
 
 # A script starts its background jobs with SIGINT ignored, and nohup with SIGHUP ignored. Children inherit that, so tests
 # that send these signals to a command would wait for ever. They do not inherit handlers.
@@ -64,7 +64,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
-MACHINE_EXAMPLES = 8
+MACHINE_EXAMPLES = 5
 """How many times `make test` walks through a state machine: each walk has dozens of steps, all checked."""
 
 TIME_LIMIT = 300

@@ -41,7 +41,7 @@ def deploy(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Depl
     return prepare
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def prepared_forks() -> Generator[Forks]:
     """Prepare to start servers quickly."""
     prepared = Forks()
