@@ -42,11 +42,11 @@ def write_events(database: Database, feed: EventFeed, count: int, pause: float, 
     while count:
         try:
             with database.write() as connection:
-                [event] = ledger.append(connection, ORGANIZATION, events=[entry])
+                [number] = ledger.append(connection, ORGANIZATION, events=[entry])
         except ProwessError as error:
             print(f"written again: {error}", file=sys.stderr)
             continue
-        times.append((event.number, time.monotonic()))
+        times.append((number, time.monotonic()))
         feed.wake()
         count -= 1
         time.sleep(pause)

@@ -26,7 +26,7 @@ def loaded(number: int = 0, **more: Any) -> EventEntry:
     return EventEntry(name="skill_loaded", data={"n": number}, **more)
 
 
-def appended(database: Database, organization: str = "acme", **entries: Any) -> list[Event]:
+def appended(database: Database, organization: str = "acme", **entries: Any) -> list[int]:
     with database.write() as connection:
         return ledger.append(connection, organization, **entries)
 
@@ -36,24 +36,23 @@ def read(database: Database, organization: str = "acme", **options: Any) -> list
         return ledger.read_events(connection, organization, **{"after": 0, "limit": 10_000, **options})
 
 
-def test_events_are_read_as_they_were_given_back(database: Database) -> None:
+def test_events_are_read_as_they_were_given(database: Database) -> None:
     data = {"z": 1, "a": {"y": None, "b": [1.5, True, "ä", "\u2028", "\ud800", "\x00"]}, "": "", "big": 2**70}
     made = appended(database, events=[EventEntry(name="skill_loaded", data=data, session_id="s1", user_id="ann")])
 
     (event,) = read(database)
 
-    assert [event] == made
+    assert [event.number] == made
     assert event.data == data
     assert list(event.data) == ["z", "a", "", "big"]
     assert (event.number, event.session, event.user) == (1, "s1", "ann")
     assert event.id
 
 
-def test_what_json_changes_is_changed_in_what_is_given_back(database: Database) -> None:
-    made = appended(database, events=[EventEntry(name="skill_loaded", data={"pair": (1, 2), 3: "three"})])
+def test_what_json_changes_is_changed_in_what_is_read(database: Database) -> None:
+    appended(database, events=[EventEntry(name="skill_loaded", data={"pair": (1, 2), 3: "three"})])
 
-    assert made == read(database)
-    assert made[0].data == {"pair": [1, 2], "3": "three"}
+    assert read(database)[0].data == {"pair": [1, 2], "3": "three"}
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), b"bytes"], ids=["not a number", "an object", "bytes"])
@@ -82,7 +81,7 @@ def test_a_transaction_that_is_given_up_leaves_no_gap(database: Database) -> Non
         ledger.append(connection, "acme", audits=[ALLOWED], events=[loaded(), loaded()])
         connection.rollback()
 
-    assert [event.number for event in appended(database, audits=[ALLOWED], events=[loaded()])] == [2]
+    assert appended(database, audits=[ALLOWED], events=[loaded()]) == [2]
     with database.read() as connection:
         assert [row.number for row in ledger.read_audit(connection, "acme", after=0, limit=9)] == [1]
 
@@ -122,11 +121,11 @@ def test_a_writer_waits_for_the_one_before_it_and_takes_its_number_when_it_gives
 
         def second() -> list[int]:
             began.set()
-            return [event.number for event in appended(database, events=[loaded()])]
+            return appended(database, events=[loaded()])
 
         with ThreadPoolExecutor(1) as pool:
             with database.write() as connection:
-                mine = [event.number for event in ledger.append(connection, "acme", events=[loaded()])]
+                mine = ledger.append(connection, "acme", events=[loaded()])
                 other = pool.submit(second)
                 began.wait()
                 end(connection)

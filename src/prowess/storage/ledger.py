@@ -107,8 +107,8 @@ def append(
     *,
     audits: Sequence[AuditEntry] = (),
     events: Sequence[EventEntry] = (),
-) -> list[Event]:
-    """Append to both logs in the caller's transaction, and return the events as subscribers will receive them.
+) -> list[int]:
+    """Append to both logs in the caller's transaction, and return the numbers of the new events.
 
     Raise `Invalid` if a detail or the data of an event is not JSON.
     """
@@ -240,39 +240,25 @@ def _append_audits(connection: sa.Connection, organization_id: str, entries: Seq
 
 def _append_events(
     connection: sa.Connection, organization_id: str, entries: Sequence[EventEntry], moment: str
-) -> list[Event]:
-    first = last_event(connection, organization_id) + 1
-    made = [
-        Event(
-            number=number,
-            name=entry.name,
-            data=_plain_json(entry.data),
-            at=moment,
-            id=str(uuid.uuid4()),
-            session=entry.session_id,
-            user=entry.user_id,
-        )
-        for number, entry in enumerate(entries, first)
+) -> list[int]:
+    rows: list[dict[str, Any]] = [
+        {
+            "organization_id": organization_id,
+            "number": number,
+            "id": str(uuid.uuid4()),
+            "at": moment,
+            "user_id": entry.user_id,
+            "session_id": entry.session_id,
+            "name": entry.name,
+            "subject": entry.subject,
+            "source": entry.source,
+            "seconds": entry.seconds,
+            "data": entry.data,
+        }
+        for number, entry in enumerate(entries, last_event(connection, organization_id) + 1)
     ]
-    rows = [_event_row(organization_id, event, entry) for event, entry in zip(made, entries, strict=True)]
     sql.INSERT_EVENTS.run(connection, rows)
-    return made
-
-
-def _event_row(organization_id: str, event: Event, entry: EventEntry) -> dict[str, Any]:
-    return {
-        "organization_id": organization_id,
-        "number": event.number,
-        "id": event.id,
-        "at": event.at,
-        "user_id": event.user,
-        "session_id": event.session,
-        "name": event.name,
-        "subject": entry.subject,
-        "source": entry.source,
-        "seconds": entry.seconds,
-        "data": event.data,
-    }
+    return [row["number"] for row in rows]
 
 
 def _to_event(values: tuple[Any, ...]) -> Event:
