@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import uvicorn
 
-from prowess.interfaces.listener import GuardedProtocol
+from prowess.interfaces.listener import GuardedProtocol, serve_http
 
 pytestmark = pytest.mark.anyio
 
@@ -174,3 +174,20 @@ async def test_a_body_that_nobody_reads_does_not_keep_a_connection_open(monkeypa
         assert (await reader.readuntil(b"no")).startswith(b"HTTP/1.1 200 ")
         writer.write(b"def")
         assert await reader.read() == b""
+
+
+async def test_a_server_that_is_interrupted_before_it_starts_ends_quietly(caplog):
+    began = []
+
+    async def app(scope, receive, _send):
+        began.append(scope["type"])
+        await receive()
+
+    async def serve():
+        asyncio.current_task().cancel()  # as Ctrl-C does while the server is being built
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            await serve_http(app, listener)
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(serve())
+    assert (began, caplog.records) == ([], [])

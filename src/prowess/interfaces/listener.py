@@ -192,6 +192,9 @@ class _UvicornServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
+        # A Ctrl-C that came before the signals were captured has only asked this task to stop, which it does at its next
+        # `await`. That must not be one with the lifespan begun: uvicorn would report its end as an error.
+        await asyncio.sleep(0)
         await super().startup(sockets)
         self._ready()
 
