@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,7 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
     only = context.catalog.find_outline(skill)[1] if skill else None
 
     def rank(most: int) -> Sequence[Recommendation]:
-        return matcher.rank(message, limit=most) if only is None else [_rank_one(matcher, message, only)]
+        return matcher.rank(message, limit=most) if only is None else [_rank_one(context, message, only)]
 
     # For an agent, skills that are switched off do not exist.
     is_person = context.actor.is_person
@@ -118,13 +119,14 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
     return explain_message(message, around, [_judge(context, item, acting, policy) for item in ranked])
 
 
-def _rank_one(matcher: Matcher, message: str, skill: SkillOutline) -> Recommendation:
+def _rank_one(context: Context, message: str, skill: SkillOutline) -> Recommendation:
     """Return one skill as it is ranked for a message; with the score 0 if it is not a candidate at all."""
     from prowess.match.ranking import MAX_RESULTS
     from prowess.match.recommendation import Recommendation
 
-    ranked = matcher.rank(message, limit=MAX_RESULTS)
-    unranked = Recommendation(
+    ranked = context.resources.matcher.rank(message, limit=MAX_RESULTS)
+    found = next((item for item in ranked if item.slug == skill.slug), None)
+    return found or Recommendation(
         slug=skill.slug,
         title=skill.title,
         description=skill.description,
@@ -134,8 +136,18 @@ def _rank_one(matcher: Matcher, message: str, skill: SkillOutline) -> Recommenda
         version=skill.version,
         score=0.0,
         decision="no",
+        why=_explain_unranked(context, skill),
     )
-    return next((item for item in ranked if item.slug == skill.slug), unranked)
+
+
+def _explain_unranked(context: Context, skill: SkillOutline) -> str:
+    """Return why a skill is not ranked for any message; '' if it could be for another one."""
+    if skill.scope == "system" and (context.resources.marketplace.bundled / skill.slug).is_dir():
+        return "built-in role packs are not matched"
+    with suppress(ProwessError):
+        if not context.catalog.get(f"{skill.scope}:{skill.slug}").described:
+            return "it has no description, so it is not ranked"
+    return ""
 
 
 def _judge(context: Context, item: Recommendation, actor: Actor, policy: OrgPolicy) -> Candidate:

@@ -306,8 +306,11 @@ def _request_approval(
         ),
         lifetime_seconds=policy.approval_minutes * 60,
     )
-    changed = " Its content has changed since the last approval." if previous else ""
-    error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=_answer_hint(attempt.actor, row))
+    reason = ruling.reason
+    if previous:
+        found = "Approval required: this skill has changed since the last approval."
+        reason = found if ruling.rule == "found" else f"{reason} Its content has changed since the last approval."
+    error = ApprovalRequired(reason, approval_id=row.id, hint=_answer_hint(attempt.actor, row))
     asked = attempt.admission(ruling, "asked", error=error, approval=row)
     logs += [make_end_entries(row, by=NO_ACTOR, why="content-changed") for row in revoked]
     return replace(asked, events=(_make_request_event(row, subject),) if is_new else ()).after(logs)

@@ -72,6 +72,13 @@ def test_after_an_import_of_many_skills_their_vectors_are_there(prowess, workspa
     assert checks["match vectors"] == "40 of 40 skills"
 
 
+def test_an_import_names_the_skills_that_no_message_finds(prowess, tmp_path, workspace):
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("# Plain\n\nSort the letters.\n")
+    assert "1 skill has no description, so `prowess match` does not find it: plain.\n" in prowess("import", folder).out
+
+
 def test_an_import_counts_the_warnings_and_names_the_command_that_lists_them(prowess, tmp_path, workspace):
     folder = tmp_path / "my skills"
     for name in ("good", "odd"):

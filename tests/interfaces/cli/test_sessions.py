@@ -152,6 +152,7 @@ def test_the_default_conversation_of_a_folder_shows_in_no_other_folder(prowess, 
     monkeypatch.chdir(other)
     empty = prowess("prompt")
     assert (empty.out, "No skills are enabled in 'default'" in empty.err) == ("", True)
+    assert "Run `prowess enable SLUG --session 'my chat'` to add one." in prowess("prompt", "-s", "my chat").err
     assert prowess("sessions", "show", "default").code == 4
     assert "Commit messages" in prowess("prompt", "-w", sample).out
     (other / "link").symlink_to(sample)

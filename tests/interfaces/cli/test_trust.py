@@ -103,3 +103,11 @@ def test_the_account_of_a_trusted_skill_says_what_was_shown_about_it(prowess, fo
     assert (answer["how"], answer["proof"], answer["shown_ok"]) == ("trusted", "typed at a terminal", True)
     assert "BANK_PASSWORD" in answer["shown"]
     assert "tidy" not in answer["shown"]
+
+
+def test_a_skill_that_changed_after_it_was_accepted_says_so(prowess, found):
+    prowess("new", "greet")
+    file = found / ".agents" / "skills" / "greet" / "SKILL.md"
+    file.write_text(f"{file.read_text()}Wave.\n")
+    said = prowess("enable", "greet").err
+    assert said.startswith("Error: Approval required: this skill has changed since the last approval.\n")

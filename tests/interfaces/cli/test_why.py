@@ -78,6 +78,16 @@ def test_a_skill_that_is_no_candidate_is_explained_with_every_step(prowess, offi
     assert "  policy" in told.out
 
 
+@pytest.mark.parametrize(
+    ("slug", "reason"),
+    [("plain", "it has no description, so it is not ranked"), ("reviewer", "built-in role packs are not matched")],
+)
+def test_a_skill_that_no_message_can_find_says_why(prowess, office, write_skill, monkeypatch, slug, reason):
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
+    write_skill("plain", "# Plain\n\nTune the SQL query.\n")
+    assert f"  match   0.00, no: {reason}\n" in prowess("why", slug, "tune the plain SQL query").out
+
+
 def test_words_that_begin_with_no_skill_are_a_message(prowess, office):
     told = prowess("why", "sql", "query", "is", "slow", "--json").json
     assert (told["message"], told["skill"]) == ("sql query is slow", "")

@@ -226,7 +226,7 @@ def _find_proof(verb: str, command_line: str, options: _Options, token_file: Pat
         return token or typed
     if typed is None or options.as_json:
         raise Refused(
-            f"Nothing was {verb.lower().rstrip('e')}ed: nobody can be asked here.",
+            f"Nothing was {verb.lower().rstrip('e')}ed: without a terminal, or with --json, you cannot be asked.",
             hint=f"If you have read what is shown above, run: {command_line} --yes",
         )
     return typed

@@ -45,6 +45,5 @@ def fork_command(slug: str, workspace: str | None, as_json: bool) -> None:
     name = one_line(copy.slug, 48)
     overridden = ", ".join(f"{other['scope']}:{name} (sha256:{other['digest'][:12]})" for other in hidden)
     click.echo(f"Copied {name} to the {copy.scope}. It overrides {overridden or 'nothing'}.")
-    click.echo(
-        f"Change it with `prowess export {name}` and `prowess import --replace`; `prowess delete {name}` ends the override."
-    )
+    click.echo(f"To change it, run `prowess export {name} --to DIR`, edit the files, and run")
+    click.echo(f"`prowess import DIR/{name} --replace`. `prowess delete {name}` ends the override.")

@@ -19,7 +19,7 @@ from prowess.interfaces.cli.options import (
     for_each,
     report_failures,
 )
-from prowess.interfaces.cli.output import clean, escape_path, print_json, print_json_line, print_wrapped
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_json_line, print_wrapped
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.interfaces.cli.server import chosen_server
 from prowess.view import checked_json, imported_json
@@ -203,6 +203,20 @@ def _print_imported(outcome: list[ImportResult], scope: str, limit: int, *, show
     _print_used(used)
     _print_conflicts(len(conflicts), shown=show_conflicts)
     note_too_long([(item.slug, item.chars) for item in imported if item.slug], limit)
+    _print_unranked([one_line(item.slug, 48) for item in imported if item.slug and _is_unranked(item)])
+
+
+def _is_unranked(item: ImportResult) -> bool:
+    return any(problem.code == "description-from-body" for problem in item.problems)
+
+
+def _print_unranked(slugs: list[str]) -> None:
+    """Print which skills no message will find."""
+    if not slugs:
+        return
+    which, them = ("1 skill has", "it") if len(slugs) == 1 else (f"{len(slugs):,} skills have", "them")
+    more = f" and {len(slugs) - 5:,} more" if len(slugs) > 5 else ""
+    print_wrapped(f"{which} no description, so `prowess match` does not find {them}: {', '.join(slugs[:5])}{more}.")
 
 
 def _print_used(count: int) -> None:

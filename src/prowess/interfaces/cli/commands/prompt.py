@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import click
 
 from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError, Refused
 from prowess.interfaces.cli.approval_card import ask_for_approval, ask_person
-from prowess.interfaces.cli.commands.sessions import find_session, session_option
+from prowess.interfaces.cli.commands.sessions import DEFAULT_SESSION, find_session, session_option
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import command, read_message
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
@@ -61,7 +62,10 @@ def prompt_command(
         shown = clean(prompt) if sys.stdout.isatty() else prompt
         click.echo(shown, nl=not shown.endswith("\n"))
     if state is None or not state["enabled_skills"]:
-        click.echo(f"No skills are enabled in {clean(session)!r}. Run `prowess enable SLUG` to add one.", err=True)
+        option = "" if session == DEFAULT_SESSION else f" --session {shlex.quote(clean(session))}"
+        click.echo(
+            f"No skills are enabled in {clean(session)!r}. Run `prowess enable SLUG{option}` to add one.", err=True
+        )
     for slug in left:
         click.echo(
             f"{clean(slug)} is no longer allowed and was removed from the prompt. `prowess audit` shows why.", err=True
