@@ -95,7 +95,9 @@ def work(recorder: TraceRecorder, rows: list[tuple[Trace, Trace]], scenario: str
         if scenario == "long":
             time.sleep(LONG_SECONDS)
         began = time.thread_time()
-        futures = [recorder.finish(end) for _, end in group]
+        futures: list[Future[bool]] = [Future() for _ in group]
+        for (_, end), future in zip(group, futures, strict=True):
+            recorder.finish(end, future.set_result)
         paid += time.thread_time() - began
         for future in waiting:
             future.result()

@@ -54,9 +54,9 @@ def run_and_run(recorder: TraceRecorder, *, long: bool) -> None:
             recorder.begin(trace)
         if long:
             recorder.flush()
-        futures: list[Future[bool]] = [
-            recorder.finish(replace(trace, status="ok", completed_at=now())) for trace in traces
-        ]
+        futures: list[Future[bool]] = [Future() for _ in traces]
+        for trace, future in zip(traces, futures, strict=True):
+            recorder.finish(replace(trace, status="ok", completed_at=now()), future.set_result)
         for trace, future in zip(traces, futures, strict=True):
             if future.result():
                 say("kept", trace)

@@ -15,6 +15,8 @@ from prowess.redaction import Redactor
 from prowess.storage.database import DeferredDatabase, open_database
 from prowess.traces.trace_recorder import TraceRecorder
 
+from .finishing import finish
+
 
 def done(trace, **more):
     return replace(trace, status="ok", completed_at=trace.started_at, duration_ms=7, **more)
@@ -30,7 +32,7 @@ def test_a_run_that_ended_is_there_as_it_was_said_once_its_future_says_so(record
     )
     recorder.begin(trace)
     ended = done(trace, raw_output="", detail={"x": 1}, model_id="m", input_tokens=3, estimated_cost=0.25, error="e")
-    assert recorder.finish(ended).result(30) is True
+    assert finish(recorder, ended).result(30) is True
 
     [found] = kept()
     assert replace(found, created_at="") == ended
@@ -43,14 +45,14 @@ def test_a_run_that_goes_on_is_there_as_running(recorder, begun, kept):
     assert recorder.flush()
     assert [found.status for found in kept()] == ["running"]
 
-    assert recorder.finish(done(trace)).result(30)
+    assert finish(recorder, done(trace)).result(30)
     assert [(found.id, found.status) for found in kept()] == [(trace.id, "ok")]
 
 
 def test_an_end_without_a_beginning_and_a_beginning_after_its_end_are_one_row(recorder, begun, kept):
     first, second = begun(), begun()
-    assert recorder.finish(done(first)).result(30)
-    assert recorder.finish(done(second)).result(30)
+    assert finish(recorder, done(first)).result(30)
+    assert finish(recorder, done(second)).result(30)
     recorder.begin(second)
     assert recorder.flush()
     assert {found.id: found.status for found in kept()} == {first.id: "ok", second.id: "ok"}
@@ -59,7 +61,7 @@ def test_an_end_without_a_beginning_and_a_beginning_after_its_end_are_one_row(re
 def test_of_two_ends_of_one_run_the_last_counts(recorder, begun, kept):
     trace = begun()
     with recorder._writer.lock:  # so that both are written together
-        futures = [recorder.finish(done(trace, raw_output=said)) for said in ("first", "second")]
+        futures = [finish(recorder, done(trace, raw_output=said)) for said in ("first", "second")]
     assert all(future.result(30) for future in futures)
     assert [found.raw_output for found in kept()] == ["second"]
 
@@ -72,7 +74,7 @@ def test_a_run_that_was_taken_for_interrupted_writes_its_own_end_over_that(recor
     recorder.flush()
     with database.write() as connection:
         assert close_running(connection, [trace.id], moment=trace.started_at, error="gone", code="interrupted") == 1
-    assert recorder.finish(done(trace)).result(30)
+    assert finish(recorder, done(trace)).result(30)
     assert [(found.status, found.error, found.error_code) for found in kept()] == [("ok", None, None)]
 
 
@@ -83,7 +85,7 @@ def test_runs_of_many_threads_are_all_kept(recorder, begun, kept):
     def work(mine):
         for trace in mine:
             recorder.begin(trace)
-        futures = [recorder.finish(done(trace)) for trace in mine]
+        futures = [finish(recorder, done(trace)) for trace in mine]
         answers.extend(future.result(60) for future in futures)
 
     threads = [threading.Thread(target=work, args=(mine,)) for mine in traces]
@@ -103,7 +105,7 @@ def test_the_end_of_a_run_takes_the_place_of_a_beginning_that_still_waits(record
     with recorder._writer.lock:  # as while the writer is busy
         for trace in traces:
             recorder.begin(trace)
-        futures = [recorder.finish(done(trace)) for trace in traces]
+        futures = [finish(recorder, done(trace)) for trace in traces]
         assert len(recorder._backlog) == 50
     assert all(future.result(30) for future in futures)
     assert [found.status for found in kept()] == ["ok"] * 50
@@ -120,7 +122,7 @@ def test_secrets_are_removed_before_the_write_wherever_they_stand(recorder, begu
     ended = done(
         trace, error=f"401 for {secret}", detail={"sent": {"header": secret}}, verdicts=[{"explanation": secret}]
     )
-    assert recorder.finish(ended).result(30)
+    assert finish(recorder, ended).result(30)
     [found] = kept()
     assert "canary" not in repr(found)
     assert found.inputs == {"note": "x [redacted]", "password": "[redacted]", "[redacted]": ["[redacted]"]}
@@ -130,7 +132,7 @@ def test_secrets_are_removed_before_the_write_wherever_they_stand(recorder, begu
 def test_a_secret_of_one_run_is_removed_also_where_many_are_written_together(recorder, begun, kept):
     said = ["plain"] * 40 + ["x canary-4711-value y"] + ["plain"] * 40
     with recorder._writer.lock:
-        futures = [recorder.finish(done(begun(raw_output=text))) for text in said]
+        futures = [finish(recorder, done(begun(raw_output=text))) for text in said]
     assert all(future.result(30) for future in futures)
     assert sorted(found.raw_output for found in kept()) == ["plain"] * 80 + ["x [redacted] y"]
 
@@ -143,7 +145,7 @@ def test_a_full_queue_leaves_out_beginnings_before_ends(database, begun, kept):
             recorder.begin(trace)
         recorder.begin(begun())
         others = [begun() for _ in range(5)]
-        futures = [recorder.finish(done(trace)) for trace in others]
+        futures = [finish(recorder, done(trace)) for trace in others]
     assert all(future.result(30) for future in futures)
     recorder.close()
     assert recorder.dropped == 0
@@ -153,7 +155,7 @@ def test_a_full_queue_leaves_out_beginnings_before_ends(database, begun, kept):
 def test_an_end_for_which_there_is_no_room_is_given_up_and_counted_and_warned_of_once(database, begun, kept, caplog):
     recorder = TraceRecorder(database, Redactor(), queue_size=3)
     with caplog.at_level(logging.WARNING), recorder._writer.lock:
-        futures = [recorder.finish(done(begun())) for _ in range(5)]
+        futures = [finish(recorder, done(begun())) for _ in range(5)]
         assert [future.result(0) for future in futures[3:]] == [False, False]
     assert [future.result(30) for future in futures[:3]] == [True, True, True]
     recorder.close()
@@ -170,7 +172,7 @@ def test_a_database_that_cannot_be_written_costs_one_warning_and_no_run(tmp_path
         for _ in range(3):
             trace = begun()
             recorder.begin(trace)
-            assert recorder.finish(done(trace)).result(30) is False
+            assert finish(recorder, done(trace)).result(30) is False
         recorder.close()
     assert recorder.dropped == 3
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -200,14 +202,14 @@ def test_a_database_that_is_away_for_a_moment_costs_nothing(tmp_path, begun, mon
                 yield connection
 
     recorder = TraceRecorder(Away(), Redactor())
-    assert recorder.finish(done(begun())).result(30) is True
+    assert finish(recorder, done(begun())).result(30) is True
     recorder.close()
     real.close()
 
 
 def test_one_trace_that_cannot_be_kept_does_not_take_the_others_with_it(recorder, begun, kept):
     with recorder._writer.lock:
-        futures = [recorder.finish(done(begun(**more))) for more in ({}, {"skill_id": None}, {"inputs": 5 + 6j}, {})]
+        futures = [finish(recorder, done(begun(**more))) for more in ({}, {"skill_id": None}, {"inputs": 5 + 6j}, {})]
     assert [future.result(30) for future in futures] == [True, False, True, True]
     assert recorder.dropped == 1
     assert len(kept()) == 3
@@ -217,7 +219,7 @@ def test_after_closing_nothing_is_taken_and_nothing_breaks(recorder, begun, kept
     recorder.begin(trace := begun())
     recorder.close()
     recorder.begin(begun())
-    assert recorder.finish(done(trace)).result(0) is False
+    assert finish(recorder, done(trace)).result(0) is False
     recorder.close()
     assert recorder.flush()
     assert [found.status for found in kept()] == ["running"]
@@ -238,7 +240,7 @@ def test_a_connection_that_breaks_after_the_commit_costs_no_row(recorder, begun,
     trace = begun()
     with recorder._writer.lock:
         recorder.begin(trace)
-        future = recorder.finish(done(trace))
+        future = finish(recorder, done(trace))
     assert future.result(30) is True
     assert [(found.id, found.status) for found in kept()] == [(trace.id, "ok")]
 
@@ -281,7 +283,8 @@ def test_a_forked_child_writes_its_own_traces_and_not_again_those_of_its_parent(
     code = PROGRAM + (
         "recorder.finish(replace(trace('parent'), status='ok'))\n"
         "child = os.fork()\n"
-        "recorder.finish(replace(trace('both'), status='ok')).result()\n"
+        "recorder.finish(replace(trace('both'), status='ok'))\n"
+        "recorder.flush()\n"
         "sys.exit(os.waitpid(child, 0)[1] if child else 0)\n"
     )
     assert new_process(database_url, environment=os.environ, code=code).returncode == 0
@@ -297,7 +300,7 @@ def test_two_recorders_at_one_database_keep_all_that_both_were_told(kind, reques
     for number in range(300):
         trace = begun(run_id=f"{number:03d}")
         recorders[number % 2].begin(trace)
-        futures.append(recorders[number % 2].finish(done(trace)))
+        futures.append(finish(recorders[number % 2], done(trace)))
     assert all(future.result(60) for future in futures)
     for recorder, database in zip(recorders, databases, strict=True):
         recorder.close()

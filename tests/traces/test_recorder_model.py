@@ -16,6 +16,8 @@ from prowess.traces.cleanup import close_interrupted, process_identity
 from prowess.traces.trace import Trace
 from prowess.traces.trace_recorder import TraceRecorder
 
+from .finishing import finish
+
 WHICH = st.integers(0, 5)
 
 
@@ -52,7 +54,7 @@ class Recording(RuleBasedStateMachine):
 
     @rule(number=WHICH, status=st.sampled_from(["ok", "failed"]), patient=st.booleans())
     def finish(self, number: int, status: str, patient: bool) -> None:
-        future = self.recorder.finish(replace(begun(number), status=status))
+        future = finish(self.recorder, replace(begun(number), status=status))
         self.expected[f"trace-{number}"] = status
         if patient:
             assert future.result(30) is True

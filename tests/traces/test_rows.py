@@ -15,6 +15,8 @@ from prowess.redaction import Redactor
 from prowess.storage.traces import TraceFilter, add_many, finish_many, get_row
 from prowess.traces.trace_row import MAX_JSON_CHARS, MAX_JSON_DEPTH, MAX_TEXT_CHARS, from_row, to_row, to_rows_if_clean
 
+from .finishing import finish
+
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -76,12 +78,12 @@ def test_inputs_that_are_nested_too_deeply_or_in_themselves_are_cut(begun):
 
 
 def test_a_number_of_any_size_can_be_stored(recorder, begun, kept):
-    assert recorder.finish(begun(status="ok", detail={"large": 10**30, "huge": 10**5000})).result(30)
+    assert finish(recorder, begun(status="ok", detail={"large": 10**30, "huge": 10**5000})).result(30)
     assert [found.detail for found in kept()] == [{"large": 10**30, "huge": "[a number of 16610 bits]"}]
 
 
 def test_numbers_that_are_not_finite_become_words(recorder, begun, kept):
-    assert recorder.finish(begun(status="ok", detail={"a": math.nan, "b": [math.inf]})).result(30)
+    assert finish(recorder, begun(status="ok", detail={"a": math.nan, "b": [math.inf]})).result(30)
     assert [found.detail for found in kept()] == [{"a": "NaN", "b": ["Infinity"]}]
 
 
@@ -90,7 +92,7 @@ def test_characters_that_no_database_holds_are_replaced(recorder, begun, kept, t
     trace = begun(
         status="ok", artifact_name=text, rendered_input=text, error=text, inputs={text: [text]}, detail={"a": text}
     )
-    assert recorder.finish(trace).result(30) is True
+    assert finish(recorder, trace).result(30) is True
     [found] = kept()
     assert "\0" not in repr(found)
     assert found.id == trace.id
@@ -129,6 +131,6 @@ def test_a_trace_with_what_it_said_of_itself_keeps_its_creation(begun):
 def test_many_traces_as_large_as_they_may_be_are_written_together(recorder, begun, kept):
     text = "0123456789abcde " * (MAX_TEXT_CHARS // 16)
     with recorder._writer.lock:
-        futures = [recorder.finish(begun(status="ok", rendered_input=text, raw_output=text)) for _ in range(40)]
+        futures = [finish(recorder, begun(status="ok", rendered_input=text, raw_output=text)) for _ in range(40)]
     assert all(future.result(60) for future in futures)
     assert [len(found.raw_output or "") for found in kept()] == [MAX_TEXT_CHARS] * 40

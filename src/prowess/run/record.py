@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, Literal
@@ -24,7 +23,7 @@ from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.ledger import EventEntry
 from prowess.traces.cleanup import process_identity
 from prowess.traces.trace import Trace
-from prowess.traces.trace_recorder import TraceRecorder
+from prowess.traces.trace_recorder import OnStored, TraceRecorder, ignore_stored
 
 TRACE_WAIT_SECONDS = 5.0
 """A run waits this long for its trace row to be durable, then returns and reports that the row may be lost."""
@@ -75,13 +74,17 @@ def with_record(
         if call.request.dry_run:
             return await run(call)
 
-        def close(error: BaseException | None) -> Future[bool]:
+        def close(error: BaseException | None, on_stored: OnStored = ignore_stored) -> None:
             seconds = time.perf_counter() - began
-            stored = recorder.finish(finish_row(row, call, error, round(seconds * 1000)))
+            recorder.finish(finish_row(row, call, error, round(seconds * 1000)), on_stored)
             code = error.code if isinstance(error, ProwessError) else None
             status = status_of(error)
             publish(_event(call, "run_finished", seconds=round(seconds, 6), status=status, error=code))
-            return stored
+
+        async def close_and_wait(error: BaseException | None) -> None:
+            stored = _Stored()
+            close(error, stored.settle)
+            call.notes.traced = await stored.wait()
 
         began = time.perf_counter()
         recorder = traces()
@@ -93,36 +96,41 @@ def with_record(
         try:
             output = await run(call)
         except ProwessError as error:
-            call.notes.traced = await _wait(close(error))
+            await close_and_wait(error)
             raise
         except BaseException as error:
             close(error)  # a cancelled run does not wait for anything
             raise
-        call.notes.traced = await _wait(close(None))
+        await close_and_wait(None)
         return output
 
     return recorded
 
 
-async def _wait(stored: Future[bool]) -> bool:
-    # By hand: `asyncio.wrap_future` under `asyncio.timeout` costs three times as much, and every run waits here.
-    loop = asyncio.get_running_loop()
-    waiter: asyncio.Future[bool] = loop.create_future()
+class _Stored:
+    """Waits on an event loop for a row that another thread writes."""
 
-    def settle(result: bool) -> None:
-        if not waiter.done():
-            waiter.set_result(result)
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._result: asyncio.Future[bool] = self._loop.create_future()
 
-    def on_stored(done: Future[bool]) -> None:
+    def settle(self, result: bool) -> None:
+        """Receive the result, in any thread."""
         with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(settle, done.result())
+            self._loop.call_soon_threadsafe(self._set, result)
 
-    stored.add_done_callback(on_stored)
-    timer = loop.call_later(TRACE_WAIT_SECONDS, settle, False)
-    try:
-        return await waiter
-    finally:
-        timer.cancel()
+    async def wait(self) -> bool:
+        """Return the result; False if there is none in time."""
+        # By hand: `asyncio.timeout` costs three times as much, and every run waits here.
+        timer = self._loop.call_later(TRACE_WAIT_SECONDS, self._set, False)
+        try:
+            return await self._result
+        finally:
+            timer.cancel()
+
+    def _set(self, result: bool) -> None:
+        if not self._result.done():
+            self._result.set_result(result)
 
 
 def _event(

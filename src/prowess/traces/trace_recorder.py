@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -35,6 +34,14 @@ SCAN_TRACES = 32
 """How many traces are scanned for secrets as one text. Only if there is a hit are they scanned one by one."""
 
 
+OnStored = Callable[[bool], None]
+"""Receives True once a row is durable, False if it was dropped. It is called from any thread, and must not raise."""
+
+
+def ignore_stored(stored: bool) -> None:
+    """Ignore what became of a row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """A run that started."""
@@ -48,7 +55,7 @@ class Finish:
     """A run that ended. `is_new` is True if its start was never written, so that no row of it can exist yet."""
 
     trace: Trace
-    stored: Future[bool]
+    on_stored: OnStored
     is_new: bool
 
 
@@ -80,14 +87,14 @@ class TraceBacklog:
         self._starts[trace.id] = Start(trace, monotonic())
         return True
 
-    def finish(self, trace: Trace, stored: Future[bool]) -> bool:
+    def finish(self, trace: Trace, on_stored: OnStored) -> bool:
         """Queue a finish, dropping the oldest start if there is no room; return False if that does not help."""
         is_new = self._starts.pop(trace.id, None) is not None
         if not is_new and len(self) >= self._size:
             if not self._starts:
                 return False
             del self._starts[next(iter(self._starts))]
-        self._finishes.append(Finish(trace, stored, is_new))
+        self._finishes.append(Finish(trace, on_stored, is_new))
         return True
 
     def wait(self) -> float | None:
@@ -99,7 +106,7 @@ class TraceBacklog:
 
     def take(self, *, everything: bool) -> list[QueuedTrace]:
         """Remove and return the next batch: finishes first, then the starts that have waited long enough."""
-        # Finishes first, because a caller may be waiting for their futures.
+        # Finishes first, because a caller may be waiting for them.
         batch: list[QueuedTrace] = [self._finishes.popleft() for _ in range(min(len(self._finishes), BATCH_TRACES))]
         due = monotonic() - LINGER_SECONDS
         while self._starts and len(batch) < BATCH_TRACES:
@@ -149,17 +156,14 @@ class TraceRecorder:
             if not self._writer.closed and self._backlog.begin(trace) and len(self._backlog) == 1:
                 self._writer.wake(within=LINGER_SECONDS)
 
-    def finish(self, trace: Trace) -> Future[bool]:
-        """Queue the end of a run. Never raises; the future is True once the row is durable, False if it was dropped."""
-        stored: Future[bool] = Future()
-        stored.set_running_or_notify_cancel()  # a queued row cannot be cancelled
+    def finish(self, trace: Trace, on_stored: OnStored = ignore_stored) -> None:
+        """Queue the end of a run. Never blocks and never raises."""
         with self._writer.lock:
-            queued = not self._writer.closed and self._backlog.finish(trace, stored)
+            queued = not self._writer.closed and self._backlog.finish(trace, on_stored)
             if queued and self._backlog.finishes == 1:
                 self._writer.wake()
         if not queued:
-            self._drop([stored], "the recorder is closed" if self._writer.closed else "the queue is full")
-        return stored
+            self._drop([on_stored], "the recorder is closed" if self._writer.closed else "the queue is full")
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
         """Wait until everything recorded so far is written or dropped; return False if that takes too long."""
@@ -202,7 +206,7 @@ class TraceRecorder:
             return
         for item, _ in prepared:
             if isinstance(item, Finish):
-                item.stored.set_result(True)
+                item.on_stored(True)
 
     def _write_with_retries(self, prepared: Sequence[PreparedTrace]) -> None:
         if self._writer.closed and self._slow_refusal is not None:
@@ -246,14 +250,14 @@ class TraceRecorder:
 
     def _give_up(self, batch: Sequence[QueuedTrace], error: Exception) -> None:
         reason = error.message if isinstance(error, ProwessError) else type(error).__name__
-        self._drop([item.stored for item in batch if isinstance(item, Finish)], reason)
+        self._drop([item.on_stored for item in batch if isinstance(item, Finish)], reason)
 
-    def _drop(self, lost: Sequence[Future[bool]], reason: str) -> None:
+    def _drop(self, lost: Sequence[OnStored], reason: str) -> None:
         with self._writer.lock:
             self._dropped += len(lost)
             warned, self._warned = self._warned, self._warned or bool(lost)
         if lost and not warned:
             log.warning("Some traces were not recorded: %s", reason)
-        # Without the lock, because this runs the callbacks of the futures.
-        for stored in lost:
-            stored.set_result(False)
+        # Without the lock, because this calls code of others.
+        for on_stored in lost:
+            on_stored(False)
