@@ -242,6 +242,15 @@ async def test_what_is_left_to_administrators_is_not_imported_by_others(place: A
             await engine.as_actor(AGENT).skills.import_path(folder)
 
 
+async def test_paths_may_be_plain_text(place: Any, tmp_path: Path):
+    folder = given(tmp_path / "given", "a")
+    async with place.open(ANN) as engine:
+        assert [one.ok for one in await engine.skills.check(str(folder))] == [True]
+        assert [one.slug for one in await engine.skills.import_path(str(folder))] == ["a"]
+        await engine.skills.export("a", str(tmp_path / "out"))
+    assert (tmp_path / "out" / "a" / "SKILL.md").is_file()
+
+
 async def test_an_import_that_fails_says_so_in_the_audit(place: Any, tmp_path: Path):
     async with place.open(ANN) as engine:
         with pytest.raises(NotFound):

@@ -95,7 +95,7 @@ class Skills:
     def rollback(self, slug: str, number: int, *, note: str = ...) -> Skill: ...
     def import_path(
         self,
-        path: Path,
+        path: str | Path,
         *,
         scope: Scope = ...,
         replace: bool = ...,
@@ -107,7 +107,7 @@ class Skills:
     def export(
         self,
         slug: str,
-        folder: Path,
+        folder: str | Path,
         *,
         name: str = ...,
         form: str | None = ...,

@@ -198,7 +198,7 @@ class Skills(Part):
 
     async def import_path(
         self,
-        path: Path,
+        path: str | Path,
         *,
         scope: Scope = "org",
         replace: bool = False,
@@ -213,7 +213,7 @@ class Skills(Part):
         """
         from prowess.catalog.importer import ImportResult, find_packages, ignore_progress
 
-        found = list(find_packages(path, watch=watch or ignore_progress))
+        found = list(find_packages(Path(path), watch=watch or ignore_progress))
         if slug and len(found) != 1:
             raise Invalid(
                 f"There are {len(found)} skills in {str(path)!r}, and --as gives one slug.",
@@ -235,7 +235,7 @@ class Skills(Part):
     async def export(
         self,
         slug: str,
-        folder: Path,
+        folder: str | Path,
         *,
         name: str = "",
         form: str | None = None,
@@ -246,7 +246,7 @@ class Skills(Part):
         from prowess.catalog.exporter import export_skill
 
         skill, package = await self._read(slug)
-        return export_skill(skill, package, folder, name=name, form=form, profile=profile, replace=replace)
+        return export_skill(skill, package, Path(folder), name=name, form=form, profile=profile, replace=replace)
 
     async def _rows(
         self,

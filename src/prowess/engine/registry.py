@@ -50,13 +50,15 @@ class Registry:
 
         return await offload(read)
 
-    async def check(self, kind: EntryKind, *paths: Path) -> list[RegistryEntry]:
+    async def check(self, kind: EntryKind, *paths: str | Path) -> list[RegistryEntry]:
         """Return the entries in these files, or in the files directly in these folders, with their problems."""
         from prowess.prompts.folder_shelf import read_entry_files
 
-        return await offload(lambda: list(read_entry_files(kind, paths, self._context.resources.limits)))
+        return await offload(
+            lambda: list(read_entry_files(kind, [Path(one) for one in paths], self._context.resources.limits))
+        )
 
-    async def add(self, kind: EntryKind, path: Path) -> tuple[RegistryEntry, bool]:
+    async def add(self, kind: EntryKind, path: str | Path) -> tuple[RegistryEntry, bool]:
         """Store a prompt or rubric from a file for the organization; return it, and True if it is new.
 
         Only a person can. Raise `Conflict` if this version is stored with other content.
@@ -67,7 +69,7 @@ class Registry:
         resources = self._context.resources
 
         def add() -> tuple[RegistryEntry, bool]:
-            found = list(read_entry_files(kind, [path], resources.limits))
+            found = list(read_entry_files(kind, [Path(path)], resources.limits))
             if len(found) != 1:
                 raise Invalid(
                     f"{str(path)!r} does not contain exactly one {kind}.", hint="Pass the path of a single file."

@@ -259,7 +259,7 @@ class Skills:
     # Check and export
 
     async def check(
-        self, *paths: Path, profile: ProfileName = "prowess", watch: ProgressCallback = ignore_progress
+        self, *paths: str | Path, profile: ProfileName = "prowess", watch: ProgressCallback = ignore_progress
     ) -> list[CheckResult]:
         """Validate every skill at or below these paths. With several paths, a missing one is a result of its own.
 
@@ -267,7 +267,7 @@ class Skills:
         """
 
         def check(step: ProgressCallback) -> list[CheckResult]:
-            found = list(check_paths(paths, profile, self._context.resources.limits, step))
+            found = list(check_paths([Path(one) for one in paths], profile, self._context.resources.limits, step))
             return [with_references(self._context, one) for one in found] if profile == "prowess" else found
 
         return await offload_cancellable(check, watch)
@@ -275,7 +275,7 @@ class Skills:
     async def export(
         self,
         slug: str,
-        folder: Path,
+        folder: str | Path,
         *,
         name: str = "",
         form: str | None = None,
@@ -289,7 +289,7 @@ class Skills:
             skill, package = read_package(self._context, slug)
             limits = self._context.resources.limits
             return export_skill(
-                skill, package, folder, name=name, form=form, profile=profile, replace=replace, limits=limits
+                skill, package, Path(folder), name=name, form=form, profile=profile, replace=replace, limits=limits
             )
 
         return await offload(export)
@@ -359,7 +359,7 @@ class Skills:
 
     async def import_path(
         self,
-        path: Path,
+        path: str | Path,
         *,
         scope: Scope = "workspace",
         replace: bool = False,
@@ -381,7 +381,7 @@ class Skills:
         writer = self._writer
         plan = ImportPlan(on_conflict="replace" if replace else on_conflict, slug=slug, prefix=prefix)
         return await offload_cancellable(
-            lambda step: writer.import_path(path, scope, plan, step=step, origin=origin), watch
+            lambda step: writer.import_path(Path(path), scope, plan, step=step, origin=origin), watch
         )
 
     @cached_property

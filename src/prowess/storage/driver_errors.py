@@ -15,7 +15,10 @@ _TOO_SLOW = (
 
 _SQLITE_ERRORS: dict[str, tuple[str, str]] = {
     "SQLITE_INTERRUPT": _TOO_SLOW,
-    "SQLITE_NOTADB": ("is not a database", "Use another file, or move this one away."),
+    "SQLITE_NOTADB": (
+        "is not a database file",
+        "Restore it from a backup, or move it away to begin with an empty one.",
+    ),
     "SQLITE_CORRUPT": (
         "is damaged",
         ("Restore it from a backup, or move it away and import the skills again with `prowess import`."),

@@ -66,7 +66,8 @@ def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:
 
 def unknown_trace(id: str) -> NotFound:
     """Return the error for an id that does not exist or is not visible; the two must not differ."""
-    return NotFound(f"Trace {id[:80]!r} not found.", hint="Run `prowess traces list` to see the traces.")
+    short = f"Use at least {MIN_ID_CHARS} characters of the id. " if len(id) < MIN_ID_CHARS else ""
+    return NotFound(f"Trace {id[:80]!r} not found.", hint=f"{short}Run `prowess traces list` to see the traces.")
 
 
 def iterate_pages(records: Connections, which: TraceFilter) -> Iterator[list[Trace]]:

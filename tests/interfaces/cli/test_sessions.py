@@ -209,3 +209,9 @@ def test_a_skill_cannot_steer_the_terminal_from_its_title(prowess, write_skill):
     prowess("enable", "loud")
     assert "\x1b" not in prowess("sessions", "show", "default").out
     assert "\x1b" not in prowess("sessions").out
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_opens_no_conversation(prowess, sample, name):
+    assert prowess("enable", "commit-messages", "--session", name).code == 2
+    assert prowess("sessions", "--json").json == []

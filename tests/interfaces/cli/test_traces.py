@@ -72,6 +72,7 @@ def test_nothing_has_been_run_at_first(prowess, workspace):
         assert prowess(*command).out == "No runs yet. `prowess run SLUG` runs a skill.\n"
     assert prowess("traces", "--json").json == []
     assert prowess("traces", "show", "3f2a91bc").code == 4
+    assert "Use at least 4 characters of the id." in prowess("traces", "show", "3f2").err
     assert prowess("traces", "export").out == ""
 
 

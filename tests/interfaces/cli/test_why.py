@@ -94,6 +94,13 @@ def test_words_that_begin_with_no_skill_are_a_message(prowess, office):
     assert prowess("why", "slow", "--skill", "none").code == 4
 
 
+def test_a_slug_that_does_not_exist_is_reported_before_a_message_in_quotes(prowess, office):
+    assert prowess("why", "sql-tunr", "my query is slow").err == (
+        "There is no skill 'sql-tunr', so the word is part of the message.\n"
+    )
+    assert prowess("why", "sql", "query", "is", "slow").err == ""
+
+
 def test_an_explanation_of_one_skill_is_made_again(prowess, office, tmp_path):
     (tmp_path / "account.json").write_text(prowess("why", "sql-tuner", "the weather", "--json").out)
     assert prowess("why", "--replay", tmp_path / "account.json").out == "No differences.\n"

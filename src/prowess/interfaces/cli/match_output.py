@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BAR = 8
 _DECISION_COLOURS = {"offer": "green", "maybe": "yellow", "no": "red"}
 _HEAD = ("score", "skill", "decision", "description")
-_SCORE, _SLUG, _INDENT = 5 + _BAR, 48, 4
+_SCORE, _SLUG, _TAGS, _INDENT = 5 + _BAR, 48, 24, 4
 _MIN_DESCRIPTION = 40
 """The minimum width of a description next to its skill; below it, the description gets its own line."""
 _NARROW = lazy_pattern("[\x20-\u02ff\u2010-\u2027\u2030-\u205e]*")
@@ -61,7 +61,7 @@ def print_recommendations(results: Sequence[Recommendation], *, explain: bool = 
 def print_tagged(results: Sequence[Recommendation]) -> None:
     """Print one row per result of a search by tags only, which has no scores."""
     rows = [
-        (one_line(result.slug, _SLUG), one_line(", ".join(result.tags), _SLUG), one_line(result.description))
+        (one_line(result.slug, _SLUG), one_line(", ".join(result.tags), _TAGS), one_line(result.description))
         for result in results
     ]
     print_table(("skill", "tags", "description"), rows, flexible=2)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 )
 @click.argument("target", metavar="SLUG|PATH")
 @click.option("--skill", default="", metavar="SLUG", help="Skill that an eval file is about.")
-@click.option("--model", "models", multiple=True, metavar="MODEL", help="Model to ask (repeatable).")
+@click.option("--model", "-m", "models", multiple=True, metavar="MODEL", help="Model to ask (repeatable).")
 @click.option("--evaluation-model", default="", metavar="MODEL", help="Model that judges answers.")
 @click.option("--repeats", type=click.IntRange(1, 100), metavar="N", help="Ask each case N times.")
 @click.option("--without", is_flag=True, help="Compare with the same model without the skill.")

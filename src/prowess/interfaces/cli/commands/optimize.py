@@ -70,7 +70,7 @@ def optimize_command(ctx: click.Context, workspace: str | None, as_json: bool) -
     help="Longest time of the search. The test follows.",
 )
 @click.option("--repeats", type=click.IntRange(1, 20), default=1, show_default=True, help="Runs of each held-out case.")
-@click.option("--model", default="", help="Model to optimise for (default: PROWESS_MODEL).")
+@click.option("--model", "-m", default="", help="Model to optimise for (default: PROWESS_MODEL).")
 @click.option("--evaluation-model", default="", help="Model that judges in rubrics and semantic assertions.")
 @click.option("--template", default="predict", show_default=True, help="Template of a new DSPy module.")
 @click.option(

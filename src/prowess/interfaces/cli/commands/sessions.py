@@ -32,8 +32,16 @@ def session_option(function: F) -> F:
         default=DEFAULT_SESSION,
         metavar="NAME",
         show_default=True,
+        callback=_check_name,
         help="Conversation; created when a skill is enabled in it. Each folder has its own `default`.",
     )(function)
+
+
+def _check_name(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    # An empty name would open a conversation with a random one, and comes from a shell variable that is not set.
+    if not name.strip():
+        raise click.BadParameter("The name is empty.")
+    return name
 
 
 async def find_session(prowess: Prowess, name: str) -> Session | None:

@@ -83,6 +83,9 @@ def why_command(
             # A first argument that is no skill is a part of the message.
             with suppress(NotFound):
                 return await prowess.why(" ".join(words[1:]), session=session, skill=words[0])
+            # The message is in quotes, so the word before it may be a slug with a typing error.
+            if " " in words[1] and " " not in words[0]:
+                click.echo(f"There is no skill {clean(words[0])!r}, so the word is part of the message.", err=True)
         return await prowess.why(message, session=session, limit=limit, skill=skill)
 
     account = with_engine(workspace, explain_words, quick=True)
