@@ -83,7 +83,7 @@ def test_a_child_that_exits_within_the_grace_is_not_killed():
 def test_a_fork_abandons_the_children_of_its_parent():
     children: Children[ChildProcess] = Children()
     child = start("import sys; sys.stdin.read()")
-    with children.locked() as held:
+    with children as held:
         held.append(child)
     forked = os.fork()
     if not forked:

@@ -14,8 +14,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Generic, Literal, Protocol, TypeVar
 
@@ -181,12 +181,14 @@ class Children(Generic[ChildT]):
         self._owner = os.getpid()
         self._lock = threading.Lock()
 
-    @contextmanager
-    def locked(self) -> Generator[list[ChildT]]:
-        """Yield the list, to be read and changed; no other thread has it meanwhile."""
+    def __enter__(self) -> list[ChildT]:
+        """Return the list, to be read and changed; no other thread has it until the block ends."""
         self._check_fork()
-        with self._lock:
-            yield self._children
+        self._lock.acquire()
+        return self._children
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
     def snapshot(self) -> list[ChildT]:
         """Return a copy of the list. It never waits for the lock, which is held while a child starts."""
@@ -196,7 +198,7 @@ class Children(Generic[ChildT]):
 
     def end(self) -> None:
         """End all of them."""
-        with self.locked() as children:
+        with self as children:
             while children:
                 children.pop().end()
 

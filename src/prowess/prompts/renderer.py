@@ -209,7 +209,7 @@ class _IdleWorkers:
 
     def take(self) -> RenderWorker | None:
         """Remove and return a live worker, if there is one."""
-        with self._workers.locked() as workers:
+        with self._workers as workers:
             while workers:
                 worker = workers.pop()
                 if worker.alive:
@@ -219,7 +219,7 @@ class _IdleWorkers:
 
     def put(self, worker: RenderWorker, *, most: int) -> None:
         """Keep a worker, or end it if there are enough."""
-        with self._workers.locked() as workers:
+        with self._workers as workers:
             if len(workers) < most:
                 workers.append(worker)
                 return

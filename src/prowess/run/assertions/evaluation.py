@@ -42,14 +42,14 @@ class AssertionRunner:
         if not written:
             return ()
         subject = CheckedOutput(output)
+        if len(written) == 1:  # no task is needed to wait for one
+            return (await self.evaluate(written[0], subject, call),)
         room = asyncio.Semaphore(MAX_CONCURRENT_ASSERTIONS)
 
         async def one(item: Any) -> Verdict:
             async with room:
                 return await self.evaluate(item, subject, call)
 
-        if len(written) == 1:  # no task is needed to wait for one
-            return (await self.evaluate(written[0], subject, call),)
         return tuple(await asyncio.gather(*(one(item) for item in written)))
 
     async def evaluate(self, written: Any, subject: CheckedOutput, call: Call) -> Verdict:

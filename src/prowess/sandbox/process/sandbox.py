@@ -219,7 +219,7 @@ class _ZygotePool:
 
     def start(self) -> Zygote:
         """Return the one there is, or start one. Blocking."""
-        with self._zygotes.locked() as zygotes:
+        with self._zygotes as zygotes:
             # Looked up again under the lock: another thread may have started one.
             found = _live(zygotes)
             if found is None:

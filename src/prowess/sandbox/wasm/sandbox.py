@@ -272,7 +272,7 @@ class _WorkerPool:
 
     def claim(self) -> Claim | None:
         """Return a run number of a live worker that the running event loop may use, or None."""
-        with self._workers.locked() as workers:
+        with self._workers as workers:
             for worker in list(workers):
                 if not worker.alive:
                     workers.remove(worker)
@@ -283,14 +283,14 @@ class _WorkerPool:
 
     def add(self, worker: Worker) -> Claim:
         """Keep a worker, and return a run number of it."""
-        with self._workers.locked() as workers:
+        with self._workers as workers:
             workers.append(worker)
             self.confined = worker.confined
             return worker, worker.take()
 
     def pids(self) -> list[int]:
         """Return the process ids of live workers."""
-        with self._workers.locked() as workers:
+        with self._workers as workers:
             return [worker.pid for worker in workers if worker.alive]
 
     def end(self) -> None:
