@@ -41,7 +41,19 @@ def serve() -> None:
 
 
 def used_modules() -> list[str]:
-    """Return the modules that typical commands import when they run. They run in children, so nothing else stays."""
+    """Return the modules that typical commands import when they run, as the first server of parallel tests found them."""
+    if not (run := os.environ.get("PYTEST_XDIST_TESTRUNUID")):
+        return find_used_modules()
+    known = Path(tempfile.gettempdir(), f"prowess-modules-{run}")
+    if not known.exists():
+        fresh = known.with_suffix(f".{os.getpid()}")
+        fresh.write_text("\n".join(find_used_modules()))
+        fresh.replace(known)
+    return known.read_text().split()
+
+
+def find_used_modules() -> list[str]:
+    """Run typical commands in children, so that nothing else stays. Return the modules that they import."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HOME": folder, "PROWESS_HOME": folder, "PROWESS_BACKGROUND": "off"}
         request = {"environment": environment, "folder": folder, **dict.fromkeys(("in", "out", "err"), os.devnull)}
