@@ -8,7 +8,7 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +18,15 @@ ROOT = Path(__file__).resolve().parents[2]
 NOT_REACHABLE = 3
 
 RunExample = Callable[..., str]
+
+RUN_EACH = """
+import os, runpy, sys
+homes, sys.argv = sys.argv[1].split(os.pathsep), sys.argv[2:]
+for home in homes:
+    os.environ |= {"HOME": home, "PROWESS_HOME": os.path.join(home, ".prowess")}
+    runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Run a program once for each home, in one process: a framework takes seconds to import."""
 
 
 @pytest.fixture(scope="session")
@@ -49,15 +58,20 @@ def run_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str
 
 @pytest.fixture
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunExample:
-    """Run a program in this process, with these lines typed at its prompts. Return what it printed."""
+    """Run a program in this process once for each home, with these lines typed at its prompts. Return what it printed."""
 
-    def run(program: Path, *arguments: str, typed: tuple[str, ...], environment: Mapping[str, str]) -> str:
+    def run(
+        program: Path, *arguments: str, homes: Sequence[Path], typed: Sequence[str], environment: Mapping[str, str]
+    ) -> str:
         lines = iter(typed)
         monkeypatch.setattr(sys, "argv", [str(program), *arguments])
         monkeypatch.setattr(builtins, "input", lambda _prompt="": next(lines))
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        runpy.run_path(str(program), run_name="__main__")
+        for home in homes:
+            monkeypatch.setenv("HOME", str(home))
+            monkeypatch.setenv("PROWESS_HOME", str(home / ".prowess"))
+            runpy.run_path(str(program), run_name="__main__")
         assert list(lines) == []
         return capsys.readouterr().out
 
@@ -66,12 +80,18 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 @pytest.fixture
 def run_there(framework_python: Callable[[str], Path]) -> RunExample:
-    """Run a program in the environment of a framework, with these lines as its input. Return what it printed."""
+    """Run a program in the environment of a framework, once for each home, with these lines as its input."""
 
     def run(
-        framework: str, program: Path, *arguments: str, typed: tuple[str, ...], environment: Mapping[str, str]
+        framework: str,
+        program: Path,
+        *arguments: str,
+        homes: Sequence[Path] = (),
+        typed: Sequence[str],
+        environment: Mapping[str, str],
     ) -> str:
-        command = [str(framework_python(framework)), str(program), *arguments]
+        places = os.pathsep.join(map(str, homes or [os.environ["HOME"]]))
+        command = [str(framework_python(framework)), "-c", RUN_EACH, places, str(program), *arguments]
         keep = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         ended = subprocess.run(
             command,
@@ -80,7 +100,7 @@ def run_there(framework_python: Callable[[str], Path]) -> RunExample:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=240,
         )
         assert ended.returncode == 0, ended.stderr
         return ended.stdout

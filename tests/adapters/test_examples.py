@@ -1,6 +1,7 @@
 """The example program of each framework, from the user's message to the answer, on a scripted model.
 
 In all of them the model runs a matched skill, enables another one that nobody has accepted yet, and answers.
+A person approves that once, and denies it in another home.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import asyncio
 import json
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from tests.adapters.conftest import ROOT, RunExample
-from tests.adapters.model_server import ModelServer, Reply, environment, serve_model
+from tests.adapters.model_server import ModelServer, Reply, SeenRequest, environment, serve_model
 
 from prowess import Prowess
 
@@ -80,13 +82,14 @@ QUICK = "with_pydantic_ai"
 
 @pytest.fixture
 def run(run_here: RunExample, run_there: RunExample, run_model: Callable[[list[str]], None]) -> Callable[..., str]:
-    """Run an example with the script, and these lines typed at its prompts."""
+    """Run an example once for each home, with the script, and the line beside the home typed at its prompt."""
 
-    def start(name: str, model: ModelServer, *typed: str) -> str:
+    def start(name: str, model: ModelServer, typed: dict[Path, str]) -> str:
         example = EXAMPLES[name]
         run_model([FOUND])
         program = ROOT / "examples/frameworks" / f"{name}.py"
-        options = {"typed": typed, "environment": {**environment(model.url), "MODEL": example.model}}
+        options = {"homes": list(typed), "typed": list(typed.values())}
+        options |= {"environment": {**environment(model.url), "MODEL": example.model}}
         if example.framework:
             return run_there(example.framework, program, MESSAGE, **options)
         return run_here(program, MESSAGE, **options)
@@ -99,11 +102,24 @@ def example(request: pytest.FixtureRequest) -> Example:
     return EXAMPLES[request.param]
 
 
-def test_an_example_matches_runs_asks_and_answers(example: Example, run: Callable[..., str]) -> None:
-    with serve_model(*example.script) as model:
-        printed = run(example.program, model, "y")
+def test_an_example_matches_runs_asks_and_answers(
+    example: Example, run: Callable[..., str], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_model(*example.script, *example.script) as model:
+        printed = run(example.program, model, {home: "y", tmp_path: "n"})
 
-    first, second, third = model.requests
+    check_approved(example, model.requests[:3])
+    check_denied(model.requests[3:])
+    assert printed.count("agent:agent wants to enable the skill commit-messages.") == 2
+    assert [line.endswith(ANSWER) for line in printed.splitlines()].count(True) == 2
+    monkeypatch.setenv("PROWESS_HOME", str(home / ".prowess"))
+    asyncio.run(_check_records())
+    monkeypatch.setenv("PROWESS_HOME", str(tmp_path / ".prowess"))
+    assert asyncio.run(_list_denied()) == ["commit-messages"]
+
+
+def check_approved(example: Example, requests: Sequence[SeenRequest]) -> None:
+    first, second, third = requests
     assert MATCHED in first.system, "the skill that fits the message is in the first request"
     assert "You help a writer" in first.system
     assert {f"{example.prefix}run_skill", f"{example.prefix}enable_skill"} <= set(first.tools)
@@ -114,9 +130,12 @@ def test_an_example_matches_runs_asks_and_answers(example: Example, run: Callabl
         assert APPROVED in third.system, "the skill that was enabled during the turn is in the next request"
     else:
         assert json.dumps(APPROVED)[1:-1] in third.text, "the answer of the call has the skill"
-    assert "agent:agent wants to enable the skill commit-messages." in printed
-    assert any(line.endswith(ANSWER) for line in printed.splitlines())
-    asyncio.run(_check_records())
+
+
+def check_denied(requests: Sequence[SeenRequest]) -> None:
+    _, _, third = requests
+    assert APPROVED not in third.system
+    assert any(word in third.text.lower() for word in ("denied", "refused", "rejected")), "the model is told"
 
 
 async def _check_records() -> None:
@@ -128,17 +147,6 @@ async def _check_records() -> None:
     assert trace.skill_slug == "consistency-checker"
     assert (approval.slug, approval.requester) == ("commit-messages", "agent:agent")
     assert [event.data["skill"] for event in decisions] == ["consistency-checker"]
-
-
-def test_a_denied_call_goes_back_to_the_model_as_such(example: Example, run: Callable[..., str]) -> None:
-    with serve_model(*example.script) as model:
-        printed = run(example.program, model, "n")
-
-    third = model.requests[2]
-    assert APPROVED not in third.system
-    assert any(word in third.text.lower() for word in ("denied", "refused", "rejected"))
-    assert any(line.endswith(ANSWER) for line in printed.splitlines())
-    assert asyncio.run(_list_denied()) == ["commit-messages"]
 
 
 async def _list_denied() -> list[str]:
