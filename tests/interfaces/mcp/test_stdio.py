@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -11,6 +12,8 @@ import sys
 from contextlib import suppress
 
 import pytest
+
+from prowess.interfaces.mcp.stdio import _StdoutWriter
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -199,3 +202,21 @@ def test_half_of_a_surrogate_pair_gets_a_clear_answer_under_its_id_and_a_whole_o
     process.stdin.flush()
     answer = json.loads(process.stdout.readline())
     assert (answer["id"], "result" in answer) == (7, True)
+
+
+@pytest.mark.anyio
+async def test_a_message_that_has_begun_is_finished_although_its_request_is_cancelled():
+    reader, writer = os.pipe()
+    output = _StdoutWriter(writer)
+    long, short = "a" * 200_000 + "\n", "b\n"  # a pipe takes 64 KiB at once
+    first = asyncio.create_task(output.write(long))
+    await asyncio.sleep(0)
+    first.cancel()
+    second = asyncio.create_task(output.write(short))
+    got = b""
+    while not got.endswith(b"b\n"):
+        got += await asyncio.to_thread(os.read, reader, 65536)
+    await second
+    assert got.decode() == long + short
+    os.close(reader)
+    os.close(writer)

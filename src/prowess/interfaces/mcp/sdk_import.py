@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 _PACKAGES = ("mcp", "mcp.server")
-_MODULES = ("mcp.server.lowlevel.server", "mcp.server.stdio", "mcp.server.request_state", "mcp.server.subscriptions")
+_MODULES = ("mcp.server.lowlevel.server", "mcp.server.request_state", "mcp.server.subscriptions")
 
 
 def import_sdk() -> None:

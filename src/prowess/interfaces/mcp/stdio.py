@@ -14,11 +14,15 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any, cast
+from types import TracebackType
+from typing import Any, Self, cast
 
-from mcp.server.stdio import stdio_server
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
 
 from prowess.interfaces.mcp.protocol import find_broken_request
 from prowess.interfaces.mcp.server import ProwessServer
@@ -49,12 +53,10 @@ async def _serve(server: ProwessServer) -> None:
     with _redirect_stdio() as (given, taken):
         output = _StdoutWriter(taken)
         lines = _StdinLines(given, output)
-        try:
-            # The SDK declares anyio files, but only iterates the one, and writes to and flushes the other.
-            async with stdio_server(cast("Any", lines), cast("Any", output)) as (read, write):
-                await server.run(read, write, server.create_initialization_options())
-        except* BrokenPipeError:
-            pass  # the client went away, so there is nobody to report an error to
+        output.on_broken = lines.end
+        # The SDK declares a stream, but only iterates over it and closes it.
+        messages = cast("Any", lines.messages())
+        await server.run(messages, output, server.create_initialization_options())
 
 
 @contextmanager
@@ -103,13 +105,24 @@ class _StdinLines:
 
         threading.Thread(target=read, name="mcp-stdin", daemon=True).start()
 
-    async def __aiter__(self) -> AsyncIterator[str]:
+    def end(self) -> None:
+        """End the iteration after the lines that have arrived."""
+        self._chunks.put_nowait(b"")
+
+    async def messages(self) -> AsyncIterator[SessionMessage | Exception]:
+        """Yield each message, or what is wrong with it."""
         async for line in self._lines():
             answer = find_broken_request(line)
-            if answer is None:
-                yield line.decode(errors="replace")
+            if answer is not None:
+                with suppress(anyio.BrokenResourceError):
+                    await self._output.write(json.dumps(answer) + "\n")
+                continue
+            try:
+                message = jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
+            except ValidationError as error:
+                yield error
             else:
-                await self._output.write(json.dumps(answer) + "\n")
+                yield SessionMessage(message)
 
     async def _lines(self) -> AsyncIterator[bytes]:
         # Messages are JSON, one per line. Pieces of a long line are joined once, not at every chunk, which would take
@@ -126,28 +139,68 @@ class _StdinLines:
 
 
 class _StdoutWriter:
-    """Writes whole messages without blocking the event loop, even if the client reads slowly."""
+    """The stream that the SDK sends to. It writes whole messages and does not block the event loop if the client is slow."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._turn = asyncio.Lock()
+        self._is_closed = False
+        self.on_broken: Callable[[], None] = lambda: None
+        """Called when the client has gone away, so that nobody reads what is written."""
         # Only pipes and sockets can be full. A regular file never is, and the event loop cannot wait for one.
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
             os.set_blocking(descriptor, False)
 
-    async def write(self, text: str) -> None:
-        data = memoryview(text.encode())
-        # A slow client takes a message in pieces. Nobody else may write in between.
-        async with self._turn:
-            while data:
-                try:
-                    data = data[os.write(self._descriptor, data) :]
-                except BlockingIOError:
-                    await self._room()
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._is_closed:
+            raise anyio.ClosedResourceError
+        await self.write(item.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n")
 
-    async def flush(self) -> None:
-        """Do nothing: `write` has no buffer."""
+    async def aclose(self) -> None:
+        """Refuse further messages."""
+        self._is_closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def write(self, text: str) -> None:
+        await self._turn.acquire()
+        left = memoryview(b"")
+        try:
+            left = self._write_some(memoryview(text.encode()))
+        finally:
+            if not left:
+                self._turn.release()
+        if left:
+            # The request may be cancelled now, but a message that has begun must be finished, and nobody else may write
+            # in between: this task releases the lock.
+            await asyncio.shield(asyncio.create_task(self._finish(left)))
+
+    def _write_some(self, data: memoryview) -> memoryview:
+        """Return what did not fit into the pipe. Raise `BrokenResourceError`, which the SDK expects, if nobody reads it."""
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError as error:
+            self.on_broken()
+            raise anyio.BrokenResourceError from error
+        return data
+
+    async def _finish(self, data: memoryview) -> None:
+        try:
+            while data:
+                await self._room()
+                data = self._write_some(data)
+        finally:
+            self._turn.release()
 
     async def _room(self) -> None:
         loop = asyncio.get_running_loop()
