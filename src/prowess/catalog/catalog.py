@@ -8,7 +8,7 @@ from dataclasses import field
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from prowess.catalog.collisions import check_strictly, describe_collision, resolve_claims
+from prowess.catalog.collisions import Hidden, check_strictly, resolve_claims
 from prowess.catalog.scans import Scans
 from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, store_key
 from prowess.catalog.store_rules import Failure, check_available, store_fault, suggest_names
@@ -213,7 +213,7 @@ class Catalog:
         found = self._search(slug, lambda store, name: store.get_outline(name), [])
         return found[1] if found else None
 
-    def hidden_by(self, store: Store, outline: SkillOutline) -> tuple[tuple[Store, SkillOutline], ...]:
+    def hidden_by(self, store: Store, outline: SkillOutline) -> Hidden:
         """Return the skills of the same slug with other files that are not served because of this one, nearest first.
 
         A store that fails hides nothing that could be used.
@@ -225,11 +225,6 @@ class Catalog:
         return tuple(
             (other, hidden) for other, hidden in found if hidden is not None and hidden.digest != outline.digest
         )
-
-    def collision(self, store: Store, outline: SkillOutline) -> str | None:
-        """Return a warning if other sources of the same scope have the slug with other files; None if there are none."""
-        others = [other.location for other, hidden in self.hidden_by(store, outline) if hidden.scope == outline.scope]
-        return describe_collision(outline.slug, store.location, others) if others else None
 
     def _recent_outline(self, store: Store, slug: str) -> SkillOutline | None:
         """Return a skill of one store, None if it has none or fails. For a folder, the answer may be a second old.

@@ -9,8 +9,18 @@ from pathlib import Path
 from prowess.catalog.store import Fault, Store, slug_conflict
 from prowess.errors import DuplicateSkill, Invalid, NotFound, ProwessError
 from prowess.skill.model import Scope, ShadowedSkill, Skill, SkillCard
+from prowess.skill.outline import SkillOutline
 
 _LISTED = 5
+
+Hidden = Sequence[tuple[Store, SkillOutline]]
+"""The skills that a skill of the same slug hides, each with its store, nearest first; see `Catalog.hidden_by`."""
+
+
+def find_collision(store: Store, outline: SkillOutline, hidden: Hidden) -> str | None:
+    """Return a warning if other sources of the same scope have the slug with other files; None if there are none."""
+    others = [other.location for other, one in hidden if one.scope == outline.scope]
+    return describe_collision(outline.slug, store.location, others) if others else None
 
 
 def describe_collision(slug: str, used: str, others: Sequence[str]) -> str:

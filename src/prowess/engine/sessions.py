@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prowess.catalog.collisions import describe_collision
+from prowess.catalog.collisions import describe_collision, find_collision
 from prowess.engine.context import Context
 from prowess.errors import DuplicateSkill, NotFound
 from prowess.policy.text import clean_text
@@ -243,7 +243,7 @@ class Roles:
         # In a strict workspace this raises if two sources have a skill of this name.
         with suppress(NotFound):
             store, outline = catalog.find_outline(role)
-            note = catalog.collision(store, outline) or ""
+            note = find_collision(store, outline, catalog.hidden_by(store, outline)) or ""
             if outline.digest != found.digest:
                 note = describe_collision(role, found.location, [outline.location or store.location])
             if note and self._context.resources.limits.strict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,10 @@ class Gate:
         if admission.error is not None:
             raise admission.error
         return admission
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let the reads that this thread makes inside the block share one transaction. They see nothing written in it."""
+        return self.records.snapshot() if self.present() else nullcontext()
 
     def resolve(self, actor: Actor, subjects: Sequence[Subject]) -> list[Subject]:
         """Return the subjects with how far each is trusted now. The records are read only if they could make a difference."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from prowess.catalog.catalog import Catalog
+from prowess.catalog.collisions import Hidden, find_collision
 from prowess.catalog.store import Store
 from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, ProwessError
 from prowess.lazy_dataclass import dataclass
@@ -90,21 +91,25 @@ class Loader:
         self, actor: Actor, name: str, *, reference: str | None = None, script: str | None = None, session: str = ""
     ) -> LoadResult:
         """Load the instructions of a skill, or one reference, one script or both by their exact names."""
-        answer = LoadResult(name=name)
+        # Filled step by step, so that an error answer has everything that was known by then.
+        answer: dict[str, Any] = {"name": name}
         known: tuple[SkillOutline, Subject] | None = None
         try:
-            actor, session = self.gate.within(actor, session)
-            # Built up step by step, so that an error answer has everything that was known by then.
-            answer = replace(answer, session_id=session)
-            store, outline = self.catalog.find_outline(name)
-            answer = replace(answer, source=self._describe_source(store, outline))
-            answer = replace(answer, note=self.catalog.collision(store, outline))
-            text = None
-            if reference is None and script is None:
-                text = self._read_text(store, outline)
-                outline, subject = text.outline, text.subject
-            else:
-                subject = read_subject(self.catalog, store, outline)
+            # One transaction for everything that is read before the gate decides: each of its own takes longer than its read.
+            with self.gate.snapshot():
+                actor, session = self.gate.within(actor, session)
+                answer["session_id"] = session
+                store, outline = self.catalog.find_outline(name)
+                answer["source"] = self._describe_source(store, outline)
+                hidden = self.catalog.hidden_by(store, outline)
+                answer["note"] = find_collision(store, outline, hidden)
+                text = None
+                if reference is None and script is None:
+                    text = self._read_text(store, outline, hidden)
+                    outline, subject = text.outline, text.subject
+                else:
+                    subject = read_subject(self.catalog, store, outline, hidden)
+                policy = self.gate.read_policy(actor)
             known = (outline, subject)
             for action in _load_actions(reference, script):
                 self.gate.check(
@@ -112,23 +117,24 @@ class Loader:
                     action,
                     subject,
                     session=session,
+                    policy=policy,
                     describe=lambda: self._describe(store, outline, subject),
                 )
             # Not before: the names of files are text of a skill, too.
-            answer = _with_names(answer, outline)
+            answer |= _names_of(outline)
             if text is not None:
-                return replace(answer, body=show_hidden(text.body))
+                answer["body"] = show_hidden(text.body)
             if reference is not None:
-                answer = replace(answer, reference_content=_read_part(store, outline, "reference", reference))
+                answer["reference_content"] = _read_part(store, outline, "reference", reference)
             if script is not None:
-                answer = replace(answer, script_content=_read_part(store, outline, "script", script))
+                answer["script_content"] = _read_part(store, outline, "script", script)
         except ProwessError as error:
             waits_for = error.approval_id if isinstance(error, ApprovalRequired) else None
             # The text of a local skill is no secret, even if the actor may not load it now.
             if known and self.gate.resolve(actor, [known[1]])[0].trust == "local":
-                answer = _with_names(answer, known[0])
-            return replace(answer, error=error.message, hint=error.hint or _HINT, approval_id=waits_for, failure=error)
-        return answer
+                answer |= _names_of(known[0])
+            answer |= {"error": error.message, "hint": error.hint or _HINT, "approval_id": waits_for, "failure": error}
+        return LoadResult(**answer)
 
     def resource(self, actor: Actor, name: str, path: str, *, session: str = "") -> ResourceResult:
         """Load one file of a skill by its exact path in the manifest: the bytes of the digest that is admitted."""
@@ -162,9 +168,9 @@ class Loader:
             return subject  # it has no text for a prompt
         return text.subject if text else subject
 
-    def _read_text(self, store: Store, outline: SkillOutline) -> SkillText:
+    def _read_text(self, store: Store, outline: SkillOutline, hidden: Hidden) -> SkillText:
         # If the skill has changed since its outline was read, outline and text are read again together.
-        return compose_skill_text(self.catalog, store, outline) or read_skill_text(
+        return compose_skill_text(self.catalog, store, outline, hidden) or read_skill_text(
             self.catalog, f"{outline.scope}:{outline.slug}"
         )
 
@@ -188,12 +194,11 @@ def _load_actions(reference: str | None, script: str | None) -> tuple[Action, ..
     return ("load_script",) if reference is None else ("load", "load_script")
 
 
-def _with_names(answer: LoadResult, outline: SkillOutline) -> LoadResult:
-    return replace(
-        answer,
-        available_references=_part_names(outline, "reference"),
-        available_scripts=_part_names(outline, "script"),
-    )
+def _names_of(outline: SkillOutline) -> dict[str, Any]:
+    return {
+        "available_references": _part_names(outline, "reference"),
+        "available_scripts": _part_names(outline, "script"),
+    }
 
 
 def _part_names(outline: SkillOutline, kind: Kind) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from prowess.catalog.catalog import Catalog
+from prowess.catalog.collisions import Hidden
 from prowess.catalog.scans import FindingRow
 from prowess.catalog.store import Store
 from prowess.catalog.store_rules import accepted_skill
@@ -48,13 +49,18 @@ def read_skill_text(catalog: Catalog, slug: str) -> SkillText:
     raise Conflict(f"The skill {slug[:80]!r} changed while it was being read.", hint="Try again.")
 
 
-def compose_skill_text(catalog: Catalog, store: Store, outline: SkillOutline) -> SkillText | None:
-    """Return the text of a skill whose outline was read; None if it has changed since."""
+def compose_skill_text(
+    catalog: Catalog, store: Store, outline: SkillOutline, hidden: Hidden | None = None
+) -> SkillText | None:
+    """Return the text of a skill whose outline was read; None if it has changed since.
+
+    `hidden` is what the catalog knows of the skills that it hides, if that was read already.
+    """
     artifacts = store.get_artifacts(outline.id, _inserted_kinds(outline))
     # The gate decides about the outline's digest, so texts of another revision must not be combined with it.
     if not artifacts or any(artifact.revision != outline.digest for artifact in artifacts):
         return None
-    return compose_text(outline, artifacts, read_standing(catalog, store, outline))
+    return compose_text(outline, artifacts, read_standing(catalog, store, outline, hidden))
 
 
 def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> SkillText:
@@ -111,6 +117,7 @@ def read_standing(
     catalog: Catalog,
     store: Store,
     outline: SkillOutline,
+    hidden: Hidden | None = None,
     *,
     scan: bool = True,
     findings: tuple[FindingRow, ...] | None = None,
@@ -126,8 +133,8 @@ def read_standing(
         folder=_folder_of(store, outline),
         frozen=store.frozen,
         hides=tuple(
-            HiddenSkill(scope=hidden.scope, digest=hidden.digest, folder=_folder_of(other, hidden), frozen=other.frozen)
-            for other, hidden in catalog.hidden_by(store, outline)
+            HiddenSkill(scope=one.scope, digest=one.digest, folder=_folder_of(other, one), frozen=other.frozen)
+            for other, one in (catalog.hidden_by(store, outline) if hidden is None else hidden)
         ),
         findings=_find_dangers(catalog, store, outline, scan=scan) if findings is None else findings,
     )
@@ -144,9 +151,9 @@ def _folder_of(store: Store, outline: SkillOutline) -> str:
     return outline.location if store.folder else ""
 
 
-def read_subject(catalog: Catalog, store: Store, outline: SkillOutline) -> Subject:
+def read_subject(catalog: Catalog, store: Store, outline: SkillOutline, hidden: Hidden | None = None) -> Subject:
     """Return what the gate decides about, without reading any text."""
-    return make_subject(outline, read_standing(catalog, store, outline))
+    return make_subject(outline, read_standing(catalog, store, outline, hidden))
 
 
 def make_subject(
