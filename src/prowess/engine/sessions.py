@@ -89,16 +89,7 @@ class Sessions:
 
     async def find(self, conversation: str) -> Session | None:
         """Return the open session of a conversation, or None. Create nothing."""
-        context = self._context
-
-        def read() -> Session | None:
-            if not context.resources.has_records():
-                return None
-            # The gate finds open sessions only.
-            _, session = context.resources.gate.within(context.actor, context.session_key(conversation))
-            return context.resources.sessions.get(context.actor, session) if session else None
-
-        return await offload(read)
+        return await offload(find_session, self._context, conversation)
 
     async def acting(self, conversation: str) -> Actor:
         """Return the actor as it acts in a conversation: with the session's role if it has none of its own."""
@@ -176,6 +167,15 @@ class Sessions:
             lambda: context.resources.activation.blocks(context.actor, context.session_key(session))
         )
         return assemble_blocks(policies=policies, memory=memory, graph_context=graph_context, skills=skills)
+
+
+def find_session(context: Context, conversation: str) -> Session | None:
+    """Return the open session of a conversation, or None. Blocking."""
+    if not context.resources.has_records():
+        return None
+    # The gate finds open sessions only.
+    _, session = context.resources.gate.within(context.actor, context.session_key(conversation))
+    return context.resources.sessions.get(context.actor, session) if session else None
 
 
 def read_acting(context: Context, conversation: str) -> Actor:

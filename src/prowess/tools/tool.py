@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, g
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from prowess.engine.engine import Engine
-from prowess.engine.sessions import read_acting
+from prowess.engine.sessions import find_session, read_acting
 from prowess.errors import BudgetExceeded, Invalid, Problem, ProwessError
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
@@ -22,6 +22,7 @@ from prowess.policy.text import clean_text
 from prowess.run.request import RunRequest, StepListener, ignore_step
 from prowess.session.session import Session
 from prowess.skill.needs import Reach
+from prowess.threads import offload
 from prowess.view import error_answer
 
 
@@ -74,9 +75,13 @@ class ToolContext:
 
     async def find_session(self) -> Session | None:
         """Return the open session of the conversation, or None. Open nothing."""
+        return await offload(self.read_session) if self.conversation else None
+
+    def read_session(self) -> Session | None:
+        """Return the same as `find_session`. Blocking."""
         if not self.conversation:
             return None
-        return await self.engine.sessions.find(self._session or self.conversation)
+        return find_session(self.engine.context, self._session or self.conversation)
 
     async def acting(self) -> Actor:
         """Return the agent in its own role, or else in the role of its session."""

@@ -8,6 +8,7 @@ from pydantic import AliasChoices, Field
 
 from prowess.errors import NotFound
 from prowess.session.session import EnabledSkill, Session
+from prowess.threads import offload
 from prowess.tools.tool import DEFAULT_HINT, SkillName, ToolAnswer, ToolContext
 
 if TYPE_CHECKING:
@@ -64,9 +65,15 @@ async def list_enabled_skills(
 ) -> dict[str, Any]:
     """List the skills that are enabled in this conversation, and the prompt space that they use."""
     context.require_conversation()
-    session = await context.find_session()
+
+    def read() -> tuple[Session | None, int]:
+        session = context.read_session()
+        # A conversation without a session would get the budget of the policy. Read here: a second thread costs more.
+        return session, context.engine.context.read_policy().skills_max_prompt_chars if session is None else 0
+
+    session, limit = await offload(read)
     if session is None:
-        return await _describe_empty(context, content=content)
+        return _describe_empty(limit, content=content)
     text = await context.engine.prompt(session) if content else None
     # Assembling the prompt may drop skills whose approval is gone, so the session is read again after it.
     now = session if text is None else await context.engine.sessions.get(session)
@@ -74,9 +81,8 @@ async def list_enabled_skills(
     return data if text is None else {**data, "content": text}
 
 
-async def _describe_empty(context: ToolContext, *, content: bool) -> dict[str, Any]:
+def _describe_empty(limit: int, *, content: bool) -> dict[str, Any]:
     """Describe a conversation without a session, with the budget that it would get."""
-    limit = (await context.engine.policy.get()).skills_max_prompt_chars
     data: dict[str, Any] = {
         "enabled_skills": [],
         "budget_used_chars": 0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import anyio
@@ -51,6 +51,11 @@ class DirectCalls:
         self._server = server
         self._call_tool = call_tool
 
+    @cached_property
+    def _meta(self) -> dict[str, Any]:
+        """What every result of the newer protocol says about the server."""
+        return {SERVER_INFO_META_KEY: self._server.server_info_stamp}
+
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer a tool call of the newer protocol, and pass on everything else."""
         version = ctx.protocol_version
@@ -61,7 +66,7 @@ class DirectCalls:
         if isinstance(result, InputRequiredResult):
             dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)
             result = serialize_server_result(METHOD, version, dumped)
-        return {**result, "_meta": {SERVER_INFO_META_KEY: self._server.server_info_stamp}}
+        return {**result, "_meta": self._meta}
 
     async def answer(self, request: Request, body: bytes) -> Response | None:
         """Return the response to a request over HTTP, or None if the SDK has to answer it."""
