@@ -1,7 +1,7 @@
 """Serve MCP over stdin and stdout. Only protocol messages are written to stdout, and shutdown is fast.
 
 While the server runs, file descriptor 0 is the null device and 1 is stderr, so that no print and no child process can
-read or write protocol data. A daemon thread reads the input, because a blocking read cannot be interrupted.
+read or write protocol data.
 """
 
 from __future__ import annotations
@@ -78,8 +78,14 @@ def _redirect_stdio() -> Generator[tuple[int, int]]:
         # `given` stays open: the reader thread may still be blocked in it, and a reused number would be another file.
 
 
+def _can_wait_for(descriptor: int) -> bool:
+    """Return True for a pipe or a socket. The event loop cannot wait for a file, nor on every system for a terminal."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
 class _StdinLines:
-    """The lines of a descriptor, read by a daemon thread, which does not keep the process alive.
+    """The lines of a descriptor. The event loop reads a pipe itself: to be woken by a thread would cost it more.
 
     Requests that the SDK could not even read are answered here.
     """
@@ -87,23 +93,39 @@ class _StdinLines:
     def __init__(self, descriptor: int, output: _StdoutWriter) -> None:
         self._output = output
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
-        loop = asyncio.get_running_loop()
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        if _can_wait_for(descriptor):
+            self._loop.add_reader(descriptor, self._on_readable)
+        else:
+            # A daemon does not keep the process alive, and nothing can interrupt its read.
+            threading.Thread(target=self._read_on, name="mcp-stdin", daemon=True).start()
 
-        def read() -> None:
-            chunk = b" "
-            while chunk:  # the empty chunk at the end is queued too, and ends the iteration
-                try:
-                    chunk = os.read(descriptor, _CHUNK_BYTES)
-                except BlockingIOError:
-                    # Some clients pass one socket for both directions, so the writer's setting is the reader's, too.
-                    select.select([descriptor], [], [])
-                    continue
-                except OSError:
-                    chunk = b""
-                with suppress(RuntimeError):  # the loop is closed, so nobody reads the queue
-                    loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
+    def _on_readable(self) -> None:
+        with suppress(BlockingIOError):  # another process reads the same pipe, and was faster
+            self._chunks.put_nowait(chunk := self._read())
+            if not chunk:
+                self._loop.remove_reader(self._descriptor)
 
-        threading.Thread(target=read, name="mcp-stdin", daemon=True).start()
+    def _read_on(self) -> None:
+        chunk = b" "
+        while chunk:  # the empty chunk at the end is queued too, and ends the iteration
+            try:
+                chunk = self._read()
+            except BlockingIOError:  # whoever shares the terminal has set it so
+                select.select([self._descriptor], [], [])
+                continue
+            with suppress(RuntimeError):  # the loop is closed, so nobody reads the queue
+                self._loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
+
+    def _read(self) -> bytes:
+        """Return the next bytes, or b"" at the end."""
+        try:
+            return os.read(self._descriptor, _CHUNK_BYTES)
+        except BlockingIOError:
+            raise
+        except OSError:
+            return b""
 
     def end(self) -> None:
         """End the iteration after the lines that have arrived."""
@@ -147,9 +169,8 @@ class _StdoutWriter:
         self._is_closed = False
         self.on_broken: Callable[[], None] = lambda: None
         """Called when the client has gone away, so that nobody reads what is written."""
-        # Only pipes and sockets can be full. A regular file never is, and the event loop cannot wait for one.
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+        # Only pipes and sockets can be full.
+        if _can_wait_for(descriptor):
             os.set_blocking(descriptor, False)
 
     async def send(self, item: SessionMessage, /) -> None:
