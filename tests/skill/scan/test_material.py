@@ -83,7 +83,7 @@ def test_hostile_input_gives_findings_and_never_an_exception(name: str) -> None:
 
 def test_a_file_that_is_too_deep_says_that_it_was_not_scanned_completely() -> None:
     found = scan_package(Package.of_texts("hostile", {"deep.sh": HOSTILE["deep.sh"]}))
-    assert [one.kind for one in found] == ["not-scanned"]
+    assert "not-scanned" in [one.kind for one in found]
 
 
 def test_the_number_of_findings_is_bounded() -> None:

@@ -72,6 +72,8 @@ class Budget:
     """The work that one scan may do, counted in syntax nodes, sentences and the like, so that hostile input cannot stall it."""
 
     steps: int
+    parse_seconds: float
+    """CPU time left for parsers that are not ours. No work of theirs can be counted, and some texts take them hours."""
 
     def spend(self, steps: int = 1) -> None:
         """Count work; raise `ScanLimitError` when the budget is used up."""

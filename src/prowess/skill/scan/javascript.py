@@ -13,7 +13,8 @@ from prowess.skill.scan.decoding import decode_escapes
 from prowess.skill.scan.finding import Report, ScanLimitError
 from prowess.skill.scan.javascript_calls import Call, call_function
 from prowess.skill.scan.javascript_names import Names, text_of
-from prowess.skill.scan.shell import line_of, parse
+from prowess.skill.scan.shell import line_of
+from prowess.skill.scan.syntax_tree import parse
 from prowess.skill.scan.values import (
     NO_LABELS,
     NOTHING,
@@ -59,15 +60,17 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
             f"The code has more than {MAX_CHARS:,} characters; only the start was scanned.",
         )
     _judge_shape(behaviour.report, text)
-    root = parse(text[:MAX_CHARS], load_language())
+    roots = parse(behaviour.report, text[:MAX_CHARS], load_language())
     script = Script(behaviour, taint)
     # The first walk learns what functions take and return; its findings are dropped.
     silent = Report(path=behaviour.report.path, text=text, budget=behaviour.report.budget, depth=behaviour.report.depth)
     script.behaviour = Behaviour(report=silent, files=behaviour.files)
-    script.eval(root)
+    for root in roots:
+        script.eval(root)
     script.behaviour = behaviour
     behaviour.constants = script.constants
-    script.eval(root)
+    for root in roots:
+        script.eval(root)
 
 
 def _judge_shape(report: Report, text: str) -> None:

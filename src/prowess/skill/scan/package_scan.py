@@ -21,6 +21,9 @@ SCANNER_VERSION = 2
 """Raise this when the same bytes may give other findings; caches store it with the findings."""
 FILE_STEPS = 60_000
 PACKAGE_STEPS = 600_000
+# An ordinary script takes milliseconds; 400,000 characters take a second.
+FILE_PARSE_SECONDS = 4.0
+PACKAGE_PARSE_SECONDS = 12.0
 MAX_FILE_BYTES = 1024 * 1024
 _CACHED = 512
 _PROGRAM_MAGIC = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xfe\xed\xfa", b"\xca\xfe\xba\xbe", b"\x00asm")
@@ -44,11 +47,12 @@ def scan_package(package: Package) -> tuple[Finding, ...]:
 
 def _scan(package: Package) -> tuple[Finding, ...]:
     findings: list[Finding] = []
-    left = PACKAGE_STEPS
+    left, seconds = PACKAGE_STEPS, PACKAGE_PARSE_SECONDS
     for file in package.files:
-        budget = Budget(min(FILE_STEPS, left))
+        budget = Budget(min(FILE_STEPS, left), min(FILE_PARSE_SECONDS, seconds))
         findings += scan_file(file, budget)
         left -= min(FILE_STEPS, left) - max(budget.steps, 0)
+        seconds -= min(FILE_PARSE_SECONDS, seconds) - max(budget.parse_seconds, 0.0)
     return sort_findings(findings)
 
 

@@ -18,6 +18,7 @@ from prowess.skill.scan.shell_commands import RUNNERS, Handler, run_command
 from prowess.skill.scan.shell_files import FILES
 from prowess.skill.scan.shell_services import SERVICES
 from prowess.skill.scan.shell_system import SYSTEM
+from prowess.skill.scan.syntax_tree import MAX_PIPES, parse
 from prowess.skill.scan.values import NO_LABELS, NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels
 
 MAX_CHARS = 400_000
@@ -40,13 +41,6 @@ def load_parser() -> Any:
     return tree_sitter.Language(tree_sitter_bash.language())
 
 
-def parse(text: str, language: Any) -> Any:
-    """Return the root of the syntax tree. Text with errors has a tree too, with error nodes in it."""
-    import tree_sitter
-
-    return tree_sitter.Parser(language).parse(text.encode("utf-8", "replace")).root_node
-
-
 def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS) -> None:
     """Scan shell code."""
     if len(text) > MAX_CHARS:
@@ -58,7 +52,8 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
         )
     code = _PROMPT.sub("", text[:MAX_CHARS].replace("\r\n", "\n"))
     shell = Shell(behaviour, taint)
-    shell.run(parse(code, load_parser()), NOTHING)
+    for root in parse(behaviour.report, code, load_parser(), max_pipes=MAX_PIPES):
+        shell.run(root, NOTHING)
 
 
 class Shell:
