@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from prowess.engine.places import PACKS
+
 TWIN = (
     "---\nname: {name}\ndescription: Reads invoices in PDF and extracts totals, VAT and due dates. Use when someone sends "
     "an invoice{more}.\n---\n\n# {name}\n\nDo it.\n"
@@ -28,6 +30,13 @@ def test_skills_that_compete_are_named_with_what_to_do(prowess, office, write_sk
     assert pair["slugs"] == ["bill-scanner", "invoice-reader"]
     assert 0.75 <= pair["similarity"] <= 1
     assert "portugal" in " ".join(pair["advice"]).lower()
+
+
+def test_a_skill_does_not_compete_with_a_role_pack_which_is_never_matched(prowess, office, write_skill, monkeypatch):
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
+    text = (PACKS / "reviewer" / "SKILL.md").read_text()
+    write_skill("code-check", text.replace("name: reviewer", "name: code-check"))
+    assert prowess("lint", "--json").json == {"ok": True, "skills": 6, "collisions": []}
 
 
 def test_only_the_skills_that_were_named_are_looked_at(prowess, office, write_skill):

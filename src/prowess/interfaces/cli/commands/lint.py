@@ -70,9 +70,11 @@ async def _documents(
     The slugs are None without targets: then every pair is reported.
     """
     from prowess.catalog.store import SearchDocument
+    from prowess.interfaces.cli.commands.skills import is_role_pack
     from prowess.interfaces.cli.targets import find_skills
 
-    documents = {document.slug: document for document in await prowess.skills.documents()}
+    # Role packs are not matched, so they compete with nothing.
+    documents = {one.slug: one for one in await prowess.skills.documents() if not is_role_pack(one)}
     subjects = [subject for target in targets for subject in await find_skills(prowess, target)]
     joining = {subject.skill.slug: SearchDocument.of(subject.skill) for subject in subjects if subject.joins}
     among = {subject.skill.slug for subject in subjects} if targets else None

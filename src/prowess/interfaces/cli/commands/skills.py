@@ -18,7 +18,7 @@ from prowess.view import to_json, usage_json
 
 if TYPE_CHECKING:
     from prowess.catalog.scans import FindingRow
-    from prowess.catalog.store import Fault
+    from prowess.catalog.store import Fault, SearchDocument
     from prowess.feed.usage import SkillUsage, UsageReport
     from prowess.interfaces.cli.skill_scores import Scores
     from prowess.open import Prowess
@@ -97,7 +97,7 @@ def _print_all(cards: list[SkillCard], dangers: dict[str, int], limit: int, scor
         )
 
 
-def is_role_pack(card: SkillCard) -> bool:
+def is_role_pack(card: SkillCard | SearchDocument) -> bool:
     """Return True for a role pack that comes with Prowess. Skills of plugins are in the system scope, too."""
     from prowess.engine.places import PACKS
 
