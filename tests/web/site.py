@@ -37,7 +37,8 @@ class Site:
         self.people = people or {"me": ME}
         self.port = 0
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="site")
+        # A daemon: if the server does not stop, the tests end all the same.
+        self._thread = threading.Thread(target=self._loop.run_forever, name="site", daemon=True)
         self._server: uvicorn.Server | None = None
         self._serving: Any = None
 
