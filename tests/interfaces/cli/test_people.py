@@ -68,7 +68,8 @@ def test_a_token_that_can_approve_needs_a_person(prowess, acme, monkeypatch, req
     monkeypatch.delenv("PROWESS_APPROVER_TOKEN", raising=False)
     for scopes in ((), ("--scopes", "admin"), ("--scopes", "skills.read,approvals.resolve")):
         refused = prowess("token", "create", "--org", "acme", "--user", "ann", *scopes)
-        assert "Only a person can create a token that approves" in refused.err
+        assert "Only a person can create a token that can approve" in refused.err
+        assert "add `--scopes skills.read,skills.run`" in refused.err
 
     request.getfixturevalue("approver")
     made = prowess("token", "create", "--org", "acme", "--user", "ann", "--json").json

@@ -340,6 +340,7 @@ def test_what_is_wrong_with_the_inputs_is_said_once(prowess, outline, script):
         file.write(f"input_schema: {json.dumps(declared)}\n")
     ran = prowess("run", "outline", "-m", script())
     assert (ran.code, ran.err.count("'topic' is missing")) == (3, 1)
+    assert "Pass each with `--input NAME=VALUE`." in ran.err
     ran = prowess("run", "outline", "-i", "topik=bees", "-m", script())
     assert "'topik' is unknown; 'topic' is missing." in ran.err
     assert "Did you mean 'topic'?" in ran.err

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from prowess.errors import NotFound
+from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import common_options
 from prowess.interfaces.cli.options import command
@@ -137,11 +137,8 @@ def run_command(
             as_json=as_json,
             refusal="Not run: you denied the request.",
         )
-    except NotFound as error:
-        # `run SLUG text=hello` is what people try first; without --input it names an artifact.
-        given = next((one for one in artifacts if "=" in one and repr(one) in error.message), "")
-        if given:
-            error.hint = f"To pass it as an input, add `--input {shlex.quote(given)}`. {error.hint}"
+    except (NotFound, Invalid) as error:
+        error.hint = _hint_at_inputs(error, artifacts, inputs)
         raise
     if attempt.ran is None:
         return
@@ -153,3 +150,13 @@ def run_command(
     saving.save(result, skill)
     if error := result.error or unfinished or screen.lost:
         raise error
+
+
+def _hint_at_inputs(error: NotFound | Invalid, artifacts: tuple[str, ...], inputs: tuple[str, ...]) -> str:
+    """Return the hint of an error, with how to pass an input if none was passed in the right way."""
+    if isinstance(error, Invalid):
+        is_missing = not inputs and any(problem.code == "input-invalid" for problem in error.problems)
+        return f"{error.hint} Pass each with `--input NAME=VALUE`." if is_missing else error.hint
+    # `run SLUG text=hello` is what people try first; without --input it names an artifact.
+    given = next((one for one in artifacts if "=" in one and repr(one) in error.message), "")
+    return f"To pass it as an input, add `--input {shlex.quote(given)}`. {error.hint}" if given else error.hint

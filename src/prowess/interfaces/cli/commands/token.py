@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.errors import Invalid
+from prowess.errors import Invalid, Refused
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import Period, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import one_line, print_json, print_table
@@ -81,7 +81,11 @@ def create_token(
     channel = "cli"
     # An agent with a shell can run this command. It must not give itself the right to approve.
     if not agent and (wanted is None or not set(wanted) <= AGENT_PERMISSIONS):
-        channel = require_person("create a token that approves or administers", token_file).channel
+        try:
+            channel = require_person("create a token that can approve or administer", token_file).channel
+        except Refused as error:
+            error.hint += " For a token that can do neither, add `--scopes skills.read,skills.run`."
+            raise
     made = with_engine(
         workspace,
         lambda prowess: prowess.tokens.create(
