@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,7 +51,7 @@ def served(app: ASGIApp) -> Generator[str]:
 
 
 def tried(url: str, *, examples: int, everything: bool) -> list[str]:
-    """Send requests of all phases, or only random ones, to a server, and return a description of everything that failed."""
+    """Send requests of all phases, or random ones to a third of the routes, to a server, and return what failed."""
     # Imported only here: it takes a second, which each process that collects this file would wait for.
     import schemathesis
     from schemathesis.engine import Status, events, from_schema
@@ -84,6 +85,8 @@ def tried(url: str, *, examples: int, everything: bool) -> list[str]:
     schema = schemathesis.openapi.from_url(f"{url}{OPENAPI_PATH}", config=config, timeout=60)
     # A stream of events does not end by itself.
     schema = schema.exclude(path_regex=r"/events$", method="GET")
+    if not everything:
+        schema = schema.exclude(lambda found: zlib.crc32(found.operation.label.encode()) % 3 > 0)
     problems: list[str] = []
     for event in from_schema(schema).execute():
         if isinstance(event, events.ScenarioFinished) and event.status in (Status.FAILURE, Status.ERROR):
@@ -122,7 +125,7 @@ def test_every_response_to_generated_requests_is_one_that_the_document_describes
 
 
 @pytest.mark.long
-def test_boundary_values_and_sequences_of_requests_find_nothing_else(url):
+def test_boundary_values_and_sequences_of_requests_to_all_routes_find_nothing_else(url):
     expect_none(tried(url, examples=10, everything=True))
 
 
