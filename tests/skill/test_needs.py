@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cpu import cpu_limit
 
-from prowess.skill.declarations import parse_request
+from prowess.errors import Invalid
+from prowess.skill.declarations import parse_request, parse_slots, request_url
 from prowess.skill.form_info import FormName
 from prowess.skill.forms import read_package, write_package
 from prowess.skill.kinds import (
@@ -369,3 +371,15 @@ def test_the_host_that_is_declared_is_the_one_that_is_asked():
     call = HttpCall(name="call", handler="GET https://asked.example/x", metadata={"url": "https://shown.example/"})
     assert read_needs(skill(call)).hosts == ("asked.example",)
     assert parse_request(call).url == "https://asked.example/x"
+
+
+@pytest.mark.parametrize("text", ["{{" * 40_000, "GET a" + " " * 40_000 + "b", " " * 40_000])
+def test_a_long_request_is_read_in_no_time(text: str):
+    with cpu_limit(5):
+        assert request_url(HttpCall(name="ask", handler=text)) == text.removeprefix("GET ").strip()
+        assert "".join(map(str, parse_slots(text))) == text
+
+
+def test_the_first_braces_that_are_not_a_slot_are_named():
+    with pytest.raises(Invalid, match=r"'{{ b c }}' is not a valid placeholder"):
+        parse_slots("{{ a }} }} {{ b c }} {{ d e }}")

@@ -21,7 +21,6 @@ from prowess.skill.schema import measure_depth
 from prowess.suggestions import near_names
 
 _SLOT = re.compile(r"\{\{[ \t]*([A-Za-z_]\w*(?:\.\w+)*)[ \t]*\}\}", re.ASCII)
-_UNKNOWN_SLOT = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _ENV_PREFIX = "env"
 _SLOT_HINT = "Only {{ name }} is supported here. Compute other values before the call and pass them as inputs."
 
@@ -65,9 +64,11 @@ def parse_slots(text: str) -> TextPieces:
         if at % 2:
             pieces.append(Slot(tuple(piece.split("."))))
             continue
-        other = _UNKNOWN_SLOT.search(piece)
-        if other is not None:
-            raise Invalid(f"{other[0][:80]!r} is not a valid placeholder.", hint=_SLOT_HINT)
+        # By hand: a pattern takes time with the square of the length if no braces are closed.
+        start = piece.find("{{")
+        end = piece.find("}}", start + 2) if start >= 0 else -1
+        if end >= 0:
+            raise Invalid(f"{piece[start : end + 2][:80]!r} is not a valid placeholder.", hint=_SLOT_HINT)
         if piece:
             pieces.append(piece)
     return tuple(pieces)
@@ -96,7 +97,7 @@ MAX_RESPONSE_BYTES = 16 * MIB
 MAX_ATTEMPTS = 5
 MAX_BODY_DEPTH = 32
 
-_METHOD_AND_URL = re.compile(r"\s*(?:([A-Za-z]+)\s+)?(\S.*?)\s*", re.DOTALL)
+_METHOD_AND_URL = re.compile(r"(?:([A-Za-z]++)\s++)?(\S.*)", re.DOTALL)
 # The host ends before the first slot, so that no input can extend it. `@` would start another host, and some clients
 # read a backslash as a slash.
 _FIXED_HOST = re.compile(r"(?:https?)://[^\s/?#{}\\@]+(?=[/?]|$)", re.IGNORECASE)
@@ -180,7 +181,7 @@ def parse_request(call: HttpCall) -> DeclaredRequest:
 
 def request_url(call: HttpCall) -> str:
     """Return the URL of a request with its slots. The same text is sent and shown as the declared host."""
-    found = _METHOD_AND_URL.fullmatch(call.handler)
+    found = _METHOD_AND_URL.fullmatch(call.handler.strip())
     return found[2] if found else ""
 
 
@@ -192,7 +193,7 @@ def _request_settings(call: HttpCall) -> JsonObject:
             raise Invalid(
                 f"The request {call.name!r} has an unknown field {name[:40]!r}.", hint=f"Did you mean {near[0]!r}?"
             )
-    found = _METHOD_AND_URL.fullmatch(call.handler)
+    found = _METHOD_AND_URL.fullmatch(call.handler.strip())
     before = found[1] if found else None
     stated = call.metadata.get("method")
     if before and isinstance(stated, str) and before.upper() != stated.upper():

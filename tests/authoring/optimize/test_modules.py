@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.cpu import cpu_limit
 
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.splits import held_out_cases, optimizer_cases
@@ -255,3 +256,17 @@ async def test_a_prompt_whose_output_others_use_by_name_is_not_wrapped(with_side
     async with place.open() as prowess:
         with pytest.raises(Invalid, match="'after' uses the output of 'sort' by its name"):
             await prowess.optimize.run(ask(model=model, method="gepa", artifact="sort"))
+
+
+@pytest.mark.parametrize("text", ["{%" * 40_000, "{# a" * 20_000])
+def test_a_template_whose_tags_are_not_closed_takes_no_time(text: str):
+    prompt = PromptTemplate(name="p", content=text, syntax="mustache")
+    with cpu_limit(10):
+        assert make_signature(prompt)["instructions"] == text.strip()
+
+
+@pytest.mark.parametrize("text", ["{{" + " " * 40_000, "{{" + "a" * 40_000])
+def test_a_value_that_is_not_closed_takes_no_time(text: str):
+    with cpu_limit(10):
+        made = make_signature(PromptTemplate(name="p", content=f"{{% raw %}}{text}{{% endraw %}}"))
+    assert made["instructions"] == text.strip()

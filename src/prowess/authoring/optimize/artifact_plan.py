@@ -135,8 +135,8 @@ SUFFIX = "-optimized"
 OUTPUT = "output"
 """The output of a prompt without a schema."""
 
-_TAG = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
-_VALUE = re.compile(r"\{\{\{?\s*[&=]?\s*([A-Za-z_]\w*)[^{}]*\}?\}\}")
+_TAG_START = re.compile(r"\{[%#]")
+_VALUE = re.compile(r"\{\{\{?\s*+(?:[&=]\s*+)?([A-Za-z_]\w*+)[^{}]*+\}?\}\}")
 _SCHEMA_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 
 
@@ -197,7 +197,21 @@ def make_signature(prompt: PromptTemplate) -> JsonObject:
 
 def _as_instructions(template: str) -> str:
     """Return the text of a template with the names of its variables in place of their values, without its logic."""
-    return _TAG.sub("", _VALUE.sub(r"`\1`", template)).strip()
+    text = _VALUE.sub(r"`\1`", template)
+    kept: list[str] = []
+    at, unclosed = 0, set[str]()
+    # By hand: a pattern takes time with the square of the length if no tag is closed.
+    for tag in _TAG_START.finditer(text):
+        mark = tag[0][1]
+        if tag.start() < at or mark in unclosed:
+            continue
+        end = text.find(mark + "}", tag.end())
+        if end < 0:
+            unclosed.add(mark)
+            continue
+        kept.append(text[at : tag.start()])
+        at = end + 2
+    return "".join([*kept, text[at:]]).strip()
 
 
 def _field(name: str, schema: Any) -> JsonObject:

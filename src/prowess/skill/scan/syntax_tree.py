@@ -44,10 +44,8 @@ def parse(report: Report, text: str, language: Any, *, max_pipes: int | None = N
             parser.included_ranges = [tree_sitter.Range(*points, start, end)]
         roots.append(parser.parse(source).root_node)
         report.budget.parse_seconds -= thread_time() - began
-        if end < len(source) and _STATEMENT.match(source, end - 1) is None:
-            report.add(
-                "warning", "not-scanned", None, "A statement is too long to parse; its parts were scanned alone."
-            )
+        if end < len(source) and source[end - 1 : end] != b"\n":
+            report.add("warning", "not-scanned", None, "A line is too long to parse; its parts were scanned alone.")
     return roots
 
 
@@ -57,7 +55,8 @@ def _split(source: bytes) -> Iterator[tuple[int, int]]:
     while len(source) - start > PART_BYTES:
         end = start + PART_BYTES
         found = [match.end() for match in _STATEMENT.finditer(source, start + PART_BYTES // 2, end)]
-        end = found[-1] if found else end
+        # Within a statement the parser copes with the end of a line, where no name or string is cut.
+        end = found[-1] if found else source.rfind(b"\n", start, end) + 1 or end
         while source[end] & 0xC0 == 0x80:  # within a character
             end -= 1
         yield start, end
