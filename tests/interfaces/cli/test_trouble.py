@@ -199,3 +199,9 @@ def test_ctrl_c_stops_an_import_and_keeps_what_was_kept(workspace, tmp_path, hom
 )
 def test_a_wrong_value_is_named_in_plain_words(prowess, workspace, command, told):
     assert told in prowess(*command).err
+
+
+@pytest.mark.parametrize(("closed", "code"), [("list >&-", 0), ("list 2>&-", 0), ("match <&-", 2)])
+def test_a_closed_stream_is_no_bug(prowess, sample, closed, code):
+    ran = subprocess.run(["sh", "-c", f"{PROWESS} {closed}"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, "bug" in ran.stderr) == (code, False)

@@ -248,6 +248,7 @@ def cli(ctx: click.Context, workspace: str | None, server: str, token_file: str 
 def run() -> None:
     """Run the command line and exit the process. Every error becomes a message on stderr and an exit code."""
     _relax_garbage_collector()
+    _open_closed_streams()
     with catch_termination() as termination:
         try:
             code = cli.main(prog_name="prowess", standalone_mode=False, **_terminal_settings())
@@ -274,6 +275,13 @@ def _terminal_settings() -> dict[str, Any]:
 
 _CLICK_MIN_WIDTH = 52
 """Click formats help for at least this width, whatever the terminal has."""
+
+
+def _open_closed_streams() -> None:
+    """Replace standard streams that the caller has closed (`>&-`), for which Python has None."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  (open until the end)
 
 
 def _relax_garbage_collector() -> None:
