@@ -66,6 +66,13 @@ def test_a_message_is_answered_on_stdout_and_what_happened_is_on_stderr(prowess,
     assert re.search(r"scripted:.* · 2 steps · [\d,]+ tokens in, \d+ out · .* · Skills \(0 / 16,000\)", done.err)
 
 
+def test_a_call_for_a_skill_that_does_not_exist_is_marked_as_failed(prowess, trusted, script):
+    calls = [{"name": name, "arguments": {"skill": "none"}} for name in ("load_skill", "enable_skill")]
+    shown = prowess("chat", "hello", "--model", script({"calls": calls}, "No.")).err
+    for name in ("load_skill", "enable_skill"):
+        assert f"✗ {name}(skill=\"none\") → Skill 'none' not found." in shown
+
+
 def test_the_decision_and_the_budget_are_shown(prowess, trusted, script):
     done = prowess("chat", "explain this slow SQL query and propose an index", "--model", script("Add an index."))
     assert "◆ activate sql-tuner" in done.err

@@ -72,10 +72,11 @@ def _line_width() -> int:
     return min(shutil.get_terminal_size().columns, _MAX_LINE_CHARS) if sys.stderr.isatty() else _MAX_LINE_CHARS
 
 
-def format_outcome(call: str, told: str, *, ok: bool) -> str:
+def format_outcome(call: str, data: Mapping[str, Any], *, ok: bool) -> str:
     """Return a line about a tool call that ended: a mark, the call, and what came of it."""
-    mark = click.style("✓", fg="green") if ok else click.style("✗", fg="red")
-    shown = one_line(told, max(_line_width() - len(call) - 6, _MIN_CHARS))
+    # `load_skill` answers that there is no such skill without failing, so that the model can go on.
+    mark = click.style("✓", fg="green") if ok and not data.get("error") else click.style("✗", fg="red")
+    shown = one_line(summarize_answer(data), max(_line_width() - len(call) - 6, _MIN_CHARS))
     return f"{mark} {call}" + click.style(f" → {shown}" if shown else "", dim=True)
 
 
@@ -212,7 +213,7 @@ class ChatScreen:
             self._wait(one_line(f"{role}: {name} …", 80))
         else:
             call = self._calls.pop(key, format_call(name, {}))
-            outcome = format_outcome(call, summarize_answer(update["data"]), ok=update["ok"])
+            outcome = format_outcome(call, update["data"], ok=update["ok"])
             self._tell(f"  {one_line(role, 40)} {outcome}")
 
     def _show_said(self, *roles: str) -> None:
@@ -223,7 +224,7 @@ class ChatScreen:
     def _show_outcome(self, update: ToolEnded) -> None:
         self._show_said(*self._said)
         call = self._calls.pop(update.id, format_call(update.name, {}))
-        self._tell(format_outcome(call, summarize_answer(update.data), ok=update.ok))
+        self._tell(format_outcome(call, update.data, ok=update.ok))
 
     def _tell(self, line: str) -> None:
         self._pause()

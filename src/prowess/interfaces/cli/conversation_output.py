@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from prowess.interfaces.cli.chat_screen import format_call, format_decision, format_outcome, summarize_answer
+from prowess.interfaces.cli.chat_screen import format_call, format_decision, format_outcome
 from prowess.interfaces.cli.output import clean, format_cost, one_line, print_table
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ def _print_call(call: Mapping[str, Any], result: ConversationMessage | None) -> 
     if result is None:
         click.echo(f"? {told}")
         return
-    click.echo(
-        format_outcome(told, summarize_answer(_read_answer(result.text)), ok=result.detail.get("ok") is not False)
-    )
+    click.echo(format_outcome(told, _read_answer(result.text), ok=result.detail.get("ok") is not False))
 
 
 def _read_answer(text: str) -> Mapping[str, Any]:
