@@ -191,10 +191,15 @@ def test_the_usage_of_skills_and_references_is_reported(prowess, write_skill):
     prowess("load", "tidy", "--reference", "how.md")
     shown = prowess("skills", "--usage")
     assert "Core set: 1 of 1 used skills have 80 % of the 4 loads." in shown.out
-    assert "tidy: how.md loaded 1 times" in shown.out
-    assert "Not loaded in the last 30 days (1): other" in shown.out
+    assert "tidy: how.md loaded 1 time\n" in shown.out
+    assert "Not loaded in the last 30 days (1): other\n" in shown.out
     report = prowess("skills", "--usage", "7d", "--json").json
     assert (report["days"], report["skills"], report["core"]) == (7, [["tidy", 4]], ["tidy"])
+    for number in range(12):
+        write_skill(f"more-{number:02}")
+    shown = prowess("skills", "--usage").out
+    assert "Not loaded in the last 30 days (13): more-00, more-01," in shown
+    assert "more-09 and 3 more\n" in shown
 
 
 @pytest.mark.parametrize(

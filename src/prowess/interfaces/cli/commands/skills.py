@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SCANNED_AT_ONCE = 40
 """How many skills one `prowess list` scans; more would be felt."""
 _CONFLICTS_LISTED = 5
+_USAGE_NAMES = 10
 SCOPES = ("session", "workspace", "user", "org", "account", "system")
 
 
@@ -369,14 +370,20 @@ def _print_report(report: UsageReport) -> None:
     else:
         click.echo(f"No skill was loaded in {period}.")
     for file in report.files:
-        click.echo(f"  {one_line(file.slug, 48)}: {one_line(file.file, 80)} loaded {file.loads:,} times")
+        times = f"{file.loads:,} time{'s' * (file.loads != 1)}"
+        click.echo(f"  {one_line(file.slug, 48)}: {one_line(file.file, 80)} loaded {times}")
     if report.unused_files:
-        names = ", ".join(f"{file.slug}/{file.file}" for file in report.unused_files[:20])
-        click.echo(f"Never loaded although their skill was ({len(report.unused_files)}): {one_line(names, 400)}")
+        names = [f"{file.slug}/{file.file}" for file in report.unused_files]
+        print_wrapped(f"Never loaded although their skill was ({len(names):,}): {_name_some(names)}")
     if report.unused_skills:
-        names = ", ".join(report.unused_skills[:20])
-        click.echo(f"Not loaded in {period} ({len(report.unused_skills)}): {one_line(names, 400)}")
-        click.echo("Remove one with `prowess delete SLUG`.")
+        names = report.unused_skills
+        print_wrapped(f"Not loaded in {period} ({len(names):,}): {_name_some(names)}")
+        click.echo("Remove one with `prowess delete SLUG`. Add --json to list all of them.")
+
+
+def _name_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _USAGE_NAMES:,} more" if len(names) > _USAGE_NAMES else ""
+    return one_line(", ".join(names[:_USAGE_NAMES]), 400) + more
 
 
 def _format_use_time(at: str) -> str:
