@@ -14,19 +14,20 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sources.registry_world import World, make_archive, make_package, open_world
 
-from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused
-from prowess.net.request import HttpRequest, HttpResponse
+from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused, Unavailable
+from prowess.net.request import HttpClient, HttpRequest, HttpResponse
 from prowess.skill.archive import read_archive, write_archive
 from prowess.skill.package import Package
 from prowess.sources import signature
 from prowess.sources.package_shelf import PackageShelf, Quotas
+from prowess.sources.publication import Publisher
 from prowess.sources.signed_index import open_index
 
 
@@ -343,3 +344,14 @@ def test_a_publisher_has_a_plain_name(world: World, publisher: str):
 def test_a_version_that_does_not_fit_into_a_path_is_refused(world: World):
     with pytest.raises(ProwessError):
         world.shelf.publish(make_archive("odd", "../../1"), "ann")
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"<html>", b"[]", b"\xff"])
+def test_an_answer_that_no_registry_gives_is_an_error_and_nothing_worse(body: bytes):
+    class Foreign:
+        async def send(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse(status=200, headers={}, body=body, url=request.url)
+
+    publisher = Publisher(cast("HttpClient", Foreign()), "https://registry.example", "token")
+    with pytest.raises(Unavailable, match="not as a Prowess registry does"):
+        asyncio.run(publisher.publish(make_package("greet")))

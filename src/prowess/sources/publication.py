@@ -81,7 +81,7 @@ def _check_url(base_url: str) -> Target:
 def _read_answer(response: HttpResponse, shown: str) -> dict[str, Any]:
     try:
         document: object = json.loads(response.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     fields = json_object(document)
     if response.status in (200, 201) and fields:
