@@ -6,8 +6,6 @@ seconds and 925 MB, and they cannot be stopped. So a long text is parsed in part
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from time import thread_time
 from typing import Any
 
@@ -17,52 +15,71 @@ PART_BYTES = 10_000
 """The longest part. The worst text that we know takes a second."""
 MAX_PIPES = 1_000
 """The most pipes in a part of a shell script: their number is what takes memory."""
-_STATEMENT = re.compile(rb"\n(?!\s|[})\]]|(?:fi|done|esac|else|elif|then|do|EOF)\b)")
-"""The end of a line before one that most probably begins a statement."""
 
 
 def parse(report: Report, text: str, language: Any, *, max_pipes: int | None = None) -> list[Any]:
     """Return the roots of the syntax trees of a text: one, or if it is long one for each part, in order.
 
     Text with errors has a tree too, with error nodes in it. Positions are those in the whole text. What takes too long is
-    left out, with a finding.
+    left out, and what is cut is parsed alone, both with a finding.
     """
-    import tree_sitter
-
     source = text.encode("utf-8", "replace")
     roots: list[Any] = []
-    row = 0
-    for start, end in _split(source):
-        first, row = row, row + source.count(b"\n", start, end)
+    start = 0
+    while True:
+        end = _end_of_part(source, start)
         if report.budget.parse_seconds <= 0 or (max_pipes is not None and source.count(b"|", start, end) > max_pipes):
             report.add("warning", "not-scanned", None, "The code takes too long to parse; not all of it was scanned.")
-            continue
-        began = thread_time()
-        parser = tree_sitter.Parser(language)
-        if end - start < len(source):
-            points = (first, _column(source, start)), (row, _column(source, end))
-            parser.included_ranges = [tree_sitter.Range(*points, start, end)]
-        roots.append(parser.parse(source).root_node)
-        report.budget.parse_seconds -= thread_time() - began
-        if end < len(source) and source[end - 1 : end] != b"\n":
-            report.add("warning", "not-scanned", None, "A line is too long to parse; its parts were scanned alone.")
-    return roots
+            cut = end
+        else:
+            began = thread_time()
+            root = _parse_part(source, start, end, language)
+            cut = end if end == len(source) else _find_cut(root, start)
+            if cut <= start:
+                report.add("warning", "not-scanned", None, "A long statement was scanned in parts.")
+                cut = end
+            roots.append(root if cut == end else _parse_part(source, start, cut, language))
+            report.budget.parse_seconds -= thread_time() - began
+        if cut == len(source):
+            return roots
+        start = cut
 
 
-def _split(source: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each part: between statements if possible."""
-    start = 0
-    while len(source) - start > PART_BYTES:
-        end = start + PART_BYTES
-        found = [match.end() for match in _STATEMENT.finditer(source, start + PART_BYTES // 2, end)]
-        # Within a statement the parser copes with the end of a line, where no name or string is cut.
-        end = found[-1] if found else source.rfind(b"\n", start, end) + 1 or end
-        while source[end] & 0xC0 == 0x80:  # within a character
-            end -= 1
-        yield start, end
-        start = end
-    yield start, len(source)
+def _end_of_part(source: bytes, start: int) -> int:
+    end = start + PART_BYTES
+    if end >= len(source):
+        return len(source)
+    # At the end of a line no name or string is cut.
+    end = source.rfind(b"\n", start, end) + 1 or end
+    while source[end] & 0xC0 == 0x80:  # within a character
+        end -= 1
+    return end
 
 
-def _column(source: bytes, offset: int) -> int:
-    return offset - (source.rfind(b"\n", 0, offset) + 1)
+def _find_cut(root: Any, start: int) -> int:
+    """Return where the next part begins: with the last statement, or the first one with an error, whose end may be missing.
+
+    So an attacker cannot choose the place of the cut: code that belongs together is parsed together, or there is a finding.
+    """
+    if root.is_error:
+        return start
+    last = start
+    for child in root.children:
+        last = child.start_byte
+        if child.has_error:
+            break
+    return last
+
+
+def _parse_part(source: bytes, start: int, end: int, language: Any) -> Any:
+    import tree_sitter
+
+    parser = tree_sitter.Parser(language)
+    if end - start < len(source):
+        points = _point(source, start), _point(source, end)
+        parser.included_ranges = [tree_sitter.Range(*points, start, end)]
+    return parser.parse(source).root_node
+
+
+def _point(source: bytes, offset: int) -> tuple[int, int]:
+    return source.count(b"\n", 0, offset), offset - (source.rfind(b"\n", 0, offset) + 1)
