@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 import httpx2
 import pytest
+from mcp_types import CallToolRequestParams, CallToolResult, TextContent
 from mcp_types.methods import serialize_server_result
 
 from prowess.interfaces.auth.guard import known_tokens
@@ -37,10 +38,11 @@ HEADERS = {
 async def ask_both(engine, caller):
     """Return a function that posts the same to a server that answers calls itself, and to one that leaves all to the SDK."""
     async with AsyncExitStack() as stack:
-        clients = []
+        clients, servers = [], []
         # With `streams`, every request goes to the SDK, which still answers with plain JSON if there is nothing to stream.
         for streams in (False, True):
             server = make_server(engine, NOBODY, security=make_security([b"k" * 32], NOBODY))
+            servers.append(server)
             app = wrap_server(server, callers=known_tokens({TOKEN: caller}), streams=streams)
             await stack.enter_async_context(app._app.running())
             transport = httpx2.ASGITransport(app=app)
@@ -51,6 +53,7 @@ async def ask_both(engine, caller):
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
             return [await client.post("/mcp", headers=given, content=content) for client in clients]
 
+        ask.servers = servers
         yield ask
 
 
@@ -121,3 +124,13 @@ async def test_a_result_has_exactly_the_shape_of_its_protocol(ask_both, body):
     meta = result.pop("_meta")
     assert list(meta) == ["io.modelcontextprotocol/serverInfo"]
     assert json.dumps(serialize_server_result("tools/call", VERSION, result)) == json.dumps(result)
+
+
+async def test_a_handler_of_an_application_is_asked_instead(ask_both):
+    async def call_tool(context, params):
+        return CallToolResult(content=[TextContent(text="own")])
+
+    for server in ask_both.servers:
+        server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
+    answers = await ask_both(make_call())
+    assert [answer.json()["result"]["content"] for answer in answers] == [[{"text": "own", "type": "text"}]] * 2

@@ -59,7 +59,7 @@ class DirectCalls:
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer a tool call of the newer protocol, and pass on everything else."""
         version = ctx.protocol_version
-        if ctx.method != METHOD or version not in MODERN_PROTOCOL_VERSIONS:
+        if ctx.method != METHOD or version not in MODERN_PROTOCOL_VERSIONS or self._is_replaced:
             return await call_next(ctx)
         validate_client_request(METHOD, version, ctx.params)
         result = await self._call_tool(ctx, CallToolRequestParams.model_validate(ctx.params, by_name=False))
@@ -70,7 +70,7 @@ class DirectCalls:
 
     async def answer(self, request: Request, body: bytes) -> Response | None:
         """Return the response to a request over HTTP, or None if the SDK has to answer it."""
-        message = _read_call(request, body)
+        message = None if self._is_replaced else _read_call(request, body)
         if message is None:
             return None
         headers = request.headers
@@ -106,6 +106,12 @@ class DirectCalls:
             answer["error"] = error.model_dump(mode="json", by_alias=True, exclude_none=True)
             status = ERROR_CODE_HTTP_STATUS.get(error.code, status)
         return Response(json.dumps(answer, separators=(",", ":")), status, media_type="application/json")
+
+    @property
+    def _is_replaced(self) -> bool:
+        """True if an application has set a handler of its own for tool calls."""
+        entry = self._server.get_request_handler(METHOD)
+        return entry is None or entry.handler is not self._call_tool
 
 
 async def _refuse(context: Context) -> HandlerResult:
