@@ -36,7 +36,7 @@ def parse(report: Report, text: str, language: Any, *, max_pipes: int | None = N
             root = _parse_part(source, start, end, language)
             cut = end if end == len(source) else _find_cut(root, start)
             if cut <= start:
-                report.add("warning", "not-scanned", None, "A long statement was scanned in parts.")
+                report.add("warning", "not-scanned", None, "A statement of more than 10 KB was scanned in parts.")
                 cut = end
             roots.append(root if cut == end else _parse_part(source, start, cut, language))
             report.budget.parse_seconds -= thread_time() - began
