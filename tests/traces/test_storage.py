@@ -6,7 +6,20 @@ import pytest
 
 from prowess.errors import Conflict
 from prowess.redaction import Redactor
-from prowess.storage.traces import TraceFilter, add_many, get_row, insert_many, position_of, read_newest, read_oldest
+from prowess.storage.run_tables import traces
+from prowess.storage.tables import ORDERED_JSON
+from prowess.storage.traces import (
+    COLUMNS,
+    DOCUMENTS,
+    TABLE,
+    TraceFilter,
+    add_many,
+    get_row,
+    insert_many,
+    position_of,
+    read_newest,
+    read_oldest,
+)
 from prowess.traces.trace_row import to_row
 
 ALL = TraceFilter(organization_id="acme", user_id=None)
@@ -19,6 +32,12 @@ def keep(database, begun):
             insert_many(connection, [to_row(trace, Redactor()) for trace in traces])
 
     return add
+
+
+def test_the_columns_that_are_written_without_sqlalchemy_are_those_of_the_table():
+    assert tuple(traces.c.keys()) == COLUMNS
+    assert {column.name for column in traces.c if column.type is ORDERED_JSON} == DOCUMENTS
+    assert traces.name == TABLE
 
 
 def ids(rows):
