@@ -112,7 +112,7 @@ class _StdinLines:
         while chunk:  # the empty chunk at the end is queued too, and ends the iteration
             try:
                 chunk = self._read()
-            except BlockingIOError:  # whoever shares the terminal has set it so
+            except BlockingIOError:  # another process that has the terminal open may set it to non-blocking
                 select.select([self._descriptor], [], [])
                 continue
             with suppress(RuntimeError):  # the loop is closed, so nobody reads the queue
