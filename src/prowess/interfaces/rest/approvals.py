@@ -10,9 +10,9 @@ from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.errors import Conflict
-from prowess.interfaces.rest.request import Approver, Body, Page, PageShape, Reader, Shape, paginate, respond
+from prowess.interfaces.rest.request import Approver, Body, Page, PageShape, Reader, Shape, paginate, respond, shape_of
 from prowess.policy.consent import consent_text
-from prowess.storage.approvals import ApprovalState
+from prowess.storage.approvals import ApprovalRow, ApprovalState
 from prowess.view import approval_json
 
 router = APIRouter(prefix="/approvals", tags=["approvals"])
@@ -23,26 +23,9 @@ _SHOWN = "answered over HTTP by a person who was shown the request"
 _NOT_SHOWN = "answered over HTTP with a person's token; the client did not say what it showed"
 
 
+@shape_of(ApprovalRow)
 class ApprovalShape(Shape):
     """A request about the exact content of a skill, and its outcome. `detail` is the card that a person sees."""
-
-    id: str
-    organization_id: str
-    user_id: str
-    session_id: str
-    action: str
-    slug: str
-    digest: str
-    requester: str
-    reason: str
-    state: ApprovalState
-    detail: dict[str, Any]
-    created_at: str
-    expires_at: str
-    resolved_at: str | None
-    resolver: str | None
-    note: str
-    used_at: str | None
 
 
 class ReviewedFileShape(Shape):

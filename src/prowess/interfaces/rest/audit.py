@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from prowess.interfaces.rest.request import Admin, Page, PageQuery, PageShape, Shape, make_page, respond
+from prowess.interfaces.rest.request import Admin, Page, PageQuery, PageShape, Shape, make_page, respond, shape_of
 from prowess.storage.ledger import AuditRow
 
 router = APIRouter(prefix="/audit", tags=["audit"])
@@ -17,20 +17,9 @@ _MAX_NUMBER = 10**15
 _Text = Annotated[str, Query(max_length=500)]
 
 
+@shape_of(AuditRow)
 class AuditRowShape(Shape):
     """One decision. `hash` covers the row and the hash of the row before."""
-
-    organization_id: str
-    number: int
-    at: str
-    actor: str
-    action: str
-    slug: str
-    digest: str
-    outcome: str
-    detail: dict[str, Any]
-    previous: str
-    hash: str
 
 
 class AuditPageShape(PageShape[AuditRowShape]):

@@ -9,10 +9,11 @@ from pydantic import Field
 from starlette.responses import Response
 
 from prowess.interfaces.rest.packages import FindingShape
-from prowess.interfaces.rest.request import Body, Reader, Runner, Shape, respond
+from prowess.interfaces.rest.request import Body, Reader, Runner, Shape, respond, shape_of
 from prowess.interfaces.rest.skills import FileTexts, ProblemShape, SkillId, WritableScope, file_pairs
 from prowess.skill.draft import SkillDraft
 from prowess.skill.kinds import KINDS
+from prowess.skill.positions import Position
 
 router = APIRouter(tags=["editor"])
 
@@ -20,13 +21,9 @@ MAX_MESSAGES = 50
 _Message = Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
+@shape_of(Position)
 class PositionShape(Shape):
     """A part of a line. Lines and columns are counted from 1; columns in UTF-16 code units, as editors count them."""
-
-    path: str
-    line: int
-    column: int
-    end_column: int
 
 
 class PlacedProblemShape(ProblemShape):

@@ -9,6 +9,7 @@ from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.authoring.evals.plan import MAX_CONCURRENCY, MAX_MODELS, MAX_REPEATS, EvalPlan
+from prowess.authoring.evals.results import EvalRun
 from prowess.authoring.evals.statistics import Verdict
 from prowess.interfaces.rest.jobs import Dollars, JobShape
 from prowess.interfaces.rest.request import (
@@ -21,10 +22,10 @@ from prowess.interfaces.rest.request import (
     WholeNumber,
     make_page,
     respond,
+    shape_of,
 )
 from prowess.interfaces.rest.sessions import Name
 from prowess.jobs.job import MAX_NAME_CHARS
-from prowess.storage.evals import RunState
 
 router = APIRouter(prefix="/evals", tags=["evals"])
 
@@ -49,23 +50,11 @@ class EvalBody(Body):
     cache: StrictBool = Field(True, description="Use results of earlier runs again.")
 
 
+@shape_of(EvalRun)
 class EvalShape(Shape):
     """One evaluation. `results` is empty in lists."""
 
-    id: str
-    skill: str
-    digest: str
-    state: RunState
-    user: str
-    created_at: str
-    finished_at: str | None
-    total: int
-    done: int
-    failed: int
-    errors: int
-    cost_usd: float | None
     arms: list[dict[str, Any]]
-    summary: dict[str, Any] | None
     results: list[dict[str, Any]]
     ok: bool
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid
-from prowess.events import EVENT_NAMES
-from prowess.interfaces.rest.request import Reader, Shape, respond
+from prowess.events import EVENT_NAMES, Event
+from prowess.interfaces.rest.request import Reader, Shape, respond, shape_of
 from prowess.interfaces.rest.sessions import SessionId
 from prowess.interfaces.rest.streams import STREAM_RESPONSE, EventStream, FrameCache, StreamResponse
 
@@ -27,16 +27,9 @@ Names = Annotated[
 ]
 
 
+@shape_of(Event)
 class EventShape(Shape):
     """One event. Numbers count from 1 in the organization, in the order in which things happened."""
-
-    number: int
-    name: str
-    data: dict[str, Any]
-    at: str
-    id: str
-    session: str
-    user: str
 
 
 class EventListShape(Shape):

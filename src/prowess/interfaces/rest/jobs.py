@@ -18,11 +18,12 @@ from prowess.interfaces.rest.request import (
     WholeNumber,
     make_page,
     respond,
+    shape_of,
 )
 from prowess.interfaces.rest.sessions import Name
 from prowess.jobs.job import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_NAME_CHARS, Job
 from prowess.run.request import RunRequest
-from prowess.storage.jobs import JobKind, JobState
+from prowess.storage.jobs import JobState
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -63,28 +64,11 @@ class JobErrorShape(Shape):
     hint: str
 
 
+@shape_of(Job)
 class JobShape(Shape):
     """One job. The numbers count the items of a batch, or the artifacts of a run."""
 
-    id: str
-    kind: JobKind
-    name: str
-    state: JobState
-    skill: str
-    digest: str
-    user: str
-    attempt: int
-    created_at: str
-    started_at: str | None
-    finished_at: str | None
-    total: int
-    done: int
-    failed: int
-    cost_usd: float | None
-    approval_id: str | None
     error: JobErrorShape | None
-    workers: int
-    result: dict[str, Any] | None
 
 
 class JobResultShape(Shape):

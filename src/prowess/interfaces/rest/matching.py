@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
-from prowess.feed.usage import NEVER_USED
-from prowess.interfaces.rest.request import Body, Reader, Shape, WholeNumber, respond
+from prowess.feed.usage import NEVER_USED, UsageReport
+from prowess.interfaces.rest.request import Body, Reader, Shape, WholeNumber, respond, shape_of
 from prowess.interfaces.rest.skills import SkillId
+from prowess.match.recommendation import Recommendation
+from prowess.session.explanation import Explanation, Step
 from prowess.skill.model import Scope
 from prowess.view import to_json, usage_json
 
@@ -29,21 +31,10 @@ class EvidenceShape(Shape):
     terms: list[str]
 
 
+@shape_of(Recommendation, without=("signals",))
 class MatchShape(Shape):
     """A skill for a message. `score` estimates from 0 to 1 how likely it fits."""
 
-    slug: str
-    title: str
-    description: str
-    tags: list[str]
-    scope: str
-    trust: str
-    digest: str
-    version: str
-    chars: int
-    score: float
-    decision: Literal["offer", "maybe", "no"]
-    why: str
     evidence: list[EvidenceShape]
 
 
@@ -53,38 +44,18 @@ class MatchesShape(Shape):
     items: list[MatchShape]
 
 
+@shape_of(Step, without=("signals", "fields"))
 class StepShape(Shape):
     """Why one skill was or was not offered, and what enabling it would do."""
 
-    slug: str
-    digest: str
-    score: float
     decision: Literal["offer", "maybe", "no"]
-    why: str
-    index: str
-    rule: str
-    answer: str
-    reason: str
-    need: int
-    fits: bool
     choice: str
 
 
+@shape_of(Explanation)
 class ExplanationShape(Shape):
     """Why each skill was or was not offered for a message."""
 
-    message: str
-    actor: str
-    role: str
-    skills: int
-    catalog: str
-    policy: dict[str, Any]
-    index_budget: int
-    index_omitted: int
-    budget_used: int
-    budget_max: int
-    session: str
-    skill: str
     steps: list[StepShape]
 
 
@@ -124,17 +95,11 @@ class FileUsageShape(Shape):
     loads: int
 
 
+@shape_of(UsageReport)
 class UsageShape(Shape):
     """Which skills and files were loaded in the last days, and which were not."""
 
-    days: float
-    loads: int
-    sessions: int
-    skills: list[tuple[str, int]]
-    core: list[str]
-    core_sessions: float | None
     files: list[FileUsageShape]
-    unused_skills: list[str]
     unused_files: list[FileUsageShape]
 
 

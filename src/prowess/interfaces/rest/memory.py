@@ -8,19 +8,16 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 from starlette.responses import Response
 
+from prowess.agent.conversation import RememberedFact
 from prowess.agent.memory import MAX_FACT_CHARS
-from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, paginate, respond
+from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, paginate, respond, shape_of
 
 router = APIRouter(prefix="/memory", tags=["memory"])
 
 
+@shape_of(RememberedFact)
 class FactShape(Shape):
     """A fact that is remembered for the caller."""
-
-    id: str
-    text: str
-    created_by: str
-    created_at: str
 
 
 class FactBody(Body):

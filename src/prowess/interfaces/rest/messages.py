@@ -12,7 +12,7 @@ from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.agent.agent import Agent
-from prowess.agent.conversation import ConversationFormat
+from prowess.agent.conversation import Conversation, ConversationFormat, ConversationMessage
 from prowess.agent.live_turns import LiveTurn, LiveTurns
 from prowess.agent.updates import TurnEnded, TurnState, Update
 from prowess.errors import Conflict, NotFound, ProwessError
@@ -28,6 +28,7 @@ from prowess.interfaces.rest.request import (
     make_page,
     paginate,
     respond,
+    shape_of,
 )
 from prowess.interfaces.rest.sessions import Name, SessionId
 from prowess.interfaces.rest.streams import (
@@ -108,38 +109,18 @@ class TurnResultShape(Shape):
     updates: list[UpdateShape]
 
 
+@shape_of(ConversationMessage)
 class MessageShape(Shape):
     """One message of a conversation."""
 
-    number: int
-    turn: int
     role: str
-    text: str
-    calls: list[dict[str, Any]]
-    call_id: str
-    name: str
-    detail: dict[str, Any]
-    created_at: str
 
 
+@shape_of(Conversation, without=("messages",))
 class ConversationShape(Shape):
     """A conversation with the agent. Its id is the id of its session."""
 
-    id: str
-    name: str
-    title: str
     state: str
-    role: str
-    model: str
-    turns: int
-    approvals: list[str]
-    error: dict[str, Any] | None
-    skills: list[str]
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
-    created_at: str
-    updated_at: str
 
 
 _EXPORTED: dict[str, Any] = {

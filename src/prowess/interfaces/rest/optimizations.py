@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.authoring.optimize.budget import DEFAULT_CALLS, DEFAULT_MINUTES, Budget
-from prowess.authoring.optimize.proposal import MAX_REPEATS, Method, OptimizationRequest
+from prowess.authoring.optimize.proposal import MAX_REPEATS, Method, OptimizationRequest, Proposal
 from prowess.interfaces.rest.request import (
     Body,
     Page,
@@ -21,6 +21,7 @@ from prowess.interfaces.rest.request import (
     Writer,
     make_page,
     respond,
+    shape_of,
 )
 from prowess.interfaces.rest.sessions import Name
 from prowess.storage.proposals import ProposalState
@@ -60,30 +61,9 @@ class RejectBody(Body):
     note: Annotated[str, Field(max_length=4_000)] = ""
 
 
+@shape_of(Proposal)
 class OptimizationShape(Shape):
     """One optimisation: what it tried, what it measured, and what became of it."""
-
-    id: str
-    state: ProposalState
-    skill: str
-    scope: str
-    artifact: str
-    method: str
-    user: str
-    created_at: str
-    updated_at: str
-    finished_at: str | None
-    base_digest: str
-    candidate_digest: str
-    calls: int
-    cost_usd: float | None
-    score: float | None
-    reason: str
-    test: dict[str, Any] | None
-    live: dict[str, Any] | None
-    approver: str
-    approved_at: str | None
-    version: int | None
 
 
 class CandidateShape(Shape):

@@ -12,7 +12,9 @@ from fastapi import APIRouter, Query
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
-from prowess.interfaces.rest.request import Admin, Anyone, Body, Page, PageShape, Shape, paginate, respond
+from prowess.interfaces.rest.request import Admin, Anyone, Body, Page, PageShape, Shape, paginate, respond, shape_of
+from prowess.storage.credentials import Token
+from prowess.storage.people import Member, Organization
 from prowess.view import actor_json
 
 router = APIRouter(tags=["people"])
@@ -36,47 +38,21 @@ class MeShape(Shape):
     channel: str
 
 
+@shape_of(Organization)
 class OrganizationShape(Shape):
     """An organization."""
 
-    id: str
-    name: str
-    created_at: str
-    created_by: str
-    deactivated_at: str | None
 
-
+@shape_of(Member)
 class MemberShape(Shape):
     """A user of an organization."""
 
-    organization_id: str
-    user_id: str
-    name: str
-    email: str
-    role: Literal["member", "admin"]
-    permissions: list[str]
-    created_at: str
-    created_by: str
-    deactivated_at: str | None
 
-
+@shape_of(Token, without=("actor_name",))
 class TokenShape(Shape):
     """A token, without its secret."""
 
-    id: str
-    organization_id: str
-    user_id: str
-    kind: Literal["person", "agent"]
-    name: str
-    scopes: list[str]
     state: Literal["active", "expired", "revoked"]
-    created_at: str
-    created_by: str
-    created_with: str | None
-    expires_at: str | None
-    last_used_at: str | None
-    revoked_at: str | None
-    revoked_by: str | None
 
 
 class NewTokenShape(TokenShape):

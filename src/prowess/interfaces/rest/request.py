@@ -10,13 +10,13 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Generic, TypeVar, cast
+from typing import Annotated, Any, Generic, TypeVar, cast, get_type_hints
 
 import orjson
 from fastapi import Depends, Query, Request, Security
 from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPBearer, SecurityScopes
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
 from starlette.responses import Response
 
 from prowess.errors import Invalid, Problem
@@ -28,6 +28,7 @@ from prowess.suggestions import did_you_mean
 from prowess.view import to_json
 
 T = TypeVar("T")
+S = TypeVar("S", bound="Shape")
 
 MAX_PAGE = 200
 _MAX_UNKNOWN = 10
@@ -107,6 +108,19 @@ class Shape(BaseModel):
     """The shape of a response, for OpenAPI and the client. Fields may be added later."""
 
     model_config = ConfigDict(extra="allow")
+
+
+def shape_of(kind: type, *, without: Collection[str] = ()) -> Callable[[type[S]], type[S]]:
+    """Give a shape the fields of the value that it is the JSON of. Its own fields are added, or replace one of them."""
+
+    def complete(own: type[S]) -> type[S]:
+        hints = get_type_hints(kind, include_extras=True)
+        fields: dict[str, Any] = {name: (hints[name], ...) for name in kind.__annotations__ if name not in without}
+        fields |= {name: (field.annotation, field) for name, field in own.model_fields.items()}
+        made = create_model(own.__name__, __base__=Shape, __module__=own.__module__, __doc__=own.__doc__, **fields)
+        return cast("type[S]", made)
+
+    return complete
 
 
 class PageShape(BaseModel, Generic[T]):

@@ -9,7 +9,8 @@ from pydantic import Field
 from starlette.responses import Response
 
 from prowess.interfaces.rest.problems import problem_response
-from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, paginate, respond
+from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, paginate, respond, shape_of
+from prowess.policy.roles import Role
 from prowess.tools.tool import SpecFormat
 from prowess.tools.toolbox import Toolbox
 
@@ -19,14 +20,9 @@ RoleName = Annotated[str, Path(max_length=64)]
 Conversation = Annotated[str, Field(max_length=200, description="The conversation that the agent works in.")]
 
 
+@shape_of(Role)
 class RoleShape(Shape):
     """The rights of a role: its tools and actions, and the tags of the skills that it may use (none for all)."""
-
-    name: str
-    tools: list[str]
-    actions: list[str]
-    skill_tags: list[str]
-    description: str
 
 
 class RolePromptShape(Shape):

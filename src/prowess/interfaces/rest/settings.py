@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from pydantic import RootModel
 from starlette.responses import Response
 
-from prowess.interfaces.rest.request import Admin, Body, Reader, Shape, respond
+from prowess.interfaces.rest.request import Admin, Body, Reader, Shape, respond, shape_of
+from prowess.policy.configuration import SettingState
 from prowess.policy.grants import EnvState
+from prowess.policy.organization import OrgPolicy
 
 router = APIRouter(tags=["settings"])
 
@@ -19,45 +21,14 @@ SkillSlug = Annotated[str, Path(max_length=500)]
 Variable = Annotated[str, Path(max_length=200)]
 
 
+@shape_of(OrgPolicy)
 class SettingsShape(Shape):
     """The settings of an organization, each with its value or default. `faults` names those that are unreadable."""
 
-    skills_max_prompt_chars: int
-    skill_enablement_policy: str
-    skill_synced_policy: str
-    skills_dynamic_search_enabled: bool
-    skills_dynamic_search_policy: str
-    agent_skills_live_for_all: bool
-    approval_minutes: int
-    approval_days: int
-    spend_per_session_usd: float
-    spend_per_day_usd: float
-    event_days: int
-    audit_days: int
-    session_days: int
-    trace_days: int
-    disabled_skills: list[str] | None
-    host_routes: dict[str, str]
-    skill_env: dict[str, dict[str, list[str]]]
-    allowed_binaries: list[str]
-    skill_roots: list[str]
-    roles: dict[str, Any] | None
-    faults: list[str]
 
-
+@shape_of(SettingState)
 class SettingStateShape(Shape):
     """A setting. `source` says whether the value is the default or was set; `faulty` that the stored one is unreadable."""
-
-    name: str
-    value: Any
-    default: Any
-    source: Literal["default", "organization"]
-    takes: str
-    choices: list[str]
-    changed_at: str
-    changed_by: str
-    faulty: bool
-    machine: bool
 
 
 class SettingListShape(Shape):

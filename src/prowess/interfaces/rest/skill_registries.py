@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.responses import Response
 
+from prowess.engine.registry_results import RegistryHit, RegistryPreview
 from prowess.errors import Invalid
-from prowess.interfaces.rest.request import Reader, Shape, respond
+from prowess.interfaces.rest.request import Reader, Shape, respond, shape_of
 from prowess.interfaces.rest.skills import ProblemShape
 
 router = APIRouter(prefix="/skills/registry", tags=["skills"])
@@ -19,25 +20,12 @@ RegistryName = Annotated[
 ]
 
 
+@shape_of(RegistryHit)
 class RegistryHitShape(Shape):
     """A skill that a registry lists. Nobody has accepted its texts; an agent that would have to ask gets none of them."""
 
-    registry: str
-    id: str
     source: str = Field(description="Where the registry has it from, for example `owner/repo`.")
-    skill_id: str
-    name: str
-    description: str
-    version: str
-    installs: int | None
-    url: str
-    updated_at: str
-    warnings: list[str]
     installed: bool = Field(description="True if a skill in reach came from exactly this page.")
-    score: float | None
-    decision: str
-    why: str
-    trending: int | None
 
 
 class RegistryHitsShape(Shape):
@@ -46,27 +34,13 @@ class RegistryHitsShape(Shape):
     skills: list[RegistryHitShape]
 
 
+@shape_of(RegistryPreview)
 class RegistryPreviewShape(Shape):
     """A skill of a registry, checked and scanned. `digest` identifies exactly these files."""
 
     entry: RegistryHitShape
-    ok: bool
-    slug: str
-    title: str
-    description: str
-    digest: str
-    revision: str
-    size: int
-    content_length: int
-    kinds: list[str]
-    files: list[dict[str, Any]]
-    requests: list[str]
     reach: Literal["", "outside", "machine"]
-    findings: list[dict[str, Any]]
     problems: list[ProblemShape]
-    audits: list[dict[str, Any]]
-    installed: dict[str, Any] | None
-    content: str
 
 
 @router.get("/search", response_model=RegistryHitsShape, summary="Search a registry")

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from prowess.engine.engine import Engine
 from prowess.engine.skill_changes import SkillChange
 from prowess.engine.skill_rows import SkillQuery, SkillRow
-from prowess.errors import Conflict, Invalid, NotFound, PreconditionFailed
+from prowess.errors import Conflict, Invalid, NotFound, PreconditionFailed, Problem
 from prowess.interfaces.rest.request import (
     Body,
     Page,
@@ -25,6 +25,7 @@ from prowess.interfaces.rest.request import (
     if_match,
     is_stale,
     is_unchanged,
+    shape_of,
 )
 from prowess.skill.draft import SkillDraft, SourceType
 from prowess.skill.model import Scope
@@ -49,15 +50,9 @@ FileTexts = Annotated[
 ]
 
 
+@shape_of(Problem)
 class ProblemShape(Shape):
     """A problem of a skill, for the person who fixes it. `line` is counted from 1."""
-
-    code: str
-    severity: Literal["error", "warning", "info"]
-    message: str
-    hint: str
-    field: str | None
-    line: int | None
 
 
 class HiddenShape(Shape):
@@ -68,33 +63,16 @@ class HiddenShape(Shape):
     digest: str
 
 
+@shape_of(SkillRow, without=("content",))
 class SkillShape(Shape):
     """A skill, without its document."""
 
-    id: str
-    organization_id: str | None
-    user_id: str | None
-    name: str
-    slug: str
-    description: str
-    version: str
-    author: str | None
-    tags: list[str]
-    scope: Scope
     content_length: int = Field(description="The characters that it takes in a prompt, as the budget counts them.")
-    content_hash: str
     source_type: SourceType
-    source_url: str | None
-    source_ref: str | None
-    source_id: str | None
     digest: str = Field(description="The SHA-256 of all its files. In quotes, it is the ETag.")
-    kinds: list[str]
-    created_at: str | None
-    updated_at: str | None
     source: str = Field(description="Who it comes from: `system`, `community` or `user`.")
     hides: list[HiddenShape] = Field(description="Skills of the same slug in farther scopes.")
     enabled: bool = Field(description="False if an administrator has switched it off for the organization.")
-    trust: str
     dangers: int | None = Field(description="How many severe findings it has; null if it was not scanned yet.")
 
 

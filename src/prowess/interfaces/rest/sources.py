@@ -8,8 +8,19 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
-from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, WholeNumber, Writer, paginate, respond
-from prowess.sources.sync_result import SkillStatus
+from prowess.interfaces.rest.request import (
+    Body,
+    Page,
+    PageShape,
+    Reader,
+    Shape,
+    WholeNumber,
+    Writer,
+    paginate,
+    respond,
+    shape_of,
+)
+from prowess.sources.sync_result import SkillChange
 from prowess.storage.sources import Source, SourceType, SyncStatus
 
 router = APIRouter(prefix="/skills/sources", tags=["sources"])
@@ -69,52 +80,18 @@ class SyncBody(Body):
     take: list[Annotated[str, Field(max_length=200)]] = Field(default_factory=list, max_length=1_000)
 
 
+@shape_of(Source, without=("lease_owner", "lease_until"))
 class SourceShape(Shape):
     """A source, with the state and the result of its last sync."""
 
-    id: str
-    organization_id: str
-    user_id: str
     scope: str
-    name: str
-    source_type: SourceType
-    config: dict[str, Any]
-    enabled: bool
-    created_at: str
-    created_by: str
-    updated_at: str
-    last_sync_at: str | None
-    last_sync_status: SyncStatus | None
-    last_sync_error: str | None
-    fetched_url: str
-    revision: str
-    tree: str
-    etag: str
-    checked_at: str
-    pinned_key: str
-    sequence: int
-    counts: dict[str, int]
-    problems: list[dict[str, Any]]
     syncing: bool
     stale: bool
 
 
+@shape_of(SkillChange)
 class ChangeShape(Shape):
     """What happened, or would happen, to one skill of a source."""
-
-    status: SkillStatus
-    path: str
-    slug: str
-    digest: str
-    replaces: str
-    message: str
-    hint: str
-    title: str
-    description: str
-    requests: list[str]
-    findings: list[dict[str, Any]]
-    revision: str
-    diff: str
 
 
 class SyncShape(Shape):

@@ -19,14 +19,15 @@ from prowess.interfaces.rest.request import (
     invalid_cursor,
     make_page,
     respond,
+    shape_of,
     to_bytes,
 )
 from prowess.storage.trace_stats import Bucket, GroupBy
 from prowess.storage.traces import TracePosition, TraceSort, sort_position
 from prowess.traces.export import ExportFormat
-from prowess.traces.series import SeriesBy
-from prowess.traces.trace import RunStatus
-from prowess.view import to_json, trace_json
+from prowess.traces.series import Chart, Series, SeriesBy
+from prowess.traces.trace import RunStatus, Trace
+from prowess.view import TRACE_TEXTS, to_json, trace_json
 
 router = APIRouter(tags=["traces"])
 
@@ -44,36 +45,9 @@ Kind = Annotated[
 ]
 
 
+@shape_of(Trace, without=(*TRACE_TEXTS, "created_at", "process"))
 class TraceShape(Shape):
     """One run of one artifact, without its texts."""
-
-    id: str
-    run_id: str
-    organization_id: str
-    user_id: str
-    actor: str
-    session_id: str
-    skill_id: str
-    skill_slug: str
-    skill_digest: str
-    artifact_id: str
-    artifact_name: str
-    artifact_kind: str
-    fallback_of: str | None
-    status: RunStatus
-    started_at: str
-    deadline_at: str
-    completed_at: str | None
-    duration_ms: int | None
-    model_id: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    estimated_cost: float | None
-    assertions_run: int
-    assertions_passed: int
-    error_code: str | None
-    error: str | None
-    verdicts: list[dict[str, Any]]
 
 
 class WholeTraceShape(TraceShape):
@@ -115,28 +89,16 @@ class StatsShape(Shape):
     total: FiguresShape
 
 
+@shape_of(Series)
 class SeriesShape(Shape):
     """The runs of one group: one number for each bucket. Costs and durations are null where nothing is known."""
 
-    name: str
-    runs: list[int]
-    failures: list[int]
-    cost: list[float | None]
-    p50_ms: list[int | None]
-    p95_ms: list[int | None]
-    assertions_run: list[int]
-    assertions_failed: list[int]
-    input_tokens: list[int]
-    output_tokens: list[int]
 
-
+@shape_of(Chart)
 class ChartShape(Shape):
     """Series over the same parts of time. `buckets` are their starts, such as `2026-03-01` or `2026-03-01T09` (UTC)."""
 
-    by: SeriesBy
-    bucket: Bucket
     since: str | None
-    buckets: list[str]
     series: list[SeriesShape]
 
 

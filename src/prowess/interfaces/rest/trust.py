@@ -13,7 +13,7 @@ from starlette.responses import Response
 from prowess.engine.trust import PreviewedSkill, TrustPreview
 from prowess.errors import NotFound
 from prowess.interfaces.rest.approvals import ReviewedFileShape
-from prowess.interfaces.rest.request import Approver, Body, Page, PageShape, Reader, Shape, paginate, respond
+from prowess.interfaces.rest.request import Approver, Body, Page, PageShape, Reader, Shape, paginate, respond, shape_of
 from prowess.policy.consent import describe_finding, list_findings
 from prowess.skill.text.hidden import show_hidden
 from prowess.view import files_json
@@ -39,22 +39,10 @@ class AcceptanceShape(Shape):
     created_at: str
 
 
+@shape_of(PreviewedSkill, without=("location", "files", "uses"))
 class FoundSkillShape(Shape):
     """A skill that nobody has accepted. `card` says everything about it, and `card_sha256` identifies that text."""
 
-    slug: str
-    digest: str
-    title: str
-    description: str
-    scope: str
-    trust: str
-    requests: list[str]
-    reach: str
-    sends_out: bool
-    hides: list[str]
-    written_by: str
-    accepted: str
-    findings: list[dict[str, Any]]
     card: str
     card_sha256: str
 

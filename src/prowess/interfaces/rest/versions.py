@@ -9,6 +9,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from prowess.engine.skill_reader import VersionDiff
 from prowess.errors import Conflict
 from prowess.interfaces.rest.packages import FileShape
 from prowess.interfaces.rest.request import (
@@ -23,8 +24,10 @@ from prowess.interfaces.rest.request import (
     expected_digests,
     make_page,
     respond,
+    shape_of,
 )
 from prowess.interfaces.rest.skills import SkillId, WholeSkillShape, WritableScope, stale
+from prowess.skill.model import Version
 from prowess.view import to_json
 
 router = APIRouter(prefix="/skills/{id}", tags=["versions"])
@@ -34,17 +37,10 @@ Number = Annotated[int, Path(ge=1, le=MAX_NUMBER, description="The number of a v
 _QueryNumber = Annotated[int | None, Query(ge=1, le=MAX_NUMBER)]
 
 
+@shape_of(Version)
 class VersionShape(Shape):
     """One accepted change of a skill."""
 
-    slug: str
-    number: int
-    digest: str
-    change: Literal["create", "update", "delete", "rollback"]
-    created_at: str
-    actor: str
-    note: str
-    form: str
     manifest: list[FileShape]
 
 
@@ -62,12 +58,10 @@ class FileChangeShape(Shape):
     text: str
 
 
+@shape_of(VersionDiff)
 class DiffShape(Shape):
     """What changed from one version to another. A version of null is the skill as it is now."""
 
-    slug: str
-    before: int | None
-    after: int | None
     changes: list[FileChangeShape]
 
 
