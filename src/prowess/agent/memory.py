@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from prowess.agent.conversation import RememberedFact, to_fact
-from prowess.engine.context import Context
+from prowess.engine.context import Part
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.policy.text import clean_text
 from prowess.session.session import Session
@@ -40,11 +40,8 @@ class Memory(Protocol):
         ...
 
 
-class FactMemory:
+class FactMemory(Part):
     """The facts that a person had remembered, stored in the database. A turn reads them when it begins."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def remember(self, text: str) -> RememberedFact:
         """Store a fact for the actor's user. Raise `Refused` for an agent."""

@@ -14,7 +14,7 @@ from prowess.agent.calls import not_made
 from prowess.agent.conversation import Conversation, ConversationMessage, to_conversation, to_message
 from prowess.agent.journal import Journal, open_calls, storable
 from prowess.agent.memory import MAX_FACTS
-from prowess.engine.context import Context
+from prowess.engine.context import Part
 from prowess.errors import Conflict, Invalid, NotFound
 from prowess.policy.actor import Actor
 from prowess.policy.configuration import read_policy
@@ -47,11 +47,8 @@ class BegunTurn:
     """What is remembered for the user, the newest first, if it was asked for."""
 
 
-class ConversationRecords:
+class ConversationRecords(Part):
     """The conversations of the context's actor. An agent finds only those that it began."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def open(self, session: Session, title: str) -> Conversation:
         """Return the conversation of a session; create it if necessary."""

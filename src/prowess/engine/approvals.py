@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.context import Context
+from prowess.engine.context import Part
 from prowess.engine.events import Events
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.threads import offload
@@ -27,11 +27,8 @@ _ENDED = ("approval_resolved",)
 """The event of an approval that was answered, revoked or expired."""
 
 
-class Approvals:
+class Approvals(Part):
     """Requests for approval, and the answers to them."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def list(self, states: Sequence[ApprovalState] = ("pending",)) -> list[ApprovalRow]:
         """Return the approvals in these states, newest first."""
@@ -140,11 +137,8 @@ def _scope_of(row: ApprovalRow) -> str:
     return str(row.detail.get("scope", ""))
 
 
-class Policy:
+class Policy(Part):
     """The policy of the actor's organization."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def get(self) -> OrgPolicy:
         """Return the organization's policy."""
@@ -191,11 +185,8 @@ class Policy:
         return await offload(change)
 
 
-class Environment:
+class Environment(Part):
     """Which skills may read which environment variables, each for exactly its current bytes."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def allow(self, slug: str, name: str) -> EnvGrant:
         """Let the current version of a skill read a variable that it declares. Only an administrator can."""
@@ -247,11 +238,8 @@ class Environment:
         return list_env_grants(skill.slug, skill.digest, read_needs(skill).env, allowed, there=environment)
 
 
-class AuditLog:
+class AuditLog(Part):
     """The audit log of the actor's organization. Only an administrator can read it."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def rows(self, *, after: int = 0, limit: int = 100) -> list[AuditRow]:
         """Return the recorded decisions with actor and digest, oldest first."""

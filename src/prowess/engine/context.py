@@ -321,6 +321,13 @@ class Context:
         return _default_conversation(self.resources.workspace) if session == DEFAULT_CONVERSATION else session
 
 
+class Part:
+    """A part of the engine."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+
 def _default_conversation(workspace: Path) -> str:
     """Return the stored name of a workspace's own conversation. A folder is the same through every link to it."""
     folder = os.path.realpath(workspace)

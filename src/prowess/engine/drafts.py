@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.store import SearchDocument
-from prowess.engine.context import Context
+from prowess.engine.context import Context, Part
 from prowess.engine.skill_reader import read_package
 from prowess.engine.skill_rows import check_readable
 from prowess.errors import Invalid
@@ -72,11 +72,8 @@ class TriggerTrial:
     ranking: tuple[dict[str, Any], ...]
 
 
-class Drafts:
+class Drafts(Part):
     """Skills that are being written. `skill` is the stored skill that a draft changes; '' for a new one."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def preview(
         self, draft: SkillDraft, *, skill: str = "", scope: Scope = "org", session: str = ""

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager, aclosing
 from typing import TYPE_CHECKING
 
-from prowess.engine.context import Context
+from prowess.engine.context import Part
 from prowess.events import Event
 from prowess.threads import offload
 
@@ -14,11 +14,8 @@ if TYPE_CHECKING:
     from prowess.feed.event_feed import Subscription
 
 
-class Events:
+class Events(Part):
     """Events of the actor's organization: those of its own user, or all of them for an administrator."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def list(
         self, *, after: int = 0, limit: int = 200, names: Sequence[str] = (), session: str = ""

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.context import Context
+from prowess.engine.context import Part
 from prowess.errors import NotFound, ProwessError, Refused
 from prowess.threads import offload
 
@@ -55,11 +55,8 @@ class RemovedSkill:
     paths: tuple[str, ...]
 
 
-class Installs:
+class Installs(Part):
     """Skills that were installed from a source. Only a person can change them."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def plan(
         self,

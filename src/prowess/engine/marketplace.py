@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.context import Context, MarketplaceSettings
+from prowess.engine.context import MarketplaceSettings, Part
 from prowess.errors import ProwessError, Refused
 from prowess.policy.people_log import is_operator
 from prowess.sources.download import RoutedClient
@@ -38,11 +38,8 @@ class MarketplaceSync:
         }
 
 
-class Marketplace:
+class Marketplace(Part):
     """Everything that comes from registries. For background work of the operator: at launch and from time to time."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def sync(self) -> MarketplaceSync:
         """Refresh system skills, and sync every marketplace with the policy `auto`, due or not, of all organizations.

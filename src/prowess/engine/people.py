@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from prowess.engine.context import Context
+from prowess.engine.context import Context, Part
 from prowess.storage.database_url import sqlite_path
 from prowess.threads import offload
 
@@ -35,11 +35,8 @@ def _people(context: Context) -> People:
     return People(context.resources.records())
 
 
-class Organizations:
+class Organizations(Part):
     """The organizations of a server. The operator manages all of them; everybody else sees their own."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def create(self, organization: str, *, name: str = "") -> Organization:
         """Create an organization. Its id is a handle such as `acme`, which is chosen once and never used again.
@@ -67,11 +64,8 @@ class Organizations:
         return await offload(lambda: _people(context).deactivate_organization(context.actor, organization))
 
 
-class Users:
+class Users(Part):
     """The members of an organization: the actor's own, or for the operator the one that is named."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def add(
         self,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.store_rules import accepted_skill
-from prowess.engine.context import Context
+from prowess.engine.context import Context, Part
 from prowess.engine.registry_results import (
     RegistryHit,
     RegistryPreview,
@@ -45,11 +45,8 @@ _SEARCHED = 50
 _TRENDING = 100
 
 
-class Registries:
+class Registries(Part):
     """Registries of skills, as the actor may use them. An empty `registry` means the default one."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def search(self, query: str, *, limit: int = 10, registry: str = "") -> list[RegistryHit]:
         """Return skills of a registry for a query, best first: ranked by our matcher with the registry's order and counts.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.context import Context
+from prowess.engine.context import Context, Part
 from prowess.errors import Invalid
 from prowess.skill.kinds import JsonGeneration, Review
 from prowess.threads import offload
@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from prowess.skill.model import Skill
 
 
-class Registry:
+class Registry(Part):
     """The prompts and rubrics that skills refer to."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def list(self, kind: EntryKind) -> list[RegistryEntry]:
         """Return every available prompt or rubric, nearest first, including those with problems."""

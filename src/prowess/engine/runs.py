@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from prowess.engine.context import Context
+from prowess.engine.context import Context, Part
 from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
@@ -37,11 +37,8 @@ class Admitted:
     artifacts: tuple[str, ...]
 
 
-class Runs:
+class Runs(Part):
     """Runs skills for the actor."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def attempt(self, request: RunRequest) -> RunResult:
         """Run a skill like `Prowess.run`, but return a failed run as a result whose `error` says why.

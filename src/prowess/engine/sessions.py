@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.collisions import describe_collision, find_collision
-from prowess.engine.context import Context
+from prowess.engine.context import Context, Part
 from prowess.errors import DuplicateSkill, NotFound
 from prowess.policy.text import clean_text
 from prowess.storage.database_url import sqlite_path
@@ -31,15 +31,12 @@ _RECORDED_CHARS = 200
 """How much of a name is recorded. Names come from callers, who may send anything."""
 
 
-class Sessions:
+class Sessions(Part):
     """The actor's sessions. Methods take a `Session`, its id or its conversation.
 
     The conversation `default` is that of the workspace: each folder has its own. Every other name means the same session
     in all folders.
     """
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def open(
         self,
@@ -203,11 +200,8 @@ def _recent_actor(context: Context, conversation: str) -> Actor | None:
     return known if time.monotonic() < until and sqlite_path(context.resources.records_url) else None
 
 
-class Roles:
+class Roles(Part):
     """Roles: what each may do, and its prompt."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def list(self) -> list[Role]:
         """Return the roles of the organization, by name: its own and those that come with Prowess."""

@@ -20,7 +20,7 @@ from prowess.catalog.importer import (
 from prowess.catalog.scans import FindingRow, count_dangers
 from prowess.catalog.store import Fault
 from prowess.engine.cancellable import offload_cancellable
-from prowess.engine.context import Context, check_message
+from prowess.engine.context import Part, check_message
 from prowess.engine.skill_reader import (
     VersionDiff,
     diff_versions,
@@ -54,11 +54,8 @@ if TYPE_CHECKING:
     from prowess.skill.outline import SkillOutline
 
 
-class Skills:
+class Skills(Part):
     """The available skills. A skill is named by its slug, or by `scope:slug` if a nearer scope overrides it."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     # Read
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from prowess.engine.context import Context
+from prowess.engine.context import Context, Part
 from prowess.errors import Conflict, Invalid, NotFound, Refused
 from prowess.policy.actor import Actor
 from prowess.policy.people_log import is_operator
@@ -35,15 +35,12 @@ _NAME_CHARS = 200
 T = TypeVar("T")
 
 
-class Sources:
+class Sources(Part):
     """The sources of the actor's organization, and the actor's own.
 
     Everybody who may read skills sees them. Only a person with `skills.write` may change or sync them: an agent would
     otherwise decide what everybody's skills are.
     """
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def list(self) -> list[Source]:
         """Return all sources, by name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.context import Context
+from prowess.engine.context import Part
 from prowess.errors import Invalid
 from prowess.threads import offload
 
@@ -27,14 +27,11 @@ async def _wait_one_second() -> None:
     await asyncio.sleep(1)
 
 
-class Traces:
+class Traces(Part):
     """Traces of runs: those of the actor's own user, or all of the organization for an administrator.
 
     Traces of others are not found. An empty filter matches everything; `days` counts back from now.
     """
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def list(
         self,

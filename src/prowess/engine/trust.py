@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prowess.engine.context import Context
+from prowess.engine.context import Part
 from prowess.engine.registry import list_used
 from prowess.engine.reviewed_files import diff_files, find_files, list_files
 from prowess.errors import Invalid, NotFound, ProwessError, Refused
@@ -92,11 +92,8 @@ class TrustList:
     """The folders of the setting `trusted_folders`."""
 
 
-class Trust:
+class Trust(Part):
     """Trusted skills. Only a person with `approvals.resolve` can change them."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def preview(self, target: str | Path = "") -> TrustPreview:
         """Return the skills that nobody has accepted: all of them, those in a folder, or one by its slug.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.context import Context
+from prowess.engine.context import Context, Part
 from prowess.errors import Conflict, NotFound
 from prowess.policy.text import clean_text
 from prowess.threads import offload
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from prowess.storage.ledger import EventEntry
 
 
-class Turns:
+class Turns(Part):
     """Prepares and records the decisions of an orchestrator for the actor."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     async def context(
         self, message: str, *, session: Session | str = "", limit: int = 5, before: str = ""

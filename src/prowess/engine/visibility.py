@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from prowess.engine.context import Context
+from prowess.engine.context import Context, Part
 from prowess.errors import ProwessError
 from prowess.lazy_dataclass import dataclass
 from prowess.policy.trust import TrustRecords, conclude
@@ -33,11 +33,8 @@ Listed = TypeVar("Listed", "SkillCard", "Recommendation")
 """A skill in a list: it has a slug, a scope and a digest."""
 
 
-class Visibility:
+class Visibility(Part):
     """Marks and redacts lists of skills for one actor, by what is recorded at this moment."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def cards(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
         """Return cards with how far each is trusted; for an agent, without the texts that it may not see.
