@@ -107,6 +107,22 @@ async def test_a_metric_is_the_share_of_the_assertions_that_pass_and_says_why_ot
     assert isinstance(failing.error, AssertionFailed)
 
 
+async def test_calls_of_another_shape_are_read_as_empty(write, run) -> None:
+    write(PROGRAM, assertions=ASSERTIONS)
+    scores: list[Any] = []
+
+    async def work(program, params, callbacks):
+        scores.extend([await callbacks.metric({"outputs": outputs}) for outputs in (None, "abc", [1])])
+        await callbacks.llm({"messages": "abc"})
+        await callbacks.llm({"messages": [1]})
+        return {"number": 23}
+
+    result, _, model = await run(ScriptedSidecar([work]), "a", "b", text="a", unit="b")
+    assert result.ok
+    assert [score["score"] for score in scores] == [0.0] * 3
+    assert [len(request.messages) for request in model.requests] == [0, 1]
+
+
 async def test_tools_are_host_functions_and_other_skills_that_the_module_names(write, run, place) -> None:
     (place.workspace / "harbour.md").write_text("# Harbour\nBuilt in 1201.\n")
     place.skill("greet", body="x", files={"agents/prowess.yaml": "title: G", "prompts/p.j2": "Greet {{ name }}."})

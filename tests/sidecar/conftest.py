@@ -39,6 +39,8 @@ def work(message):
         result = {"dspy": "3.4.1", "python": "3.11", "templates": {"echo": {}}, "optimizers": ["simba"]}
     elif template == "echo":
         result = {"outputs": {**params, "signature": message["signature"], "options": message["options"]}}
+    elif template == "answer":
+        result = params
     elif template == "ask":
         reply = ask(request, params["kind"], params["payload"])
         result = {"outputs": {"reply": {name: reply[name] for name in reply if name != "reply"}}}

@@ -117,6 +117,20 @@ async def test_a_line_that_is_too_long_or_not_json_ends_the_process(start, callb
         await sidecar.execute(named("echo"), {"a": "x" * (1 << 18)}, callbacks)
 
 
+@pytest.mark.parametrize("result", [{}, {"outputs": None}, {"outputs": [1]}, {"outputs": "abc"}])
+async def test_an_answer_without_outputs_is_a_failure_of_the_sidecar(start, callbacks, result) -> None:
+    with pytest.raises(SidecarFailed, match="no outputs"):
+        await start().execute(named("answer"), result, callbacks)
+
+
+async def test_more_messages_than_the_caller_can_handle_end_the_process(start, callbacks, monkeypatch) -> None:
+    sidecar = start()
+    await sidecar.version()
+    monkeypatch.setattr(process, "MAX_WAITING", 0)
+    with pytest.raises(SidecarFailed, match="invalid message"):
+        await sidecar.execute(named("echo"), {}, callbacks)
+
+
 async def test_parameters_larger_than_the_socket_arrive_whole(start, callbacks) -> None:
     text = "x" * 3_000_000
     assert (await start().execute(named("echo"), {"a": text}, callbacks))["a"] == text

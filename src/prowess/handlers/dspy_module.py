@@ -249,16 +249,16 @@ class _Answers:
 
     async def metric(self, payload: JsonObject) -> JsonObject:
         """Score outputs by the assertions of the artifact: the share that passes."""
-        outputs: Any = payload.get("outputs")
-        verdicts = await self._assertions.check(self._call, make_output(dict(outputs), self._returns))
+        output = make_output(json_object(payload.get("outputs")), self._returns)
+        verdicts = await self._assertions.check(self._call, output)
         failed = [f"{one.description.rstrip('.')}: {one.explanation}" for one in verdicts if not one.passed]
         score = 1.0 if not verdicts else (len(verdicts) - len(failed)) / len(verdicts)
         return {"score": score, "feedback": "\n".join(failed)}
 
     async def code(self, payload: JsonObject) -> JsonObject:
         """Run code that a model wrote, in the sandbox, without any host function."""
-        code, variables = str(payload.get("code", "")), payload.get("variables")
-        script = Script(source=_PRELUDE + code, shown=_PRELUDE + code, inputs=dict(variables or {}))
+        code = str(payload.get("code", ""))
+        script = Script(source=_PRELUDE + code, shown=_PRELUDE + code, inputs=json_object(payload.get("variables")))
         ran = await self._sandbox.run(script, {})
         if ran.ended != "done":
             raise explain_failure(CodeLabel(called="the program"), ran, DEFAULT_LIMITS, {})
@@ -267,7 +267,7 @@ class _Answers:
 
 def read_model_request(payload: JsonObject) -> Request:
     """Return the request of a template to its model."""
-    messages = [cast("JsonObject", one) for one in cast("list[Any]", payload.get("messages") or [])]
+    messages = map(json_object, json_list(payload.get("messages")))
     temperature, tokens = payload.get("temperature"), payload.get("max_tokens")
     form: Any = payload.get("response_format")
     schema: Any = cast("JsonObject", form).get("schema") if isinstance(form, dict) else None

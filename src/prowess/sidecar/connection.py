@@ -48,7 +48,7 @@ class Listener(Protocol):
     """Receives the messages about one request, in the thread of the connection."""
 
     def receive(self, message: JsonObject) -> None:
-        """Take a message."""
+        """Take a message; raise `ValueError` if it is not acceptable, which ends the process."""
         ...
 
     def fail(self, error: SidecarFailed) -> None:
@@ -265,10 +265,11 @@ class Connection:
             return
         number = message["for"] if "call" in message else message["id"]
         with self._lock:
-            # Only the answer has `ok`: the request is finished with it.
-            listener = self._listeners.pop(number, None) if "ok" in message else self._listeners.get(number)
-        if listener is not None:
-            listener.receive(message)
+            listener = self._listeners.get(number)
+            if listener is not None:
+                listener.receive(message)
+            if "ok" in message:  # only the answer has it: the request is finished
+                self._listeners.pop(number, None)
 
     def _end(self, reason: str) -> None:
         """End the process, and fail what is still open."""

@@ -16,7 +16,7 @@ from prowess.errors import AnswerUnusable, Invalid, ProwessError, SidecarFailed,
 from prowess.sidecar.connection import Connection, Ended
 from prowess.sidecar.environment import SidecarProgram
 from prowess.sidecar.protocol import PROTOCOL_VERSION, Callbacks, Manifest, Optimized, OptimizeRequest, Program
-from prowess.skill.json_values import json_object
+from prowess.skill.json_values import json_list, json_object
 from prowess.skill.kinds import JsonObject
 from prowess.threads import offload
 
@@ -26,6 +26,8 @@ MAX_STARTS: Final = 4
 START_WINDOW_SECONDS: Final = 60.0
 MAX_CALLS: Final = 32
 """How many calls of one request are answered at a time."""
+MAX_WAITING: Final = 1_000
+"""How many messages about one request may wait for the event loop of its caller. They are kept in memory."""
 
 OnProgress = Callable[[JsonObject], None]
 
@@ -66,15 +68,17 @@ class ProcessSidecar:
         return Manifest(
             dspy=str(result.get("dspy", "")),
             python=str(result.get("python", "")),
-            templates=dict(result.get("templates", {})),
-            optimizers=tuple(result.get("optimizers", ())),
+            templates=json_object(result.get("templates")),
+            optimizers=tuple(map(str, json_list(result.get("optimizers")))),
         )
 
     async def execute(self, program: Program, params: JsonObject, callbacks: Callbacks) -> JsonObject:
         """Run a program and return its outputs by field."""
         message = {"type": "execute", **_program_fields(program), "params": params}
         result = await self._request(message, callbacks)
-        return dict(result["outputs"])
+        if not isinstance(result.get("outputs"), dict):
+            raise SidecarFailed("The program in the DSPy sidecar returned no outputs.")
+        return result["outputs"]
 
     async def optimize(self, request: OptimizeRequest, callbacks: Callbacks, on_progress: OnProgress) -> Optimized:
         """Optimise a program."""
@@ -89,10 +93,11 @@ class ProcessSidecar:
             "metric": "parent",
         }
         result = await self._request(message, callbacks, on_progress)
+        score: Any = result.get("score")
         return Optimized(
-            state=result.get("state_blob"),
+            state=json_object(result.get("state_blob")) or None,
             dspy=str(result.get("dspy", "")),
-            score=result.get("score"),
+            score=float(score) if isinstance(score, float | int) else None,
             complete=bool(result.get("complete", True)),
         )
 
@@ -183,7 +188,7 @@ class _Holder:
 
 def _read_error(error: JsonObject) -> ProwessError:
     """Return the error that the sidecar reports."""
-    kind, message = str(error.get("type", "Error")), str(error.get("message", ""))[:2000]
+    kind, message = str(error.get("type", "Error"))[:100], str(error.get("message", ""))[:2000]
     if kind == "InvalidState":
         # A fallback runs: the state may have been made with another version of DSPy.
         return Unavailable(
@@ -210,12 +215,17 @@ class _Exchange:
         self._context = contextvars.copy_context()
         self._result: asyncio.Future[JsonObject] = self._loop.create_future()
         self._answering: set[asyncio.Task[None]] = set()
+        # One counter per thread, so that neither has to lock.
+        self._received = self._handled = 0
 
     def receive(self, message: JsonObject) -> None:
-        """Hand a message to the event loop."""
+        """Hand a message to the event loop; raise `ValueError` if too many wait there already."""
+        if self._received - self._handled >= MAX_WAITING:
+            raise ValueError("too many messages")
         # The loop may have been closed since, together with its caller.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._handle, message)
+            self._received += 1
 
     def fail(self, error: SidecarFailed) -> None:
         """Hand the end of the process to the event loop."""
@@ -233,6 +243,7 @@ class _Exchange:
                 task.cancel()
 
     def _handle(self, message: JsonObject) -> None:
+        self._handled += 1
         if self._result.done():
             return
         if "call" in message:

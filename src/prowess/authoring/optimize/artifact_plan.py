@@ -330,12 +330,12 @@ class _Answers:
 
     async def metric(self, payload: JsonObject) -> JsonObject:
         """Grade outputs by the checks of their case, or by the assertions of the artifact."""
-        inputs = cast("JsonObject", payload.get("inputs") or {})
+        inputs = json_object(payload.get("inputs"))
         case = self._cases.get(_key(inputs, self._module.program))
         if case is None:
             raise Invalid("The optimiser asked to score inputs that are not among its cases.")
         call = await self._call(inputs)
-        output = make_output(cast("JsonObject", payload.get("outputs") or {}), self._module.returns)
+        output = make_output(json_object(payload.get("outputs")), self._module.returns)
         value, feedback = await self._search.bench.grade(call, case, output)
         self._search.bench.meter.count(call.notes.usage.requests, call.notes.cost)
         return {"score": value or 0.0, "feedback": feedback}
