@@ -20,19 +20,16 @@ from prowess.storage.secret_file import SERVER_TOKEN_FILE, read_secret, read_tok
 if TYPE_CHECKING:
     import httpx2
 
-    from prowess.client.compositions import Composer
+    from prowess.client.authoring import Composer, Evals, Optimizations
     from prowess.client.conversations import Agent
-    from prowess.client.evals import Evals
     from prowess.client.governance import Approvals, AuditLog, Policy
     from prowess.client.jobs import Jobs
-    from prowess.client.optimizations import Optimizations
     from prowess.client.people import Organizations, Tokens, Users
     from prowess.client.records import Events, Traces
-    from prowess.client.registries import Registries
     from prowess.client.runs import Runs
     from prowess.client.sessions import Sessions
     from prowess.client.skills import Skills
-    from prowess.client.sources import Sources
+    from prowess.client.sources import Registries, Sources
     from prowess.match.recommendation import Recommendation
     from prowess.policy.actor import Actor
     from prowess.run.request import StepListener
@@ -80,7 +77,7 @@ class AsyncClient:
     @cached_property
     def registries(self) -> Registries:
         """Search registries of skills, and preview their skills."""
-        from prowess.client.registries import Registries
+        from prowess.client.sources import Registries
 
         return Registries(self._transport)
 
@@ -108,21 +105,21 @@ class AsyncClient:
     @cached_property
     def evals(self) -> Evals:
         """Run, list and compare evaluations of skills."""
-        from prowess.client.evals import Evals
+        from prowess.client.authoring import Evals
 
         return Evals(self._transport)
 
     @cached_property
     def optimize(self) -> Optimizations:
         """Optimise skills, and decide about proposals."""
-        from prowess.client.optimizations import Optimizations
+        from prowess.client.authoring import Optimizations
 
         return Optimizations(self._transport)
 
     @cached_property
     def compose(self) -> Composer:
         """Draft skills with a model, refine them in words, and save what a person approves."""
-        from prowess.client.compositions import Composer
+        from prowess.client.authoring import Composer
 
         return Composer(self._transport)
 
