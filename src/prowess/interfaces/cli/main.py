@@ -65,7 +65,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "remove": ("installed", "Remove installed skills from all agents."),
         "import": ("packages", "Import skills from folders, files or archives."),
         "source": ("source", "Copy skills from repositories and URLs, and keep them in step."),
-        "fork": ("fork", "Copy a skill to the workspace, to change it there."),
+        "fork": ("versions", "Copy a skill to the workspace, to change it there."),
         "validate": ("packages", "Check skills and show how to fix problems."),
         "lint": ("lint", "Find skills that compete for the same messages."),
         "eval": ("eval", "Measure how good the answers with a skill are, and whether it matches the right messages."),
@@ -88,7 +88,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "trust": ("trust", "Accept skills found in folders, or revoke that."),
         "approvals": ("approvals", "Answer the requests of agents."),
         "policy": ("policy", "Show or change the policy of the organization."),
-        "switch": ("switch", "Switch skills on or off for the organization."),
+        "switch": ("policy", "Switch skills on or off for the organization."),
         "env": ("policy", "Allow skills to read environment variables."),
         "audit": ("events", "Show who decided what, and verify the log."),
         "org": ("people", "Manage the organizations of a server."),
@@ -106,7 +106,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "restore": ("database", "Put a backup in place of the account's database."),
         "database": ("database", "Show the revision of the database, or migrate it."),
         "plugins": ("installation", "List the installed plugins."),
-        "completion": ("completion", "Print a completion script for bash, zsh or fish."),
+        "completion": ("installation", "Print a completion script for bash, zsh or fish."),
     },
 }
 

@@ -1,4 +1,4 @@
-"""`prowess doctor` and `plugins`: check the installation, and list the installed plugins."""
+"""`prowess doctor`, `plugins` and `completion`: check the installation, list its plugins, and complete commands in a shell."""
 
 from __future__ import annotations
 
@@ -109,3 +109,25 @@ def _print_plugins(found: tuple[InstalledPlugin, ...]) -> None:
 def _describe_plugin(one: InstalledPlugin) -> str:
     # A plugin that could not be loaded is still listed, so that its problem is visible.
     return f"skipped: {one.problem}" if one.plugin is None else one.brings
+
+
+@command(
+    "completion",
+    'eval "$(prowess completion bash)"',
+    "prowess completion zsh > ~/.zfunc/_prowess",
+    "prowess completion fish > ~/.config/fish/completions/prowess.fish",
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print a script that completes the commands and options of prowess.
+
+    For bash, add `eval "$(prowess completion bash)"` to ~/.bashrc; for zsh, `eval "$(prowess completion zsh)"` to ~/.zshrc.
+    For fish, save the script as ~/.config/fish/completions/prowess.fish.
+    """
+    from click.shell_completion import get_completion_class
+
+    from prowess.interfaces.cli.main import cli
+
+    completer = get_completion_class(shell)
+    assert completer is not None  # noqa: S101  (click has all three)
+    click.echo(completer(cli, {}, "prowess", "_PROWESS_COMPLETE").source())

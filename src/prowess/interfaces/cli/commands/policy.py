@@ -1,4 +1,4 @@
-"""`prowess policy` and `env`: the organization's policy, and which environment variables a skill may read."""
+"""`prowess policy`, `switch` and `env`: the organization's policy, its skills that are off, and the variables they may read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
 
 if TYPE_CHECKING:
@@ -196,3 +196,27 @@ def _print_env(slug: str, workspace: str | None, *, as_json: bool) -> None:
         click.echo(f"{clean(slug)} requests no environment variables." if slug else nothing)
         return
     print_table(("skill", "name", "state"), [(one.slug, one.name, ENV_STATES[one.state]) for one in found], flexible=2)
+
+
+@command("switch", "prowess switch off my-skill", "prowess switch on my-skill other-skill")
+@click.argument("state", type=click.Choice(["on", "off"]))
+@click.argument("slugs", nargs=-1, required=True, metavar="SLUG...")
+@common_options
+def switch_command(state: str, slugs: tuple[str, ...], workspace: str | None, as_json: bool) -> None:
+    """Switch skills off for the whole organization, or on again.
+
+    Nobody can find, enable, load or run a skill that is off, and it leaves every prompt. Its files stay where they are.
+    Only an administrator can do this.
+    """
+
+    async def work(prowess: Prowess) -> OrgPolicy:
+        return await prowess.policy.switch(*slugs, on=state == "on")
+
+    policy = with_engine(workspace, work)
+    off = list(policy.disabled_skills or ())
+    if as_json:
+        print_json({"disabled_skills": off})
+        return
+    click.echo(f"Switched {state}: {', '.join(one_line(slug, 48) for slug in slugs)}.")
+    if state == "off":
+        click.echo(f"To switch it on again, run `prowess switch on {one_line(slugs[0], 48)}`.")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError, Refused
 from prowess.interfaces.cli.approval_card import ask_for_approval, ask_person
 from prowess.interfaces.cli.commands.sessions import DEFAULT_SESSION, find_session, session_option
-from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.engine import common_options, user_environment, with_engine
 from prowess.interfaces.cli.options import command, read_message
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
 from prowess.view import session_json
@@ -198,15 +200,43 @@ def role_command(
             "No pack or template for this role. `prowess list --scope system` lists the built-in packs.", err=True
         )
     if agent is not None and not as_json:
-        from prowess.interfaces.cli.agent_command import start_agent
-
-        start_agent(agent, prompt.text, program)
+        _start_agent(agent, prompt.text, program)
     if as_json:
         print_json(prompt)
     else:
         click.echo(clean(prompt.text) if sys.stdout.isatty() else prompt.text)
         if prompt.note:
             click.echo(clean(prompt.note), err=True)
+
+
+def _start_agent(agent: str, prompt: str, command: Sequence[str]) -> NoReturn:
+    """Replace this process by the agent. Raise `NotFound` if its program is not installed.
+
+    Claude Code appends the prompt to its own, Codex takes it as developer instructions, and Gemini CLI reads it from a
+    file instead of its own.
+    """
+    import shutil
+    import tempfile
+
+    from prowess.agent.spawn import find_agent, toml_string
+
+    row = find_agent(agent)
+    program, *rest = command or [row.program]
+    path = shutil.which(program)
+    if path is None:
+        raise NotFound(f"The program {program!r} is not installed, or not on PATH.", hint=f"Install it: {row.install}")
+    environment = user_environment()
+    options: list[str] = []
+    if agent == "claude-code":
+        options = ["--append-system-prompt", prompt]
+    elif agent == "codex":
+        options = ["-c", f"developer_instructions={toml_string(prompt)}"]
+    else:
+        # Only this user can read the file. It stays: the agent reads it after this process is gone.
+        descriptor, environment["GEMINI_SYSTEM_MD"] = tempfile.mkstemp(prefix="prowess-role-", suffix=".md")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(prompt)
+    os.execve(path, [program, *options, *rest], environment)  # noqa: S606  (no shell is wanted)
 
 
 @command("load", "prowess load my-skill", "prowess load my-skill --reference guide.md")

@@ -1,4 +1,4 @@
-"""`prowess history`, `diff`, `rollback` and `delete`: the versions of a skill."""
+"""`prowess history`, `diff`, `rollback`, `delete` and `fork`: the versions of a skill, and a copy in the workspace."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.errors import ProwessError, Refused
+from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner, with_engine
 from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
@@ -17,7 +18,7 @@ from prowess.interfaces.cli.server import chosen_server
 if TYPE_CHECKING:
     from prowess.interfaces.cli.options import Failure
     from prowess.open import Prowess
-    from prowess.skill.model import Version
+    from prowess.skill.model import Skill, SkillCard, Version
 
 
 @command("history", "prowess history my-skill", "prowess history my-skill --json")
@@ -169,3 +170,36 @@ def _confirm(slugs: list[str], workspace: str | None) -> None:
 
 _NAMED = 20
 """The most deleted skills that are listed by name."""
+
+
+@command("fork", "prowess fork reviewer", "prowess fork account:my-skill --json")
+@click.argument("slug")
+@common_options
+def fork_command(slug: str, workspace: str | None, as_json: bool) -> None:
+    """Copy a skill that ships with Prowess, or of your account, to this workspace, where the copy overrides it.
+
+    The files are copied byte for byte; change the copy as you like. `prowess history SLUG` says what it was copied from.
+    Deleting the copy brings the original back.
+    """
+
+    async def work(prowess: Prowess) -> tuple[Skill, SkillCard | None]:
+        copy = await prowess.skills.fork(slug)
+        cards = await prowess.skills.cards()
+        return copy, next((card for card in cards if (card.slug, card.scope) == (copy.slug, copy.scope)), None)
+
+    copy, card = ask_for_approval(
+        lambda: with_engine(workspace, work),
+        workspace=workspace,
+        question="Copy exactly these bytes to the workspace?",
+        as_json=as_json,
+        refusal="Not copied.",
+    )
+    hidden = [{"scope": other.scope, "digest": other.digest} for other in (card.hides if card else ())]
+    if as_json:
+        print_json({"slug": copy.slug, "scope": copy.scope, "digest": copy.digest, "overrides": hidden})
+        return
+    name = one_line(copy.slug, 48)
+    overridden = ", ".join(f"{other['scope']}:{name} (sha256:{other['digest'][:12]})" for other in hidden)
+    click.echo(f"Copied {name} to the {copy.scope}. It overrides {overridden or 'nothing'}.")
+    click.echo(f"To change it, run `prowess export {name} --to DIR`, edit the files, and run")
+    click.echo(f"`prowess import DIR/{name} --replace`. `prowess delete {name}` ends the override.")
