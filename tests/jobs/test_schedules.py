@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from prowess import Prowess
 from prowess.errors import NotFound, Unavailable
-from prowess.jobs import schedules, worker
+from prowess.jobs import worker, workflows
 from prowess.settings import read_settings
 from prowess.skill.package import Package
 from prowess.sources.scripted import ScriptedFetcher, make_fetched
@@ -24,7 +24,7 @@ SKILL = "---\nname: restart-db\ndescription: Restarts the database safely.\n---\
 
 
 async def test_a_worker_syncs_the_sources_that_are_due(place, monkeypatch):
-    monkeypatch.setattr(schedules, "SCHEDULES", (("sources", "* * * * * *"),))
+    monkeypatch.setattr(workflows, "SCHEDULES", (("sources", "* * * * * *"),))
     packages = {"skills/restart-db": Package.of_texts("restart-db", {"SKILL.md": SKILL})}
     fetcher = ScriptedFetcher({REPOSITORY: make_fetched(REPOSITORY, packages)})
     settings = read_settings(place.environment, workspace=place.workspace)
@@ -54,7 +54,7 @@ async def test_a_job_is_deleted_some_time_after_its_end(place, line, station):
         with doing.records().write() as connection:
             long_ago = {"finished_at": "2020-01-01T00:00:00Z"}
             connection.execute(sa.update(job_table).where(job_table.c.id == old.id).values(long_ago))
-        await schedules.prune(doing)
+        await workflows.prune(doing)
         with pytest.raises(NotFound):
             await prowess.jobs.get(old.id)
         assert (await prowess.jobs.get(new.id)).state == "succeeded"

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from prowess.client.decode import decode
-from prowess.client.jobs import Jobs
-from prowess.client.part import Part
+from prowess.client.part import Part, decode
+from prowess.client.runs import Jobs
 from prowess.client.transport import segment
 from prowess.errors import Invalid, ProwessError, Refused
 

@@ -7,8 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from prowess.client.decode import decode
-from prowess.client.part import session_name, unavailable
+from prowess.client.part import decode, session_name, unavailable
 from prowess.client.sessions import decode_session, load_error, session_path
 from prowess.client.skills import skill_path
 from prowess.client.transport import Transport, check_url
@@ -22,11 +21,9 @@ if TYPE_CHECKING:
 
     from prowess.client.authoring import Composer, Evals, Optimizations
     from prowess.client.conversations import Agent
-    from prowess.client.governance import Approvals, AuditLog, Policy
-    from prowess.client.jobs import Jobs
-    from prowess.client.people import Organizations, Tokens, Users
+    from prowess.client.governance import Approvals, AuditLog, Organizations, Policy, Tokens, Users
     from prowess.client.records import Events, Traces
-    from prowess.client.runs import Runs
+    from prowess.client.runs import Jobs, Runs
     from prowess.client.sessions import Sessions
     from prowess.client.skills import Skills
     from prowess.client.sources import Registries, Sources
@@ -98,7 +95,7 @@ class AsyncClient:
     @cached_property
     def jobs(self) -> Jobs:
         """Start, list, wait for, cancel and retry durable jobs."""
-        from prowess.client.jobs import Jobs
+        from prowess.client.runs import Jobs
 
         return Jobs(self._transport)
 
@@ -147,21 +144,21 @@ class AsyncClient:
     @cached_property
     def organizations(self) -> Organizations:
         """Create, list and deactivate organizations."""
-        from prowess.client.people import Organizations
+        from prowess.client.governance import Organizations
 
         return Organizations(self._transport)
 
     @cached_property
     def users(self) -> Users:
         """Add, list, change and remove the members of an organization."""
-        from prowess.client.people import Users
+        from prowess.client.governance import Users
 
         return Users(self._transport)
 
     @cached_property
     def tokens(self) -> Tokens:
         """Create, list and revoke tokens for HTTP."""
-        from prowess.client.people import Tokens
+        from prowess.client.governance import Tokens
 
         return Tokens(self._transport)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from prowess.client.decode import decode
-from prowess.client.part import Part
+from prowess.client.part import JsonObject, Part, decode
 from prowess.client.problems import make_error
 from prowess.client.runs import SILENCE_SECONDS
 from prowess.client.sessions import session_path
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation, ConversationFormat
     from prowess.agent.updates import Update
     from prowess.llm.models import ModelChoice
-
-JsonObject = dict[str, Any]
 
 
 class Agent(Part):

@@ -9,8 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from prowess.client.decode import decode, decode_all
-from prowess.client.part import Part
+from prowess.client.part import Part, decode, decode_all
 from prowess.client.sessions import session_path
 from prowess.client.transport import segment
 from prowess.errors import Unavailable

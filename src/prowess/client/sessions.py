@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prowess.client.decode import decode
-from prowess.client.part import Part, session_name
+from prowess.client.part import Part, decode, session_name
 from prowess.client.transport import read_json, segment
 from prowess.errors import ApprovalRequired, NotFound, ProwessError
 

@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from prowess.client.decode import decode, decode_all
-from prowess.client.part import Part
+from prowess.client.part import JsonObject, Part, decode, decode_all
 from prowess.client.problems import make_error
 from prowess.client.transport import Transport, read_json, segment
 from prowess.errors import Conflict, Invalid, NotFound, Problem, Refused
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from prowess.skill.package import Package
     from prowess.skill.profiles import ProfileName
 
-JsonObject = dict[str, Any]
 ZIP = "application/zip"
 MAX_RESULTS = 200
 """The most results that a server returns for a message or a query."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from prowess.client.decode import decode, decode_all
-from prowess.client.part import Part
+from prowess.client.part import Part, decode, decode_all
 from prowess.client.problems import make_error
 from prowess.client.transport import read_json, segment
 from prowess.errors import Problem

@@ -109,7 +109,7 @@ class JobWorker:
             if not self.is_running:
                 await self._start()
             if scheduled:
-                from prowess.jobs.schedules import apply_schedules
+                from prowess.jobs.workflows import apply_schedules
 
                 await apply_schedules()
 
@@ -197,10 +197,8 @@ class JobWorker:
         return await offload(read)
 
     async def _start(self) -> None:
-        # DBOS can only continue workflows that it knows when it is launched.
-        from prowess.jobs import schedules, workflows
+        from prowess.jobs import workflows
 
-        _ = schedules
         if workflows.active_worker() is not None:
             raise Conflict("Another engine of this process has a worker for jobs.", hint="Close it first.")
         from dbos import DBOS

@@ -24,7 +24,7 @@ from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
 from prowess.run.request import Step, StepListener, ignore_step
 from prowess.threads import offload
-from prowess.tools import compose, connectors, edit, live, lookup, use
+from prowess.tools import connectors, edit, live, lookup, use
 from prowess.tools import use as running
 from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_tools, role_offers_skill
 from prowess.tools.tool import (
@@ -67,7 +67,7 @@ _TOOL_TABLE: tuple[tuple[ToolFunction, Effect, Need], ...] = (
     (edit.skill_create, "changes", "writing"),
     (edit.skill_update, "changes", "writing"),
     (edit.skill_delete, "destroys", "writing"),
-    (compose.compose_skill, "changes", "writing"),
+    (edit.compose_skill, "changes", "writing"),
     (lookup.skill_reload, "reads", ""),
     (connectors.list_connectors, "reads", "connectors"),
     (connectors.search_connector_tools, "reads", "connectors"),
