@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from prowess.engine.context import Part
 from prowess.engine.events import Events
 from prowess.errors import Invalid, NotFound, Refused
+from prowess.storage import ledger
 from prowess.threads import offload
 
 if TYPE_CHECKING:
+    import sqlalchemy as sa
+
     from prowess.policy.account import SkillAccount
     from prowess.policy.configuration import SettingState
     from prowess.policy.grants import EnvGrant
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from prowess.storage.audit_chain import AuditVerdict
     from prowess.storage.ledger import AuditRow
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _ENDED = ("approval_resolved",)
 """The event of an approval that was answered, revoked or expired."""
@@ -243,8 +248,7 @@ class AuditLog(Part):
 
     async def rows(self, *, after: int = 0, limit: int = 100) -> list[AuditRow]:
         """Return the recorded decisions with actor and digest, oldest first."""
-        context = self._context
-        return await offload(lambda: context.resources.audit.rows(context.actor, after=after, limit=limit))
+        return await offload(self._read, ledger.read_audit, after=after, limit=limit)
 
     async def find(
         self,
@@ -261,26 +265,41 @@ class AuditLog(Part):
 
         `by` and `slug` may be a part of those texts. `since` is a time such as `2026-03-01` or `2026-03-01T09:30:00Z`.
         """
-        context, start = self._context, _read_moment(since)
-        return await offload(
-            lambda: context.resources.audit.find(
-                context.actor, before=before, limit=limit, by=by, action=action, slug=slug, outcome=outcome, since=start
-            )
-        )
+        filters = {"actor": by, "action": action, "slug": slug, "outcome": outcome, "since": _read_moment(since)}
+        return await offload(lambda: self._read(ledger.find_audit, before=before, limit=limit, **filters))
 
     async def count(self, *, by: str = "", action: str = "", slug: str = "", outcome: str = "", since: str = "") -> int:
         """Return how many decisions `find` returns without a limit."""
-        context, start = self._context, _read_moment(since)
-        return await offload(
-            lambda: context.resources.audit.count(
-                context.actor, by=by, action=action, slug=slug, outcome=outcome, since=start
-            )
-        )
+        filters = {"actor": by, "action": action, "slug": slug, "outcome": outcome, "since": _read_moment(since)}
+        return await offload(lambda: self._read(ledger.count_audit, **filters))
 
     async def last(self) -> int:
         """Return the number of the newest row, or 0."""
-        context = self._context
-        return await offload(lambda: context.resources.audit.last(context.actor))
+        from prowess.storage.counts import last_audit
+
+        return await offload(self._read, last_audit)
+
+    async def verify(self, *, head: str = "") -> AuditVerdict:
+        """Check that no row was altered, removed, added or moved since it was written.
+
+        Rows removed from the end leave no gap in the chain. To detect that too, pass the `head` of an earlier verdict that
+        was kept elsewhere.
+        """
+        from prowess.storage.audit_chain import verify_audit
+        from prowess.storage.sqlite import no_deadline
+
+        def verify(connection: sa.Connection, organization: str) -> AuditVerdict:
+            # A log has no maximum length, so neither has the time that this takes.
+            with no_deadline(connection):
+                return verify_audit(connection, organization, head=head)
+
+        return await offload(self._read, verify)
+
+    def _read(self, read: Callable[Concatenate[sa.Connection, str, P], T], *given: P.args, **named: P.kwargs) -> T:
+        actor = self._context.actor
+        actor.require("admin")
+        with self._context.resources.records().read() as connection:
+            return read(connection, actor.organization, *given, **named)
 
     async def skill(self, slug: str) -> SkillAccount:
         """Return who approved which version of a skill, when, through which channel and what they saw; and where it is used.
@@ -331,8 +350,3 @@ class AuditLog(Part):
             if TrustRecords(folders=(folder,)).has_rule(subject.folder):
                 return {"trust": subject.trust, "standing": f"All skills in {folder} are trusted {words}."}
         return {"trust": subject.trust, "standing": ""}
-
-    async def verify(self, *, head: str = "") -> AuditVerdict:
-        """Check that no row was altered, removed or moved. With `head`, also check that none is missing at the end."""
-        context = self._context
-        return await offload(lambda: context.resources.audit.verify(context.actor, head=head))

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from prowess.feed.metrics import Metrics
     from prowess.match.matcher import Matcher
     from prowess.policy.approvals import Approvals
-    from prowess.policy.audit import Audit
     from prowess.policy.configuration import Policies
     from prowess.policy.grants import EnvGrants
     from prowess.policy.organization import OrgPolicy
@@ -251,13 +250,6 @@ class Resources:
         from prowess.policy.grants import EnvGrants
 
         return EnvGrants(self.records(), wake=self.wake)
-
-    @cached_property
-    def audit(self) -> Audit:
-        """Reads the audit log."""
-        from prowess.policy.audit import Audit
-
-        return Audit(self.records())
 
     @cached_property
     def planner(self) -> IndexPlanner:
