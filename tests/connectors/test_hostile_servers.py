@@ -164,6 +164,21 @@ async def test_noise_and_an_error_of_the_server_and_a_costly_schema_do_no_harm(p
         assert (await engine.connectors.call("bomb", "echo", {"text": "x"})).text == "x"
 
 
+async def test_numbers_that_are_not_json_are_left_out(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("infinity"))
+        result = await engine.connectors.call("notes", "echo", {"text": "x"})
+    assert (result.text, result.structured) == ("x", None)
+    assert result.notes == ("The structured content is not valid JSON and was left out.",)
+
+
+async def test_a_server_with_an_unknown_version_of_the_protocol_fails_like_any_other(place, ann, stdio):
+    async with place.open(ann) as engine:
+        await engine.connectors.add("notes", stdio("future"))
+        with pytest.raises(RunFailed, match=r"could not be opened: .* 2999-01-01"):
+            await engine.connectors.tools("notes")
+
+
 async def test_an_engine_that_is_not_closed_leaves_no_server_behind_when_the_loop_ends(place, ann, stdio, tmp_path):
     engine = place.open(ann)
     async with engine:

@@ -140,7 +140,13 @@ class Session:
             if self._ready.done():
                 log.debug("The session of the connector %s ended.", self.opener.name, exc_info=True)
             else:
-                self._ready.set_exception(_to_error(self, error))
+                failure = _to_error(self, error)
+                if not isinstance(
+                    failure, ProwessError
+                ):  # for example, the SDK does not know its version of the protocol
+                    said = f"The connector {self.opener.name!r} could not be opened: {_short(str(failure))}"
+                    failure = RunFailed(said, hint=self.hint)
+                self._ready.set_exception(failure)
         finally:
             self.client = None
             self._closing.set()

@@ -97,8 +97,10 @@ def _read_structured(value: Any, parts: list[str], redactor: Redactor, notes: li
     if value is None:
         return None
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        # Infinity and NaN, which a server may send, are not JSON: no interface could pass them on.
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
+        notes.append("The structured content is not valid JSON and was left out.")
         return None
     if len(parts) == 1 and _is_same(parts[0], value):
         return None
