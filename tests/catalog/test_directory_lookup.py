@@ -128,6 +128,7 @@ def test_a_claim_beside_the_skill_is_seen_at_once_and_one_elsewhere_at_the_next_
     assert store.get_skill_by_name("tidy").location == str(root / "m/earlier")
     put(root / "a/first", "tidy", "elsewhere")
     assert store.get_skill_by_name("tidy").location == str(root / "m/earlier")
+    store.list_skills()
     assert len(store.faults()) == 2
     assert store.get_skill_by_name("tidy").location == str(root / "a/first")
 

@@ -94,7 +94,7 @@ class Catalog:
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
         """Return True if any store has a skill with an artifact of one of these kinds, or any skill when no kind is given.
 
-        A store that fails counts as empty.
+        Call `changes` first: folders answer by their last scan. A store that fails counts as empty.
         """
         recent = self.recent_stores()
         if any(_serves(store, kinds) for store in recent):

@@ -105,18 +105,13 @@ class DirectoryStore(EditableStore):
             return list(self._index.cards())
 
     def faults(self) -> list[Fault]:
-        """Return broken skills, slug conflicts, and links that lead out of the skill folders."""
+        """Return broken skills, slug conflicts, and links that lead out of the skill folders, as of the last scan."""
         with self._lock:
-            self._tree.refresh()
             return self._tree.faults()
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
-        """Return True if any skill has an artifact of one of these kinds. A known one that is unchanged needs no scan."""
+        """Return True if any skill had an artifact of one of these kinds at the last scan."""
         with self._lock:
-            known = next(self._index.with_kinds(kinds), None)
-            if known is not None and self._tree.is_reachable(known) and known.is_unchanged():
-                return True
-            self._tree.refresh()
             return next(self._index.with_kinds(kinds), None) is not None
 
     def changes(self, since: str = "") -> Changes:

@@ -86,6 +86,9 @@ class FolderCache:
         )
 
 
+_EMPTY_CARD = SkillCard.model_construct()
+
+
 def card_row(card: SkillCard) -> list[Any]:
     """Return the fields of a card that a cache stores, besides its slug and digest."""
     return [card.title, card.description, card.version, card.tags, card.source, card.kinds, card.chars]
@@ -104,18 +107,20 @@ def card_from_row(
     chars: int,
 ) -> SkillCard:
     """Return the card of a row in a cache."""
-    # Not validated: it was when the files were read.
-    return SkillCard.model_construct(
-        slug=slug,
-        title=title,
-        description=description,
-        version=version,
-        tags=tuple(tags),
-        scope=scope,
-        source=source,
-        digest=digest,
-        kinds=tuple(kinds),
-        chars=chars,
+    # Not validated: it was when the files were read. A copy takes half as long as `model_construct`.
+    return _EMPTY_CARD.model_copy(
+        update={
+            "slug": slug,
+            "title": title,
+            "description": description,
+            "version": version,
+            "tags": tuple(tags),
+            "scope": scope,
+            "source": source,
+            "digest": digest,
+            "kinds": tuple(kinds),
+            "chars": chars,
+        }
     )
 
 

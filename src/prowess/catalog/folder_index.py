@@ -164,6 +164,7 @@ class FolderIndex:
         self._claims: dict[str, list[DiskSkill]] = {}
         self._declaring: dict[str, list[DiskSkill]] = {}
         self._slug_by_id: dict[str, str] = {}
+        self._slugs_without_id: set[str] = set()
         self._invalid: dict[str, DiskSkill] = {}
         self._cards: list[SkillCard] | None = None
         self._artifacts: dict[str, str] | None = None
@@ -181,8 +182,8 @@ class FolderIndex:
         if disk_skill.card is not None:
             self._touched.add(disk_skill.slug)
             insort(self._claims.setdefault(disk_skill.slug, []), disk_skill, key=lambda other: other.order)
-            # Never removed, because `by_id` checks what it finds.
-            self._slug_by_id[self._derive_id(disk_skill.slug)] = disk_skill.slug
+            # The id takes longer than the rest, and most processes never look for one.
+            self._slugs_without_id.add(disk_skill.slug)
         elif disk_skill.problems:
             self._invalid[disk_skill.location] = disk_skill
         if disk_skill.card is not None and disk_skill.declared:
@@ -254,6 +255,10 @@ class FolderIndex:
 
     def by_id(self, skill_id: str) -> DiskSkill | None:
         """Return the served skill with an id, or None."""
+        while self._slugs_without_id:
+            slug = self._slugs_without_id.pop()
+            # Never removed, because what is found is checked below.
+            self._slug_by_id[self._derive_id(slug)] = slug
         declared = self._declaring.get(skill_id)
         slug = declared[0].slug if declared else self._slug_by_id.get(skill_id, "")
         disk_skill = self.serving(slug)

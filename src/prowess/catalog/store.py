@@ -185,7 +185,8 @@ class Store(Protocol):
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
         """Return True if any skill has an artifact of one of these kinds, or if there is any skill when no kind is given.
 
-        If there is one, the cost does not grow with the number of skills.
+        Call `changes` first: a folder answers by its last scan. If there is such a skill, the cost does not grow with the
+        number of skills.
         """
         ...
 
