@@ -268,6 +268,19 @@ def test_a_file_that_is_not_a_sound_backup_is_refused(path: Path, tmp_path: Path
     assert list(path.parent.glob(".*")) == []
 
 
+def test_a_backup_of_another_installation_is_restored_only_on_request(
+    path: Path, tmp_path: Path, seals: Seals, pack
+) -> None:
+    fill(tmp_path / "theirs.db", Seals.of_home(tmp_path / "their-home"), pack)
+    with pytest.raises(Refused, match="another key"):
+        restore(tmp_path / "theirs.db", path, seals)
+    assert list(path.parent.iterdir()) == []
+
+    restored = restore(tmp_path / "theirs.db", path, seals, any_key=True)
+
+    assert not restored.contents.ours
+
+
 def test_a_backup_of_an_older_version_is_restored_and_migrated_when_it_is_opened(
     path: Path, tmp_path: Path, seals: Seals
 ) -> None:

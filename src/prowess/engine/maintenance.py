@@ -66,15 +66,20 @@ class Maintenance:
         command = f'pg_dump --format=custom --file {target} "$PROWESS_DATABASE_URL"'
         return back_up(self._sqlite_file("backed up", command), target, self._stores.seals, replace=replace)
 
-    def restore(self, source: Path, *, replace: bool = False) -> Restored:
-        """Put a backup in place of the database; see `storage.backup.restore`.
+    def restore(self, source: Path, *, replace: bool = False, any_key: bool = False) -> Restored:
+        """Put a backup in place of the database; see `storage.backup.restore`. With `any_key`, it is one of ours from then on.
 
         Raise `Invalid`, with the command to use instead, for PostgreSQL.
         """
         from prowess.storage.backup import restore
+        from prowess.storage.database import adopt_database
 
         command = f'pg_restore --clean --if-exists --no-owner --single-transaction -d "$PROWESS_DATABASE_URL" {source}'
-        return restore(source, self._sqlite_file("restored", command), self._stores.seals, replace=replace)
+        target, seals = self._sqlite_file("restored", command), self._stores.seals
+        restored = restore(source, target, seals, replace=replace, any_key=any_key)
+        if not restored.contents.ours:
+            adopt_database(self._url, seals)
+        return restored
 
     def status(self) -> SchemaStatus:
         """Return the revision of the database. Changes nothing. Raise `NotFound` if there is no database."""

@@ -20,11 +20,11 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from prowess.errors import Conflict, Invalid, NotFound, Unavailable
+from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.storage.audit_chain import AuditVerdict, verify_audit
 from prowess.storage.database import Database, check_revision, revision, run_alembic
 from prowess.storage.retention import list_audited
-from prowess.storage.schema_check import check_schema
+from prowess.storage.schema_check import check_schema, has_mark
 from prowess.storage.seals import Seals
 from prowess.storage.sqlite import BUSY_SECONDS, no_deadline
 
@@ -47,6 +47,8 @@ class Contents:
     """What a database file contains: its size, revision and number of rows, and the verdict on each organization's audit."""
 
     bytes: int
+    ours: bool
+    """True if this installation made the database, or one with the same key."""
     revision: str
     rows: dict[str, int]
     audits: dict[str, AuditVerdict]
@@ -76,12 +78,13 @@ def back_up(source: Path, target: Path, seals: Seals, *, replace: bool = False) 
     return contents
 
 
-def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False) -> Restored:
+def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False, any_key: bool = False) -> Restored:
     """Put a backup in place of a database, after checking all of it, and return what it contains. Blocking.
 
     The database that was there is kept under another name. Raise `NotFound` if there is no backup, `Conflict` if there is a
     database and `replace` is not set, `Invalid` or `Refused` if the file is not a sound backup, and `Unavailable` if another
-    process uses the database or a newer Prowess made the backup.
+    process uses the database or a newer Prowess made the backup. Unless `any_key` is set, also raise `Refused` if another
+    installation made it: everything that was accepted, allowed and configured there would count here.
     """
     if not source.exists():
         raise NotFound(f"There is no file {str(source)!r}.", hint="Pass a file that `prowess backup` has written.")
@@ -93,6 +96,12 @@ def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False) 
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _temporary_copy(source, target) as copy:
         contents = examine(copy, seals, whole=True)
+        if not (contents.ours or any_key):
+            raise Refused(
+                f"{str(source)!r} was made with another key. It may contain tokens, accepted skills and connectors of others.",
+                hint="If it is yours, restore the key first: PROWESS_SECRET_KEY, or database.key in PROWESS_HOME. If the key "
+                "is lost, pass --accept-key.",
+            )
         previous = _set_aside(target) if target.exists() else None
         _move_into_place(copy, target, replace=True)
     return Restored(contents=contents, previous=previous)
@@ -119,12 +128,13 @@ def examine(path: Path, seals: Seals, *, whole: bool = False) -> Contents:
                 for name, table in _COUNTED.items()
                 if table in names
             }
+            ours = "installation" in names and has_mark(connection)
             audits = {}
             if whole and "audit" in names:
                 audits = {of: verify_audit(connection, of) for of in list_audited(connection)}
     finally:
         engine.dispose()
-    return Contents(bytes=path.stat().st_size, revision=found, rows=counts, audits=audits)
+    return Contents(bytes=path.stat().st_size, ours=ours, revision=found, rows=counts, audits=audits)
 
 
 def _check_pages(connection: sa.Connection, path: Path, *, whole: bool) -> None:

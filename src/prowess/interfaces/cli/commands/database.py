@@ -108,15 +108,25 @@ def backup_command(file: Path, replace: bool, workspace: str | None, as_json: bo
 @command("restore", "prowess restore prowess-backup.db", "prowess restore prowess-backup.db --replace")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--replace", is_flag=True, help="Restore over the present database, which is kept under another name.")
+@click.option(
+    "--accept-key",
+    is_flag=True,
+    help="Accept a backup that was made with another key. Needs a terminal or the approver token.",
+)
+@token_option
 @common_options
-def restore_command(file: Path, replace: bool, workspace: str | None, as_json: bool) -> None:
+def restore_command(
+    file: Path, replace: bool, accept_key: bool, token_file: Path | None, workspace: str | None, as_json: bool
+) -> None:
     """Put a backup in place of the account's database.
 
     The whole backup is checked first. Stop servers and other programs that use the database.
     """
+    if accept_key:
+        require_person("accept a backup that was made with another key", token_file)
     maintenance = _maintenance(workspace)
     with spinner("Restoring …"):
-        restored = maintenance.restore(file, replace=replace)
+        restored = maintenance.restore(file, replace=replace, any_key=accept_key)
     contents, previous = restored.contents, restored.previous
     if as_json:
         kept = str(previous) if previous else None
