@@ -22,7 +22,7 @@ from typing import Any
 
 from prowess.storage.database import Database, open_database
 from prowess.storage.trace_stats import GROUPINGS, GroupBy
-from prowess.storage.traces import TraceFilter, insert_many
+from prowess.storage.traces import TraceFilter, Values, insert_many, to_values
 from prowess.traces.report import build_report
 from prowess.traces.trace import Trace
 
@@ -66,9 +66,9 @@ def rows_of(count: int) -> Iterator[dict[str, Any]]:
 
 def filled(url: str, count: int) -> Database:
     database = open_database(url)
-    page: list[dict[str, Any]] = []
+    page: list[Values] = []
     for row in rows_of(count):
-        page.append(row)
+        page.append(to_values(row))
         if len(page) == PAGE:
             with database.write() as connection:
                 insert_many(connection, page)

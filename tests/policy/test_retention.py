@@ -25,7 +25,7 @@ from prowess.storage.owner import Owner
 from prowess.storage.people_tables import web_sessions
 from prowess.storage.policy_tables import audit, events
 from prowess.storage.seals import Seals
-from prowess.storage.traces import insert_many
+from prowess.storage.traces import Values, insert_many, to_values
 from prowess.traces.trace import Trace
 from prowess.traces.trace_row import to_row
 
@@ -89,7 +89,7 @@ def open_session(database: Database, conversation: str) -> str:
 
 
 @pytest.fixture
-def make_trace_row() -> Callable[..., dict[str, Any]]:
+def make_trace_row() -> Callable[..., Values]:
     """The row of a run that has begun, with whatever else is said of it."""
 
     def make(**more: Any) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def make_trace_row() -> Callable[..., dict[str, Any]]:
             deadline_at=in_days(1)(),
             process="elsewhere/1/1",
         )
-        return to_row(replace(trace, **more), Redactor())
+        return to_values(to_row(replace(trace, **more), Redactor()))
 
     return make
 
@@ -290,7 +290,7 @@ def test_idle_sessions_go_with_their_skills_and_spending(database: Database) -> 
 
 
 def test_a_session_with_a_pending_approval_or_a_running_trace_stays(
-    database: Database, make_trace_row: Callable[..., dict[str, Any]]
+    database: Database, make_trace_row: Callable[..., Values]
 ) -> None:
     asked, running, ran = (open_session(database, name) for name in ("asked", "running", "ran"))
     with database.write() as connection:
@@ -317,7 +317,7 @@ def test_a_session_with_a_pending_approval_or_a_running_trace_stays(
 
 
 def test_ended_traces_go_after_their_days_and_running_ones_stay(
-    database: Database, make_trace_row: Callable[..., dict[str, Any]]
+    database: Database, make_trace_row: Callable[..., Values]
 ) -> None:
     with database.write() as connection:
         insert_many(connection, [make_trace_row(status="ok") for _ in range(BATCH_ROWS + 3)])

@@ -10,7 +10,7 @@ import pytest
 
 from prowess.redaction import Redactor
 from prowess.storage.clock import seconds_from_now
-from prowess.storage.traces import insert_many
+from prowess.storage.traces import insert_many, to_values
 from prowess.traces.cleanup import close_interrupted, is_process_gone, process_identity
 from prowess.traces.trace_row import to_row
 
@@ -28,7 +28,7 @@ def keep(database, begun):
     def add(**more):
         trace = begun(**more)
         with database.write() as connection:
-            insert_many(connection, [to_row(trace, Redactor())])
+            insert_many(connection, [to_values(to_row(trace, Redactor()))])
         return trace.id
 
     return add

@@ -55,7 +55,7 @@ def keep(each_place):
 
     def write(*kept: Trace) -> None:
         with opened.write() as connection:
-            rows.finish_many(connection, [asdict(one) for one in kept])
+            rows.finish_many(connection, [rows.to_values(asdict(one)) for one in kept])
 
     yield write
     opened.close()

@@ -12,8 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prowess.redaction import Redactor
-from prowess.storage.traces import TraceFilter, add_many, finish_many, get_row
-from prowess.traces.trace_row import MAX_JSON_CHARS, MAX_JSON_DEPTH, MAX_TEXT_CHARS, from_row, to_row, to_rows_if_clean
+from prowess.storage.traces import TraceFilter, add_many, finish_many, get_row, to_values
+from prowess.traces.trace_row import (
+    MAX_JSON_CHARS,
+    MAX_JSON_DEPTH,
+    MAX_TEXT_CHARS,
+    from_row,
+    to_row,
+    to_values_if_clean,
+)
 
 from .finishing import finish
 
@@ -52,7 +59,7 @@ def test_a_secret_in_any_text_that_others_chose_is_not_kept(begun, name):
     redactor = Redactor([secret])
     trace = begun(status="ok", **{name: f"local:Bearer {secret}"})
     assert to_row(trace, redactor)[name] == "local:Bearer [redacted]"
-    assert to_rows_if_clean([begun(), trace], redactor) is None
+    assert to_values_if_clean([begun(), trace], redactor) is None
 
 
 def test_secrets_that_make_a_text_shorter_do_not_move_half_of_one_into_what_is_kept(begun):
@@ -107,8 +114,8 @@ def test_whatever_a_run_was_given_and_gave_can_be_stored(database, begun, inputs
     row = to_row(trace, Redactor(["canary-0815-value"]))
     other = {**row, "id": str(uuid.uuid4())}
     with database.write() as connection:
-        add_many(connection, [row])
-        finish_many(connection, [other])
+        add_many(connection, [to_values(row)])
+        finish_many(connection, [to_values(other)])
         everything = TraceFilter(organization_id="acme", user_id=None)
         added, upserted = (get_row(connection, everything, one["id"]) for one in (row, other))
     assert added == {**upserted, "id": row["id"]}

@@ -19,6 +19,7 @@ from prowess.storage.traces import (
     position_of,
     read_newest,
     read_oldest,
+    to_values,
 )
 from prowess.traces.trace_row import to_row
 
@@ -29,7 +30,7 @@ ALL = TraceFilter(organization_id="acme", user_id=None)
 def keep(database, begun):
     def add(*traces):
         with database.write() as connection:
-            insert_many(connection, [to_row(trace, Redactor()) for trace in traces])
+            insert_many(connection, [to_values(to_row(trace, Redactor())) for trace in traces])
 
     return add
 
@@ -113,13 +114,24 @@ def test_a_list_leaves_out_what_is_large_unless_it_is_asked_for(database, keep, 
     assert (whole["raw_output"], whole["inputs"]) == ("long", {"a": 1})
 
 
-ODD_TEXTS = ["", "\\N", "\\.", "a\tb\nc\rd\\e", "\x01", "\x02", "between\x01\x02\x03words", "\\\n\\", "é🎉\u2028"]
+ODD_TEXTS = [
+    "",
+    "\\N",
+    "\\.",
+    "a\tb\nc\rd\\e",
+    "\x01",
+    "\x02",
+    "None",
+    "between\x01\x02\x03words",
+    "\\\n\\",
+    "é🎉\u2028",
+]
 
 
 def test_new_rows_come_back_as_they_were_whatever_characters_their_texts_have(database, begun):
     traces = [begun(raw_output=text, error=text, inputs={text: [text]}, rendered_input=None) for text in ODD_TEXTS]
     with database.write() as connection:
-        add_many(connection, [to_row(trace, Redactor()) for trace in traces])
+        add_many(connection, [to_values(to_row(trace, Redactor())) for trace in traces])
     with database.read() as connection:
         found = [get_row(connection, ALL, trace.id) for trace in traces]
     assert [(row["raw_output"], row["error"], row["inputs"], row["rendered_input"]) for row in found] == [
@@ -130,8 +142,8 @@ def test_new_rows_come_back_as_they_were_whatever_characters_their_texts_have(da
 def test_a_new_row_whose_id_is_stored_already_is_a_conflict_and_nothing_is_added(database, begun):
     first, second = (to_row(begun(), Redactor()) for _ in range(2))
     with database.write() as connection:
-        add_many(connection, [first])
+        add_many(connection, [to_values(first)])
     with pytest.raises(Conflict), database.write() as connection:
-        add_many(connection, [second, first])
+        add_many(connection, [to_values(second), to_values(first)])
     with database.read() as connection:
         assert get_row(connection, ALL, second["id"]) is None

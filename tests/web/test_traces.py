@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from prowess.errors import ProwessError
 from prowess.redaction import Redactor
 from prowess.run.request import RunRequest
-from prowess.storage.traces import insert_many
+from prowess.storage.traces import insert_many, to_values
 from prowess.traces.trace import Trace
 from prowess.traces.trace_row import to_row
 
@@ -48,7 +48,7 @@ def run_greeter(site: Site, name: str) -> None:
 def add_traces(site: Site, traces: list[Trace]) -> None:
     """Record runs that never happened."""
     with site.engine.context.resources.records().write() as connection:
-        insert_many(connection, [to_row(trace, Redactor()) for trace in traces])
+        insert_many(connection, [to_values(to_row(trace, Redactor())) for trace in traces])
 
 
 def make_trace(number: int, **fields: Any) -> Trace:

@@ -6,7 +6,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any
 
 from prowess.errors import Conflict, ProwessError, Unavailable
 from prowess.lazy_dataclass import dataclass
@@ -15,7 +14,7 @@ from prowess.storage import traces
 from prowess.storage.background_writer import CLOSE_SECONDS, BackgroundWriter
 from prowess.storage.database import Connections
 from prowess.traces.trace import Trace
-from prowess.traces.trace_row import to_row, to_rows_if_clean
+from prowess.traces.trace_row import to_row, to_values_if_clean
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +59,7 @@ class Finish:
 
 
 QueuedTrace = Start | Finish
-Row = dict[str, Any]
-PreparedTrace = tuple[QueuedTrace, Row]
+PreparedTrace = tuple[QueuedTrace, traces.Values]
 
 
 class TraceBacklog:
@@ -179,16 +177,16 @@ class TraceRecorder:
         for start in range(0, len(batch), SCAN_TRACES):
             items = batch[start : start + SCAN_TRACES]
             try:
-                rows = to_rows_if_clean([item.trace for item in items], self._redactor)
+                rows = to_values_if_clean([item.trace for item in items], self._redactor)
             except Exception:  # noqa: BLE001  (one by one below, which finds the trace at fault)
                 rows = None
             found = rows if rows is not None else [self._row(item) for item in items]
             prepared += [(item, row) for item, row in zip(items, found, strict=True) if row is not None]
         return prepared
 
-    def _row(self, item: QueuedTrace) -> Row | None:
+    def _row(self, item: QueuedTrace) -> traces.Values | None:
         try:
-            return to_row(item.trace, self._redactor)
+            return traces.to_values(to_row(item.trace, self._redactor))
         except Exception as error:  # noqa: BLE001  (one unreadable trace must not cost the others)
             self._give_up([item], error)
             return None
@@ -229,20 +227,21 @@ class TraceRecorder:
         if not prepared:
             return
         # By id: of two ends of one run the last counts, and no statement may contain an id twice.
-        new: dict[str, Row] = {}
-        starts: dict[str, Row] = {}
-        finishes: dict[str, Row] = {}
+        new: dict[str, traces.Values] = {}
+        starts: dict[str, traces.Values] = {}
+        finishes: dict[str, traces.Values] = {}
         for item, row in prepared:
-            if isinstance(item, Start) and row["id"] in new:
+            trace_id = row[0]
+            if isinstance(item, Start) and trace_id in new:
                 continue  # finishes come first in a batch, and a start never replaces one
             # A plain insert is cheaper than an upsert, but only right while the row cannot exist. A connection that
             # broke during the commit leaves open whether it does, so a second attempt takes nothing for granted.
             if first_attempt and (isinstance(item, Start) or item.is_new):
-                new[row["id"]] = row
+                new[trace_id] = row
             elif isinstance(item, Start):
-                starts[row["id"]] = row
+                starts[trace_id] = row
             else:
-                finishes[row["id"]] = row
+                finishes[trace_id] = row
         with self._records.write() as connection:
             traces.add_many(connection, list(new.values()))
             traces.insert_many(connection, list(starts.values()))

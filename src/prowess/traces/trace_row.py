@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, cast
 
 from prowess.redaction import Redactor
 from prowess.redaction.regex import compile_linear
 from prowess.storage.clock import now
-from prowess.storage.traces import dump_json
+from prowess.storage.traces import COLUMNS, DOCUMENT_PLACES, DOCUMENTS, Values, dump_json
 from prowess.traces.trace import Trace
 
 MAX_TEXT_CHARS = 256 * 1024
@@ -106,31 +106,51 @@ class _JsonCapper:
 
 
 _FIELDS = tuple(field.name for field in fields(Trace))
-_DOCUMENTS = ("verdicts", "detail", "inputs")
-_TEXTS = ("model_id", "error", "rendered_input", "raw_output")
+_TEXTS = frozenset({"model_id", "error", "rendered_input", "raw_output"})
+_NUMBERS = {
+    *("duration_ms", "input_tokens", "output_tokens"),
+    *("estimated_cost", "assertions_run", "assertions_passed"),
+}
 _SEPARATOR = "\x01"
 """A character that no secret contains, so that two texts joined by it cannot look like one secret."""
 
 _MAX_DIGITS = 400
+_CREATED_AT = COLUMNS.index("created_at")
 _field_values = attrgetter(*_FIELDS)
+_column_values = cast("Callable[[Trace], Values]", attrgetter(*COLUMNS))
+_scanned_values = itemgetter(*(COLUMNS.index(name) for name in COLUMNS if name in _TEXTS | DOCUMENTS))
+_label_values = itemgetter(*(COLUMNS.index(name) for name in COLUMNS if name not in _TEXTS | DOCUMENTS | _NUMBERS))
 
 
 def to_row(trace: Trace, redactor: Redactor) -> dict[str, Any]:
     """Return the row to write: without secrets, with long texts cut, and with storable characters only."""
-    row = _row(trace, now())
-    if not _is_storable(_all_text([row]), redactor):
+    row: dict[str, Any] = dict(zip(_FIELDS, _field_values(trace), strict=True))
+    row["created_at"] = trace.created_at or now()
+    if to_values_if_clean([trace], redactor) is None:
         _make_storable(row, redactor)
     return row
 
 
-def to_rows_if_clean(traces: Sequence[Trace], redactor: Redactor) -> list[dict[str, Any]] | None:
+def to_values_if_clean(traces: Sequence[Trace], redactor: Redactor) -> list[Values] | None:
     """Return the rows of several traces if none needs redacting, cutting or replacing; otherwise None.
 
     Nearly all traces are clean, and one scan over the joined text costs less than a scan of each.
     """
     moment = now()
-    rows = [_row(trace, moment) for trace in traces]
-    return rows if _is_storable(_all_text(rows), redactor) else None
+    labels: list[str] = []
+    texts: list[str] = []
+    try:
+        rows = [_values(trace, moment) for trace in traces]
+        for row in rows:
+            labels += filter(None, _label_values(row))
+            texts += filter(None, _scanned_values(row))
+        label, text = "".join(labels), _SEPARATOR.join(texts)
+        if "\0" in label or "\0" in text:
+            return None
+        (label + text).encode()  # raises for a lone surrogate
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return rows if _is_storable(text, redactor) else None
 
 
 def from_row(row: Mapping[str, Any]) -> Trace:
@@ -138,25 +158,12 @@ def from_row(row: Mapping[str, Any]) -> Trace:
     return Trace(**{name: row[name] for name in _FIELDS if name in row})
 
 
-def _row(trace: Trace, moment: str) -> dict[str, Any]:
-    row: dict[str, Any] = dict(zip(_FIELDS, _field_values(trace), strict=True))
-    row["created_at"] = trace.created_at or moment
-    return row
-
-
-def _all_text(rows: Sequence[dict[str, Any]]) -> str | None:
-    """Return all texts and documents of the rows, joined for one scan; None if something cannot be stored as it is."""
-    texts: list[str] = []
-    try:
-        for row in rows:
-            labels = "".join([value for value in row.values() if isinstance(value, str)])
-            if "\0" in labels or not labels.encode():  # `encode` raises for a lone surrogate
-                return None
-            texts += [row[name] for name in _TEXTS if row[name]]
-            texts.append(_readable_json([row[name] for name in _DOCUMENTS]))
-    except (TypeError, ValueError, RecursionError):
-        return None
-    return _SEPARATOR.join(texts)
+def _values(trace: Trace, moment: str) -> Values:
+    values = list(_column_values(trace))
+    values[_CREATED_AT] = values[_CREATED_AT] or moment
+    for place in DOCUMENT_PLACES:
+        values[place] = _readable_json(values[place])
+    return tuple(values)
 
 
 def _readable_json(value: Any) -> str:
@@ -177,7 +184,7 @@ def _is_storable(text: str | None, redactor: Redactor) -> bool:
 
 def _make_storable(row: dict[str, Any], redactor: Redactor) -> None:
     for name, value in row.items():
-        if name in _DOCUMENTS:
+        if name in DOCUMENTS:
             row[name] = _storable_document(value, redactor)
         elif name in _TEXTS and value:
             row[name] = cap_text(value, redactor)

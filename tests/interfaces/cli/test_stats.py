@@ -44,7 +44,7 @@ def kept(home, workspace):
     made += [trace(10, "checker", status="failed"), trace(11, "writer", estimated_cost=None, model_id="m")]
     opened = open_database(home / ".prowess/agents.db")
     with opened.write() as connection:
-        rows.finish_many(connection, [asdict(one) for one in made])
+        rows.finish_many(connection, [rows.to_values(asdict(one)) for one in made])
     opened.close()
 
 

@@ -61,7 +61,7 @@ def keep(home):
     def write(*kept: Trace) -> None:
         opened = open_database(home / ".prowess/agents.db")
         with opened.write() as connection:
-            rows.finish_many(connection, [asdict(one) for one in kept])
+            rows.finish_many(connection, [rows.to_values(asdict(one)) for one in kept])
         opened.close()
 
     return write
