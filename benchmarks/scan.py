@@ -17,8 +17,8 @@ from base64 import b64decode
 from dataclasses import dataclass
 from pathlib import Path
 
+from prowess.scan import Finding, scan_package
 from prowess.skill.package import Package
-from prowess.skill.scan import Finding, scan_package
 
 MATERIAL = Path(__file__).parent / "material" / "scan"
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "skills.jsonl.gz"

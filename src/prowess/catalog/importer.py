@@ -18,7 +18,7 @@ from prowess.skill.validate import ValidationReport, validate
 from prowess.storage.files.skill_paths import find_skills, leaves_project
 
 if TYPE_CHECKING:
-    from prowess.skill.scan import Finding
+    from prowess.scan import Finding
 
 # The packages of a batch are in memory until they are saved.
 BATCH = 200
@@ -288,7 +288,7 @@ def _batches(source: Iterable[FoundPackage]) -> Iterator[list[FoundPackage]]:
 
 
 def _scan(package: Package) -> tuple[Finding, ...]:
-    from prowess.skill.scan import scan_package  # imported with the first skill: reading and listing need no scanner
+    from prowess.scan import scan_package  # imported with the first skill: reading and listing need no scanner
 
     return scan_package(package)
 

@@ -59,7 +59,7 @@ class Scans:
         known = self.remembered(package.digest)
         if known is not None:
             return known
-        from prowess.skill.scan import scan_package
+        from prowess.scan import scan_package
 
         rows = tuple(finding.as_json() for finding in scan_package(package))
         self.remember(package.digest, rows)

@@ -319,7 +319,7 @@ def _draft_json(draft: SkillDraft) -> JsonObject:
 def _decode_import(value: JsonObject, path: Path) -> ImportResult:
     """Return the result of an import. Its path is the one on this machine."""
     from prowess.catalog.importer import ImportResult
-    from prowess.skill.scan import Finding
+    from prowess.scan import Finding
 
     return ImportResult(
         path=path,

@@ -152,8 +152,8 @@ def _validate(context: Context, draft: SkillDraft, address: str) -> tuple[Valida
 
 
 def _preview(context: Context, draft: SkillDraft, address: str, scope: Scope, session: str) -> DraftPreview:
+    from prowess.scan import scan_package
     from prowess.session.session import estimate_tokens
-    from prowess.skill.scan import scan_package
 
     report, stored = _validate(context, draft, address)
     scope = stored.scope if stored else scope

@@ -102,10 +102,10 @@ def redact_hit(hit: RegistryHit) -> RegistryHit:
 
 def make_preview(context: Context, detail: RegistryDetail) -> RegistryPreview:
     """Check and scan the files of a skill, and compare them with what is installed. Blocking."""
+    from prowess.scan import scan_package
     from prowess.skill.needs import measure_reach
     from prowess.skill.outline import SkillOutline
     from prowess.skill.prompt_block import prompt_chars
-    from prowess.skill.scan import scan_package
     from prowess.skill.validate import validate
 
     package = detail.skill.package

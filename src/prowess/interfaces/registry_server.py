@@ -257,7 +257,7 @@ class _Routes:
         return _respond(_entry_json(entry))
 
     def _scan(self, entry: IndexEntry) -> list[dict[str, Any]]:
-        from prowess.skill.scan import scan_package
+        from prowess.scan import scan_package
 
         _, content = self._shelf.archive(entry.name, entry.version)
         (package,) = read_archive(content, entry.name)

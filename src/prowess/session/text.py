@@ -71,7 +71,7 @@ def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> Skill
     outline = SkillOutline.of(skill.kept_as(id="", scope="session").model_copy(update={"provenance": provenance}))
     kinds = _inserted_kinds(outline)
     inserted = [artifact for artifact in skill.artifacts if artifact.kind in kinds]
-    from prowess.skill.scan import scan_package
+    from prowess.scan import scan_package
 
     findings = tuple(finding.as_json() for finding in scan_package(package))
     return compose_text(outline, inserted, Standing(findings=findings), live=True)

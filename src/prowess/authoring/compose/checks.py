@@ -12,12 +12,12 @@ from prowess.authoring.compose.dry_run import DRY_RUN_CODES, DryRun, try_code
 from prowess.catalog.store import SearchDocument
 from prowess.errors import Problem
 from prowess.match.trigger_eval import TriggerReport, evaluate_triggers
+from prowess.scan import scan_package
 from prowess.skill.evals import find_eval_paths, read_trigger_set
 from prowess.skill.kinds import CodeTemplate, JsonObject
 from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
-from prowess.skill.scan import scan_package
 from prowess.skill.validate import validate
 from prowess.threads import offload
 

@@ -8,6 +8,7 @@ from prowess.connectors.hosted.address import show_uri
 from prowess.connectors.hosted.entry import HostedSkill
 from prowess.errors import Invalid, Refused
 from prowess.policy.subject import Subject
+from prowess.scan import scan_package
 from prowess.session.text import SkillText
 from prowess.skill.filenames import SKILL_MD
 from prowess.skill.model import Provenance
@@ -15,7 +16,6 @@ from prowess.skill.needs import Needs
 from prowess.skill.outline import ArtifactOutline, SkillOutline
 from prowess.skill.package import File, FileEntry, Package
 from prowess.skill.prompt_block import skill_block
-from prowess.skill.scan import scan_package
 
 SOURCE_TYPE = "connector"
 MAX_FILE_BYTES = 256 * 1024

@@ -235,7 +235,7 @@ def _require_extra() -> None:
 def _check_packages(path: Path, *, as_json: bool) -> list[Package]:
     """Return the skills at or below a path. Print what was found about them; raise `Invalid` if one cannot be published."""
     from prowess.catalog.importer import find_packages
-    from prowess.skill.scan import scan_package
+    from prowess.scan import scan_package
     from prowess.skill.validate import rejection, validate
 
     checked: list[Package] = []

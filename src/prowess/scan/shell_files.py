@@ -6,13 +6,13 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 
-from prowess.skill.scan.decoding import decode_base64, decode_escapes, decode_hex, decode_value, escape_labels
-from prowess.skill.scan.places import find_place, is_home_or_root, normalize_path
-from prowess.skill.scan.shell_commands import Command, Handler, run_command
-from prowess.skill.scan.values import NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels
+from prowess.scan.decoding import decode_base64, decode_escapes, decode_hex, decode_value, escape_labels
+from prowess.scan.places import find_place, is_home_or_root, normalize_path
+from prowess.scan.shell_commands import Command, Handler, run_command
+from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels
 
 if TYPE_CHECKING:
-    from prowess.skill.scan.shell import Shell
+    from prowess.scan.shell import Shell
 
 # Text
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from prowess.skill.scan.behaviour import Behaviour
-from prowess.skill.scan.finding import Report
-from prowess.skill.scan.languages import Language, language_of_fence, scan_code
-from prowess.skill.scan.prose import describes_attacks, judge_beacon, judge_paragraph
+from prowess.scan.behaviour import Behaviour
+from prowess.scan.finding import Report
+from prowess.scan.languages import Language, language_of_fence, scan_code
+from prowess.scan.prose import describes_attacks, judge_beacon, judge_paragraph
 
 MAX_LINES = 20_000
 # Quantifiers that give nothing back: with others, a long line of spaces takes time with the square of its length.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import thread_time
 from typing import Any
 
-from prowess.skill.scan.finding import Report
+from prowess.scan.finding import Report
 
 PART_BYTES = 10_000
 """The longest part. The worst text that we know takes a second."""

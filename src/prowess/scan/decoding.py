@@ -10,7 +10,7 @@ import re
 import zlib
 from collections.abc import Callable
 
-from prowess.skill.scan.values import NO_LABELS, UNKNOWN, Label, Value
+from prowess.scan.values import NO_LABELS, UNKNOWN, Label, Value
 
 MAX_DECODED = 256 * 1024
 

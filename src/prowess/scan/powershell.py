@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from prowess.skill.scan.behaviour import Behaviour
-from prowess.skill.scan.decoding import decode_base64
-from prowess.skill.scan.hosts import find_urls
-from prowess.skill.scan.places import find_place
-from prowess.skill.scan.values import NO_LABELS, NOTHING, Label, Value, constant
+from prowess.scan.behaviour import Behaviour
+from prowess.scan.decoding import decode_base64
+from prowess.scan.hosts import find_urls
+from prowess.scan.places import find_place
+from prowess.scan.values import NO_LABELS, NOTHING, Label, Value, constant
 
 MAX_CHARS = 200_000
 _ASSIGN = re.compile(r"^\s*\$(?:script:|global:|env:)?(\w+)\s*\+?=\s*(.+)$", re.IGNORECASE)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import cast
 
-from prowess.skill.scan.behaviour import Behaviour, Language
-from prowess.skill.scan.values import NO_LABELS, Label
+from prowess.scan.behaviour import Behaviour, Language
+from prowess.scan.values import NO_LABELS, Label
 
 Analyser = Callable[[Behaviour, str, frozenset[Label]], None]
 
 _MODULES: dict[Language, str] = {
-    "shell": "prowess.skill.scan.shell",
-    "python": "prowess.skill.scan.python",
-    "javascript": "prowess.skill.scan.javascript",
-    "powershell": "prowess.skill.scan.powershell",
+    "shell": "prowess.scan.shell",
+    "python": "prowess.scan.python",
+    "javascript": "prowess.scan.javascript",
+    "powershell": "prowess.scan.powershell",
 }
 _FENCES: dict[str, Language] = {
     **dict.fromkeys(("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "fish", "ksh", "cmd", "bat", "batch", "dos", "command"), "shell"),

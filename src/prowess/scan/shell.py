@@ -11,15 +11,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from prowess.skill.scan.behaviour import Behaviour
-from prowess.skill.scan.decoding import decode_escapes, escape_labels
-from prowess.skill.scan.finding import ScanLimitError
-from prowess.skill.scan.shell_commands import RUNNERS, Handler, run_command
-from prowess.skill.scan.shell_files import FILES
-from prowess.skill.scan.shell_services import SERVICES
-from prowess.skill.scan.shell_system import SYSTEM
-from prowess.skill.scan.syntax_tree import MAX_PIPES, parse
-from prowess.skill.scan.values import NO_LABELS, NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels
+from prowess.scan.behaviour import Behaviour
+from prowess.scan.decoding import decode_escapes, escape_labels
+from prowess.scan.finding import ScanLimitError
+from prowess.scan.shell_commands import RUNNERS, Handler, run_command
+from prowess.scan.shell_files import FILES
+from prowess.scan.shell_services import SERVICES
+from prowess.scan.shell_system import SYSTEM
+from prowess.scan.syntax_tree import MAX_PIPES, parse
+from prowess.scan.values import NO_LABELS, NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels
 
 MAX_CHARS = 400_000
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from prowess.skill.scan.behaviour import Behaviour, is_shell
-from prowess.skill.scan.decoding import decode_base64, decode_hex, decode_value
-from prowess.skill.scan.python_text import run_words
-from prowess.skill.scan.values import NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels, named
+from prowess.scan.behaviour import Behaviour, is_shell
+from prowess.scan.decoding import decode_base64, decode_hex, decode_value
+from prowess.scan.python_text import run_words
+from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels, named
 
 _DECODED = Label("decoded", "encoded text")
 

@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
-from prowess.skill.python_source import is_parseable
-from prowess.skill.scan.behaviour import Behaviour
-from prowess.skill.scan.finding import Report, ScanLimitError
-from prowess.skill.scan.python_calls import call_method, call_name
-from prowess.skill.scan.python_names import Names, collect_constants, each, plain_name, self_key
-from prowess.skill.scan.python_text import Call, read_attribute
-from prowess.skill.scan.values import (
+from prowess.scan.behaviour import Behaviour
+from prowess.scan.finding import Report, ScanLimitError
+from prowess.scan.python_calls import call_method, call_name
+from prowess.scan.python_names import Names, collect_constants, each, plain_name, self_key
+from prowess.scan.python_text import Call, read_attribute
+from prowess.scan.values import (
     NO_LABELS,
     NOTHING,
     UNKNOWN,
@@ -28,6 +27,7 @@ from prowess.skill.scan.values import (
     listed,
     named,
 )
+from prowess.skill.python_source import is_parseable
 
 _MAX_DEPTH = 80
 _MAX_ITEMS = 600

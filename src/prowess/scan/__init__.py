@@ -7,8 +7,8 @@ blocks and sentences, configuration by its commands. Data is followed from its s
 destination (a request, `exec`).
 """
 
-from prowess.skill.scan.finding import KINDS, SEVERITIES, Finding, FindingKind, Severity, count_dangers
-from prowess.skill.scan.package_scan import SCANNER_VERSION, scan_package
+from prowess.scan.finding import KINDS, SEVERITIES, Finding, FindingKind, Severity, count_dangers
+from prowess.scan.package_scan import SCANNER_VERSION, scan_package
 
 __all__ = [
     "KINDS",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from prowess.skill.scan.python_text import Call
-from prowess.skill.scan.values import NOTHING, Value, either, named
+from prowess.scan.python_text import Call
+from prowess.scan.values import NOTHING, Value, either, named
 
 MAX_CONSTANTS = 200
 _BUILTINS = frozenset({

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prowess.skill.scan.hosts import UNTRUSTED, classify_host, looks_like_url, read_host
-from prowess.skill.scan.places import normalize_path
-from prowess.skill.scan.shell_commands import Command, Handler
-from prowess.skill.scan.values import NOTHING, Label, Value, constant, either
+from prowess.scan.hosts import UNTRUSTED, classify_host, looks_like_url, read_host
+from prowess.scan.places import normalize_path
+from prowess.scan.shell_commands import Command, Handler
+from prowess.scan.values import NOTHING, Label, Value, constant, either
 
 if TYPE_CHECKING:
-    from prowess.skill.scan.shell import Shell
+    from prowess.scan.shell import Shell
 
 # Packages
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from prowess.skill.scan.behaviour import Behaviour
-from prowess.skill.scan.decoding import decode_escapes
-from prowess.skill.scan.finding import Report, ScanLimitError
-from prowess.skill.scan.javascript_calls import Call, call_function
-from prowess.skill.scan.javascript_names import Names, text_of
-from prowess.skill.scan.shell import line_of
-from prowess.skill.scan.syntax_tree import parse
-from prowess.skill.scan.values import (
+from prowess.scan.behaviour import Behaviour
+from prowess.scan.decoding import decode_escapes
+from prowess.scan.finding import Report, ScanLimitError
+from prowess.scan.javascript_calls import Call, call_function
+from prowess.scan.javascript_names import Names, text_of
+from prowess.scan.shell import line_of
+from prowess.scan.syntax_tree import parse
+from prowess.scan.values import (
     NO_LABELS,
     NOTHING,
     UNKNOWN,

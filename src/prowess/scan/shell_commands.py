@@ -6,15 +6,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from prowess.skill.scan.behaviour import is_shell
-from prowess.skill.scan.decoding import decode_base64, decode_value
-from prowess.skill.scan.hosts import looks_like_url
-from prowess.skill.scan.languages import language_of_program
-from prowess.skill.scan.places import find_place, normalize_path
-from prowess.skill.scan.values import NOTHING, UNKNOWN, Value, concat, join_labels
+from prowess.scan.behaviour import is_shell
+from prowess.scan.decoding import decode_base64, decode_value
+from prowess.scan.hosts import looks_like_url
+from prowess.scan.languages import language_of_program
+from prowess.scan.places import find_place, normalize_path
+from prowess.scan.values import NOTHING, UNKNOWN, Value, concat, join_labels
 
 if TYPE_CHECKING:
-    from prowess.skill.scan.shell import Shell
+    from prowess.scan.shell import Shell
 
 Handler = Callable[["Shell", "Command"], Value]
 

@@ -7,14 +7,14 @@ import re
 from collections import OrderedDict
 from typing import Any, cast
 
+from prowess.scan.behaviour import Behaviour
+from prowess.scan.decoding import decode_base64
+from prowess.scan.finding import Budget, Finding, FindingKind, Report, ScanLimitError, sort_findings
+from prowess.scan.languages import language_of_file, scan_code
+from prowess.scan.markdown import looks_like_command, scan_markdown
+from prowess.scan.prose import judge_paragraph
+from prowess.scan.values import constant, listed
 from prowess.skill.package import File, Package
-from prowess.skill.scan.behaviour import Behaviour
-from prowess.skill.scan.decoding import decode_base64
-from prowess.skill.scan.finding import Budget, Finding, FindingKind, Report, ScanLimitError, sort_findings
-from prowess.skill.scan.languages import language_of_file, scan_code
-from prowess.skill.scan.markdown import looks_like_command, scan_markdown
-from prowess.skill.scan.prose import judge_paragraph
-from prowess.skill.scan.values import constant, listed
 from prowess.skill.text.hidden import find_hidden
 
 SCANNER_VERSION = 2
@@ -179,7 +179,7 @@ def _walk(report: Report, text: str, data: Any, key: str, depth: int) -> None:
         command, arguments = fields.get("command"), fields.get("args")
         if isinstance(command, str) and isinstance(arguments, list):
             words = [command, *(str(one) for one in cast("list[Any]", arguments))]
-            from prowess.skill.scan.python_text import run_words
+            from prowess.scan.python_text import run_words
 
             line = _find_line(text, words[-1])
             run_words(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from prowess.scan import KINDS, SEVERITIES, scan_package
 from prowess.skill.package import Package
-from prowess.skill.scan import KINDS, SEVERITIES, scan_package
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus" / "skills.jsonl.gz"
 
 

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from prowess.skill.scan.finding import Finding, Report, Severity
-from prowess.skill.scan.hosts import UNTRUSTED, classify_host, is_foreign_secret, is_token_name, read_host
-from prowess.skill.scan.places import (
+from prowess.scan.finding import Finding, Report, Severity
+from prowess.scan.hosts import UNTRUSTED, classify_host, is_foreign_secret, is_token_name, read_host
+from prowess.scan.places import (
     Place,
     find_place,
     is_concealed,
@@ -21,7 +21,7 @@ from prowess.skill.scan.places import (
     is_private_folder,
     normalize_path,
 )
-from prowess.skill.scan.values import NOTHING, UNKNOWN, Label, Value, join_labels
+from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, join_labels
 
 Language = Literal["shell", "python", "javascript", "powershell", "text"]
 MAX_DEPTH = 4
@@ -210,7 +210,7 @@ class Behaviour:
         """Return the findings of scanning a payload, without reporting them."""
         if self.report.depth >= MAX_DEPTH or len(text) < 8:
             return []
-        from prowess.skill.scan.languages import scan_code
+        from prowess.scan.languages import scan_code
 
         commands = "\n".join(first or second for first, second in _COMMAND_IN_MARKUP.findall(text))
         # A line of a crontab starts with five fields for the time.
@@ -241,7 +241,7 @@ class Behaviour:
         """Scan the known text of code that runs inside this code."""
         if self.report.depth >= MAX_DEPTH or not code.text.strip():
             return
-        from prowess.skill.scan.languages import scan_code
+        from prowess.scan.languages import scan_code
 
         scan_code(self.nested(code.text, line), code.text, language, taint=join_labels([code]))
 

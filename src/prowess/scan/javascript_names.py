@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from prowess.skill.scan.behaviour import Behaviour
-from prowess.skill.scan.javascript_calls import module_name
-from prowess.skill.scan.shell import line_of
-from prowess.skill.scan.values import NOTHING, UNKNOWN, Value, named
+from prowess.scan.behaviour import Behaviour
+from prowess.scan.javascript_calls import module_name
+from prowess.scan.shell import line_of
+from prowess.scan.values import NOTHING, UNKNOWN, Value, named
 
 _GLOBALS = frozenset({"globalThis", "global", "window", "self"})
 _KNOWN = frozenset(

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from prowess.skill.scan.behaviour import Behaviour, is_shell
-from prowess.skill.scan.decoding import decode_base64_bytes, decode_hex_bytes, decode_value, inflate
-from prowess.skill.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels, named
+from prowess.scan.behaviour import Behaviour, is_shell
+from prowess.scan.decoding import decode_base64_bytes, decode_hex_bytes, decode_value, inflate
+from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels, named
 
 _MAX_DECODED = 256 * 1024
 
@@ -92,8 +92,8 @@ def _run_command(call: Call) -> Value:
 
 def run_words(behaviour: Behaviour, command: Value, line: int) -> Value:
     """Follow a command that is given as a list or as one string; return its output."""
-    from prowess.skill.scan.shell import Shell
-    from prowess.skill.scan.shell_commands import run_command
+    from prowess.scan.shell import Shell
+    from prowess.scan.shell_commands import run_command
 
     if command.items:
         return run_command(Shell(behaviour, command.labels), list(command.items), NOTHING, line)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from prowess.scan import scan_package
 from prowess.skill.package import Package
-from prowess.skill.scan import scan_package
 
 
 def find(text: str, path: str = "SKILL.md") -> set[str]:

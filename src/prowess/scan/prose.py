@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prowess.skill.scan.finding import FindingKind, Report, Severity
+from prowess.scan.finding import FindingKind, Report, Severity
 
 _GAP = r"(?:[^.!?\n]{0,90}?)"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from prowess.skill.scan.python_io import IO_FUNCTIONS, IO_METHODS, IO_PATTERNS
-from prowess.skill.scan.python_text import TEXT_FUNCTIONS, TEXT_METHODS, Call, Handler, Method, write_to_file
-from prowess.skill.scan.values import UNKNOWN, Value, join_labels
+from prowess.scan.python_io import IO_FUNCTIONS, IO_METHODS, IO_PATTERNS
+from prowess.scan.python_text import TEXT_FUNCTIONS, TEXT_METHODS, Call, Handler, Method, write_to_file
+from prowess.scan.values import UNKNOWN, Value, join_labels
 
 _FUNCTIONS: dict[str, Handler] = TEXT_FUNCTIONS | IO_FUNCTIONS
 _METHODS: dict[str, Method] = TEXT_METHODS | IO_METHODS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from prowess.skill.scan.behaviour import Behaviour
-from prowess.skill.scan.places import find_place, is_private_folder
-from prowess.skill.scan.python_text import Call, Handler, Method, make_table, write_to_file
-from prowess.skill.scan.values import NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels, named
+from prowess.scan.behaviour import Behaviour
+from prowess.scan.places import find_place, is_private_folder
+from prowess.scan.python_text import Call, Handler, Method, make_table, write_to_file
+from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels, named
 
 # Files
 

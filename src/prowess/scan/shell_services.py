@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prowess.skill.scan.places import normalize_path
-from prowess.skill.scan.shell_commands import Command, Handler, is_remote, starts_shell
-from prowess.skill.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels
+from prowess.scan.places import normalize_path
+from prowess.scan.shell_commands import Command, Handler, is_remote, starts_shell
+from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels
 
 if TYPE_CHECKING:
-    from prowess.skill.scan.shell import Shell
+    from prowess.scan.shell import Shell
 
 _DATA_OPTIONS = frozenset(
     {"-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii", "--json", "-F", "--form", "--form-string", "-T",
