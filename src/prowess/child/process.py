@@ -210,6 +210,47 @@ class Children(Generic[ChildT]):
                 self._children.pop().abandon()
 
 
+class Reusable(Endable, Protocol):
+    """A holder of a child process that serves one request after another."""
+
+    @property
+    def alive(self) -> bool:
+        """True if it accepts requests."""
+        ...
+
+
+ReusableT = TypeVar("ReusableT", bound=Reusable)
+
+
+class IdleChildren(Generic[ReusableT]):
+    """Children that wait for a request, the most recently used last."""
+
+    def __init__(self) -> None:
+        self._children: Children[ReusableT] = Children()
+
+    def take(self) -> ReusableT | None:
+        """Remove and return a live child, if there is one."""
+        with self._children as children:
+            while children:
+                child = children.pop()
+                if child.alive:
+                    return child
+                child.end()
+        return None
+
+    def put(self, child: ReusableT, *, most: int) -> None:
+        """Keep a child, or end it if there are enough."""
+        with self._children as children:
+            if len(children) < most:
+                children.append(child)
+                return
+        child.end()
+
+    def end(self) -> None:
+        """End all children."""
+        self._children.end()
+
+
 class FrameChannel:
     """Frames over a socket, for one event loop at a time, without blocking it.
 

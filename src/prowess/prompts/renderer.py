@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
-from prowess.child.process import Children
+from prowess.child.process import IdleChildren
 from prowess.errors import Invalid, ProwessError, RunFailed, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.prompts.worker import (
@@ -152,7 +152,7 @@ class WorkerRenderer:
 
     def __init__(self, limits: RenderLimits = DEFAULT_RENDER_LIMITS) -> None:
         self._limits = limits
-        self._idle = _IdleWorkers()
+        self._idle: IdleChildren[RenderWorker] = IdleChildren()
         self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
             weakref.WeakKeyDictionary()
         )
@@ -199,35 +199,6 @@ class WorkerRenderer:
                 self._idle.put(worker, most=self._limits.workers)
             return answer
         raise Unavailable("The template worker was killed before it answered.", hint="Try again.")
-
-
-class _IdleWorkers:
-    """Workers that wait for a request, the most recently used last."""
-
-    def __init__(self) -> None:
-        self._workers: Children[RenderWorker] = Children()
-
-    def take(self) -> RenderWorker | None:
-        """Remove and return a live worker, if there is one."""
-        with self._workers as workers:
-            while workers:
-                worker = workers.pop()
-                if worker.alive:
-                    return worker
-                worker.end()
-        return None
-
-    def put(self, worker: RenderWorker, *, most: int) -> None:
-        """Keep a worker, or end it if there are enough."""
-        with self._workers as workers:
-            if len(workers) < most:
-                workers.append(worker)
-                return
-        worker.end()
-
-    def end(self) -> None:
-        """End all workers."""
-        self._workers.end()
 
 
 RENDER_CODES: dict[str, str] = {

@@ -67,19 +67,30 @@ class ScanLimitError(Exception):
     """The scan has used up its work budget."""
 
 
+class LongCodeError(Exception):
+    """The code may take the parser too long for this process."""
+
+
 @dataclass(slots=True)
 class Budget:
     """The work that one scan may do, counted in syntax nodes, sentences and the like, so that hostile input cannot stall it."""
 
     steps: int
-    parse_seconds: float
-    """CPU time left for parsers that are not ours. No work of theirs can be counted, and some texts take them hours."""
+    parsing: int | None = None
+    """The sum of the squares of the lengths of parsed texts, because the worst texts take about that long; None is no limit."""
 
     def spend(self, steps: int = 1) -> None:
         """Count work; raise `ScanLimitError` when the budget is used up."""
         self.steps -= steps
         if self.steps < 0:
             raise ScanLimitError
+
+    def spend_parsing(self, length: int) -> None:
+        """Count the work of a parser that is not ours; raise `LongCodeError` when that would be too much for this process."""
+        if self.parsing is not None:
+            if length * length > self.parsing:
+                raise LongCodeError
+            self.parsing -= length * length
 
 
 @dataclass(slots=True)

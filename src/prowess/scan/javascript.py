@@ -60,17 +60,15 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
             f"The code has more than {MAX_CHARS:,} characters; only the start was scanned.",
         )
     _judge_shape(behaviour.report, text)
-    roots = parse(behaviour.report, text[:MAX_CHARS], load_language())
+    root = parse(behaviour.report, text[:MAX_CHARS], load_language())
     script = Script(behaviour, taint)
     # The first walk learns what functions take and return; its findings are dropped.
     silent = Report(path=behaviour.report.path, text=text, budget=behaviour.report.budget, depth=behaviour.report.depth)
     script.behaviour = Behaviour(report=silent, files=behaviour.files)
-    for root in roots:
-        script.eval(root)
+    script.eval(root)
     script.behaviour = behaviour
     behaviour.constants = script.constants
-    for root in roots:
-        script.eval(root)
+    script.eval(root)
 
 
 def _judge_shape(report: Report, text: str) -> None:

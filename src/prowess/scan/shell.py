@@ -18,7 +18,7 @@ from prowess.scan.shell_commands import RUNNERS, Handler, run_command
 from prowess.scan.shell_files import FILES
 from prowess.scan.shell_services import SERVICES
 from prowess.scan.shell_system import SYSTEM
-from prowess.scan.syntax_tree import MAX_PIPES, parse
+from prowess.scan.syntax_tree import parse
 from prowess.scan.values import NO_LABELS, NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels
 
 MAX_CHARS = 400_000
@@ -51,9 +51,7 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
             f"The code has more than {MAX_CHARS:,} characters; only the start was scanned.",
         )
     code = _PROMPT.sub("", text[:MAX_CHARS].replace("\r\n", "\n"))
-    shell = Shell(behaviour, taint)
-    for root in parse(behaviour.report, code, load_parser(), max_pipes=MAX_PIPES):
-        shell.run(root, NOTHING)
+    Shell(behaviour, taint).run(parse(behaviour.report, code, load_parser()), NOTHING)
 
 
 class Shell:
