@@ -37,19 +37,15 @@ TREES: dict[str, tuple[list[str], list[str]]] = {
 }  # fmt: skip
 
 
-def found(paths: list[str], contents: Mapping[str, object] | None = None, *, full_depth: bool = False) -> list[str]:
+def found(paths: list[str], contents: Mapping[str, object] | None = None) -> list[str]:
     texts = {path: json.dumps(value).encode() for path, value in (contents or {}).items()}
-    return list(discover([*paths, *texts], texts.get, full_depth=full_depth).folders)
+    return list(discover([*paths, *texts], texts.get).folders)
 
 
 @pytest.mark.parametrize("title", TREES)
 def test_folders_with_skills_are_found(title: str) -> None:
     paths, expected = TREES[title]
     assert sorted(found(paths)) == sorted(expected)
-
-
-def test_full_depth_also_finds_skills_below_a_skill() -> None:
-    assert found(["SKILL.md", "skills/a/SKILL.md", "x/y/b/SKILL.md"], full_depth=True) == ["", "skills/a", "x/y/b"]
 
 
 MARKETPLACE, PLUGIN = ".claude-plugin/marketplace.json", ".claude-plugin/plugin.json"

@@ -57,21 +57,21 @@ class Discovery:
     files: tuple[str, ...] = ()
 
 
-def discover(paths: Iterable[str], read: ReadText, *, full_depth: bool = False) -> Discovery:
-    """Return the skills of a listing by the rules of the skills CLI; with `full_depth` also those below other skills."""
+def discover(paths: Iterable[str], read: ReadText) -> Discovery:
+    """Return the skills of a listing by the rules of the skills CLI."""
     listing = list(paths)
     marked = {folder for folder, _, name in (path.rpartition("/") for path in listing) if is_marker(name)}
-    if "" in marked and not full_depth:
+    if "" in marked:
         return Discovery(folders=("",))
     # A dictionary as an ordered set: the same folder may be found in several ways.
-    found: dict[str, None] = {"": None} if "" in marked else {}
+    found: dict[str, None] = {}
     installed = _installed_names(read)
     by_parent = _group_by_parent(marked)
     for container in ("", *_CONTAINERS):
         found.update(dict.fromkeys(_skills_in(container, marked, by_parent, deep=container != "")))
     for container in _plugin_containers(read):
         found.update(dict.fromkeys(_skills_in(container, marked, by_parent, deep=False)))
-    if not found or full_depth:
+    if not found:
         found.update(dict.fromkeys(sorted(folder for folder in marked if _is_searched(folder))))
     return Discovery(folders=tuple(folder for folder in found if not _is_installed(folder, installed)))
 

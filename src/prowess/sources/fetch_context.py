@@ -27,8 +27,6 @@ class FetchContext:
     """For everything that is downloaded."""
     every_markdown: bool = False
     """Also read every other Markdown file below the path as a skill, as a source of type `github` does."""
-    full_depth: bool = False
-    """Search for skills below a skill at the root, too."""
     routes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Other places for hosts, by name, such as `http://127.0.0.1:8080`; see `HttpRequest.routes`."""
     protocols: frozenset[str] = GIT_PROTOCOLS

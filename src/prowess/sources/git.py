@@ -270,7 +270,7 @@ class _GitFetch:
         sizes = self._repository.fetch_blobs(there.values()) if there else {}
         small = [oid for oid in there.values() if sizes.get(oid, _MANIFEST_BYTES) < _MANIFEST_BYTES]
         contents = dict(self._repository.read_blobs(small)) if small else {}
-        return discover(files, lambda path: contents.get(there.get(path, "")), full_depth=self._context.full_depth)
+        return discover(files, lambda path: contents.get(there.get(path, "")))
 
     def _read(self, places: list[_Place]) -> tuple[list[FetchedSkill], list[UnreadableSkill]]:
         """Fetch and read the files of all skills. A skill that breaks a rule does not affect the others."""

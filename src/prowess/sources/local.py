@@ -76,7 +76,7 @@ def _discover(root: Path, paths: list[str], context: FetchContext) -> Discovery:
     def read(path: str) -> bytes | None:
         return read_regular_file(str(root / path), _MANIFEST_BYTES) if path in known else None
 
-    return discover(paths, read, full_depth=context.full_depth)
+    return discover(paths, read)
 
 
 def _list_files(root: Path) -> Iterator[str]:
