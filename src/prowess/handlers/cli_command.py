@@ -25,6 +25,7 @@ from prowess.skill.declarations import (
     parse_command,
     parse_slots,
 )
+from prowess.skill.json_values import parse_json
 from prowess.skill.kinds import CliCommand, Kind
 
 _OTHER = re.compile(r"\{\{|\{%")
@@ -151,14 +152,9 @@ def _output(program: str, settings: CommandSettings, stdout: str) -> Output:
 
 def _json(program: str, stdout: str) -> Any:
     try:
-        return json.loads(stdout, parse_constant=_refuse)
+        return parse_json(stdout)
     except (ValueError, RecursionError):
         raise RunFailed(
             f"The output of the command {program!r} is not JSON: {stdout.strip()[:80]!r}.",
             hint="Make it print JSON, or set `output: text`.",
         ) from None
-
-
-# `json.loads` accepts NaN and Infinity, which are not JSON.
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not valid JSON.")

@@ -23,6 +23,7 @@ from prowess.redaction.known import SHORTEST_SECRET, replace_surrogates
 from prowess.run.call import Call, Output
 from prowess.run.schema_checks import check_inputs, check_output, declared_inputs
 from prowess.skill.declarations import IDEMPOTENT_METHODS, DeclaredRequest, DeclaredResponse, parse_request
+from prowess.skill.json_values import parse_json
 from prowess.skill.kinds import HttpCall, Kind
 from prowess.skill.schema import measure_depth
 from prowess.threads import offload_if_large
@@ -83,7 +84,7 @@ def _kind(answer: HttpResponse) -> Literal["", "json", "text"]:
 
 def _json(text: str) -> Any:
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = parse_json(text)
     except (ValueError, RecursionError):
         raise OutputInvalid(
             "The response is not valid JSON.", hint="Set `response: {as: text}`, or request JSON."
@@ -102,11 +103,6 @@ def _readable(value: Any) -> Any:
     if isinstance(value, dict):
         return {replace_surrogates(name): _readable(inner) for name, inner in cast("dict[str, Any]", value).items()}
     return [_readable(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
-
-
-# `json.loads` accepts NaN and Infinity, which are not JSON.
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not valid JSON.")
 
 
 def _selected(value: Any, path: str) -> Any:

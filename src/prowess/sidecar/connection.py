@@ -14,7 +14,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
-from typing import IO, Any, Final, NoReturn, Protocol, cast
+from typing import IO, Any, Final, Protocol, cast
 
 from prowess.child.process import ChildProcess
 from prowess.errors import SidecarFailed, TooLarge, Unavailable
@@ -22,6 +22,7 @@ from prowess.sandbox.folders import new_folder, remove_folder
 from prowess.sandbox.programs import DATA_PATHS, PROGRAM_FOLDERS, existing_paths
 from prowess.sandbox.script_process import program_command
 from prowess.sidecar.environment import SidecarProgram
+from prowess.skill.json_values import parse_json
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import MIB
 
@@ -322,11 +323,7 @@ def _encode(message: JsonObject) -> bytes:
 
 
 def _decode(line: bytes) -> JsonObject:
-    message: Any = json.loads(line, parse_constant=_refuse_constant)
+    message: Any = parse_json(line)
     if not isinstance(message, dict):
         raise TypeError
     return cast("JsonObject", message)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)

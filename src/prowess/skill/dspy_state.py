@@ -6,14 +6,14 @@ keys that are listed here pass; of the settings of a model, only those that shap
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
 from prowess.lazy_dataclass import dataclass
+from prowess.skill.json_values import parse_json
 from prowess.skill.kinds import DspyModule, JsonObject
 from prowess.skill.limits import MIB
 from prowess.skill.model import Skill
@@ -72,7 +72,7 @@ def read_state(text: str) -> JsonObject:
     if len(text) > MAX_STATE_BYTES:
         raise ValueError(f"it has {len(text):,} characters, more than the limit of {MAX_STATE_BYTES:,}")
     try:
-        parsed: Any = json.loads(text, parse_constant=_refuse_constant)
+        parsed: Any = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON: {error}") from None
     return clean_state(parsed)
@@ -142,7 +142,3 @@ def _is_plain(value: JsonValue) -> bool:
     if isinstance(value, list):
         return len(value) <= 16 and all(isinstance(one, str) for one in value)
     return isinstance(value, (int, float, str)) and not isinstance(value, bool)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import json
+from typing import Any, NoReturn, cast
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text, or raise `ValueError` or `RecursionError`. NaN and Infinity are not JSON."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def json_object(value: object) -> dict[str, Any]:
