@@ -32,6 +32,7 @@ def criterion(id, weight=1.0):
 BRIEF, KIND, TRUE = criterion("brief"), criterion("kind"), criterion("true", weight=2)
 BINARY = Rubric(id="tone", version="1.0.0", description="A good note.", scoring_mode="binary", criteria=(BRIEF, KIND))
 ARTIFACT = Review(name="review", rubric_id="tone")
+PER_CRITERION = ARTIFACT.model_copy(update={"metadata": {"per_criterion": True}})
 ASSET = "Dear Ann,\n  thank you for the   apples."
 
 
@@ -58,9 +59,9 @@ GOOD = answer(entry("brief"), entry("kind"))
 def review(asker, call_of):
     """The output of one review by a model that answers so, the call, and the model."""
 
-    def run(answers, asset=ASSET, *, artifact=ARTIFACT, rubric=BINARY, inputs=None, per_criterion=False, **settings):
-        handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(rubric)]), per_criterion=per_criterion)
-        with ScriptedModel(answers, unordered=per_criterion) as model:
+    def run(answers, asset=ASSET, *, artifact=ARTIFACT, rubric=BINARY, inputs=None, **settings):
+        handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(rubric)]))
+        with ScriptedModel(answers, unordered=artifact is PER_CRITERION) as model:
             call = call_of(artifact, {"asset": asset} if inputs is None else inputs, **{"model": model, **settings})
             output = asyncio.run(handler.run(call))
         return output, call, model
@@ -213,15 +214,12 @@ def test_one_request_asks_for_all_criteria(review):
         assert words in request.messages[-1].text
 
 
-@pytest.mark.parametrize("where", ["artifact", "handler"])
-def test_each_criterion_is_asked_for_by_itself_where_that_is_set(review, where):
-    metadata = {"per_criterion": True} if where == "artifact" else {}
+def test_each_criterion_is_asked_for_by_itself_where_that_is_set(review):
     answers = [
         Answer(when='criteria "kind"', reply=answer(entry("kind", "fail"))),
         Answer(when='criteria "brief"', reply=answer(entry("brief"))),
     ]
-    artifact = ARTIFACT.model_copy(update={"metadata": metadata})
-    output, _, model = review(answers, artifact=artifact, per_criterion=True)
+    output, _, model = review(answers, artifact=PER_CRITERION)
 
     assert verdicts(output) == ["pass", "fail"]
     assert [
@@ -230,21 +228,12 @@ def test_each_criterion_is_asked_for_by_itself_where_that_is_set(review, where):
     ] == [["brief"], ["kind"]]
 
 
-def test_an_artifact_can_ask_for_one_request_where_the_handler_would_make_several(review):
-    output, _, model = review(
-        [GOOD], artifact=ARTIFACT.model_copy(update={"metadata": {"per_criterion": False}}), per_criterion=True
-    )
-
-    assert len(model.requests) == 1
-    assert output.data["pass"] is True
-
-
 def test_an_error_in_one_of_several_requests_leaves_only_its_criterion_undecided(review):
     answers = [
         Answer(when='criteria "kind"', reply=RunFailed("It broke.")),
         Answer(when='criteria "brief"', reply=answer(entry("brief"))),
     ]
-    output, _, _ = review(answers, per_criterion=True)
+    output, _, _ = review(answers, artifact=PER_CRITERION)
 
     assert verdicts(output) == ["pass", "indeterminate"]
     assert output.data["pass"] is False
@@ -255,7 +244,7 @@ def test_a_verdict_on_a_criterion_that_was_not_asked_for_counts_for_nothing(revi
         Answer(when='criteria "kind"', reply=answer(entry("kind", "fail"), entry("brief"))),
         Answer(when='criteria "brief"', reply=answer(entry("brief", "fail"))),
     ]
-    output, _, _ = review(answers, per_criterion=True)
+    output, _, _ = review(answers, artifact=PER_CRITERION)
 
     assert verdicts(output) == ["fail", "fail"]
 
@@ -376,8 +365,8 @@ def test_an_output_schema_that_a_review_does_not_satisfy_is_noted(review):
 
 
 def test_a_dry_run_shows_every_request_and_sends_none(review, asker, call_of):
-    handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(BINARY)]), per_criterion=True)
-    call = call_of(ARTIFACT, {"asset": ASSET}, model=ScriptedModel([]), dry_run=True)
+    handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(BINARY)]))
+    call = call_of(PER_CRITERION, {"asset": ASSET}, model=ScriptedModel([]), dry_run=True)
 
     with pytest.raises(DryRunEnded):
         asyncio.run(handler.run(call))

@@ -236,7 +236,7 @@ def _quotes(evidence: Sequence[str], asset: JudgedText) -> tuple[str, ...]:
 
 
 class ReviewHandler:
-    """Judges an asset in one request, or in one for each criterion if the artifact or the handler says `per_criterion`.
+    """Judges an asset in one request, or in one for each criterion if the artifact says `per_criterion`.
 
     The states are LOADING_RUBRIC, EVALUATING, AGGREGATING and COMPLETED. If a model fails, or does not answer in the
     requested form, criteria stay undecided and do not pass. If no request is answered at all, the run fails.
@@ -247,10 +247,9 @@ class ReviewHandler:
 
     kind: Kind = "review"
 
-    def __init__(self, models: ModelClient, registry: Registry, *, per_criterion: bool = False) -> None:
+    def __init__(self, models: ModelClient, registry: Registry) -> None:
         self._models = models
         self._registry = registry
-        self._per_criterion = per_criterion
 
     async def run(self, call: Call) -> Output:
         """Return the review of the asset."""
@@ -297,8 +296,8 @@ class ReviewHandler:
         self, call: Call, artifact: Review, rubric: Rubric, asset: JudgedText
     ) -> tuple[list[CriterionResult], JsonObject, ProwessError | None]:
         """Return one result for each criterion, in the order of the rubric, the extra fields, and why nothing was answered."""
-        separately = artifact.metadata.get("per_criterion", self._per_criterion)
-        groups = [(one,) for one in rubric.criteria] if separately is True else [rubric.criteria]
+        separately = artifact.metadata.get("per_criterion") is True
+        groups = [(one,) for one in rubric.criteria] if separately else [rubric.criteria]
         # Only the first request asks for the extra fields: they are about the asset as a whole.
         extras = [extra_fields(rubric), *[None] * (len(groups) - 1)]
         requests = [
