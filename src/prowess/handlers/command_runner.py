@@ -52,12 +52,9 @@ class CommandRunner:
     ) -> None:
         self._sandbox = sandbox
         self._files = files
-        self._grants_of = grants_of
+        self.granted = grants_of
+        """Returns what a call may reach."""
         self._limits = limits
-
-    async def granted(self, call: Call) -> Grants:
-        """Return what the call may reach."""
-        return await self._grants_of(call)
 
     async def files_of(self, call: Call) -> Mapping[str, bytes]:
         """Return the files of the skill."""
