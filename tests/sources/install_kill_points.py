@@ -21,7 +21,7 @@ from prowess.sources.installation import Installation
 from prowess.sources.installed import NewSkill
 from prowess.sources.lock.folder_hash import hash_package
 from prowess.sources.lock.prowess_lock import Pin
-from prowess.sources.lock.source_entry import locked_source
+from prowess.sources.lock.skills_lock import locked_source
 from prowess.storage.files import atomic_write
 
 STEPS = ("fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "open", "symlink", "chmod")

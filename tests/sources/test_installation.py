@@ -24,8 +24,7 @@ from prowess.sources.installation import Installation
 from prowess.sources.installed import NewSkill
 from prowess.sources.lock.folder_hash import hash_package
 from prowess.sources.lock.prowess_lock import InstallMode, Pin, ProwessLock
-from prowess.sources.lock.skills_lock import PROJECT, SkillsLock
-from prowess.sources.lock.source_entry import locked_source
+from prowess.sources.lock.skills_lock import PROJECT, SkillsLock, locked_source
 from prowess.sources.verification import verify
 
 

@@ -11,7 +11,6 @@ from prowess.engine.update_check import join_plans, match_installed
 from prowess.errors import Conflict, NotFound, ProwessError
 from prowess.sources.installation import Installation
 from prowess.sources.installed import KnownSkill
-from prowess.sources.lock.source_entry import GIT_TYPES
 from prowess.sources.reference import SourceReference, parse_source
 from prowess.threads import offload
 
@@ -70,7 +69,7 @@ async def _plan_group(
 def _pinned(source: str, skill: KnownSkill) -> SourceReference:
     reference = parse_source(source)
     commit = skill.entry.pin.commit if skill.entry else ""
-    return reference.at(ref=commit) if reference.kind in GIT_TYPES and commit else reference
+    return reference.at(ref=commit) if reference.is_git and commit else reference
 
 
 def _check(skill: KnownSkill, planned: PlannedSkill | None) -> PlannedSkill:

@@ -29,7 +29,7 @@ from prowess.sources.installation import Installation
 from prowess.sources.installed import KnownSkill, NewSkill, Obstacle
 from prowess.sources.lock.folder_hash import hash_folder, hash_package
 from prowess.sources.lock.prowess_lock import InstallMode, Pin, Signature
-from prowess.sources.lock.source_entry import GIT_TYPES, locked_source
+from prowess.sources.lock.skills_lock import locked_source
 from prowess.sources.reference import SourceReference
 from prowess.storage.files.skill_packages import read_folder
 
@@ -298,7 +298,7 @@ def name_of(skill: FetchedSkill) -> str:
 
 def make_pin(reference: SourceReference, fetched: Fetched, skill: FetchedSkill) -> Pin:
     """Return which state of which source a fetched skill is from."""
-    state, is_git = fetched.state, reference.kind in GIT_TYPES
+    state, is_git = fetched.state, reference.is_git
     host = (urlsplit(reference.url).hostname or "").removeprefix("www.")
     return Pin(
         source=host if reference.kind == "well-known" and host else reference.source,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from prowess.engine.context import MarketplaceSettings, Part
 from prowess.errors import ProwessError, Refused
 from prowess.policy.people_log import is_operator
-from prowess.sources.download import RoutedClient
-from prowess.sources.marketplace import FindKnown, fetch_marketplace, route_to
+from prowess.sources.download import RoutedClient, route_to
+from prowess.sources.marketplace import FindKnown, fetch_marketplace
 
 if TYPE_CHECKING:
     from prowess.engine.source_sync import SyncResult

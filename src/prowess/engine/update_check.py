@@ -10,7 +10,7 @@ from prowess.engine.install_plan import InstallPlan, PlannedSkill, name_of
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState
 from prowess.sources.install import Base
 from prowess.sources.installed import KnownSkill
-from prowess.sources.lock.source_entry import source_text
+from prowess.sources.lock.skills_lock import source_text
 
 StatusName = Literal["current", "outdated", "gone", "unknown"]
 

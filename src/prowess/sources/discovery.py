@@ -13,10 +13,10 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from prowess.skill.filenames import is_marker, outermost_folders
-from prowess.skill.json_values import json_object
+from prowess.skill.json_values import json_list, json_object
 
 ReadText = Callable[[str], bytes | None]
 """Returns the content of a file of the listing, or None if it cannot be read."""
@@ -153,19 +153,18 @@ def _is_installed(folder: str, installed: frozenset[str]) -> bool:
 
 
 def _installed_names(read: ReadText) -> frozenset[str]:
-    skills = _read_object(read, _LOCK).get("skills")
-    return frozenset(map(normalize_name, cast("dict[str, Any]", skills))) if isinstance(skills, dict) else frozenset()
+    return frozenset(map(normalize_name, json_object(_read_object(read, _LOCK).get("skills"))))
 
 
 def _plugin_containers(read: ReadText) -> list[str]:
     """Return the folders that the plugin manifests say have skills in them."""
     containers: list[str] = []
     marketplace = _read_object(read, _MARKETPLACE)
-    metadata = marketplace.get("metadata")
-    root = cast("dict[str, Any]", metadata).get("pluginRoot") if isinstance(metadata, dict) else None
-    for plugin in _objects(marketplace.get("plugins")):
+    root = json_object(marketplace.get("metadata")).get("pluginRoot")
+    for entry in json_list(marketplace.get("plugins")):
+        plugin = json_object(entry)
         base = _join_relative(root, plugin.get("source"))
-        if base is not None:
+        if base is not None and isinstance(entry, dict):
             containers += _skill_containers(base, plugin.get("skills"))
     # Only if there is a manifest: otherwise this would be the container `skills` once more.
     if plugin := _read_object(read, _PLUGIN):
@@ -174,7 +173,7 @@ def _plugin_containers(read: ReadText) -> list[str]:
 
 
 def _skill_containers(base: str, skills: object) -> list[str]:
-    named = [_join_relative(path, None, base=base) for path in _strings(skills)]
+    named = [_join_relative(path, base=base) for path in json_list(skills) if isinstance(path, str)]
     above = [path.rpartition("/")[0] for path in named if path]
     return [*above, f"{base}/skills" if base else "skills"]
 
@@ -193,19 +192,6 @@ def _join_relative(*paths: object, base: str = "") -> str | None:
 
 def _read_object(read: ReadText, path: str) -> dict[str, Any]:
     try:
-        value = json.loads(read(path) or b"{}")
+        return json_object(json.loads(read(path) or b"{}"))
     except (ValueError, RecursionError):
         return {}
-    return json_object(value)
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [cast("dict[str, Any]", item) for item in _items(value) if isinstance(item, dict)]
-
-
-def _strings(value: object) -> list[str]:
-    return [item for item in _items(value) if isinstance(item, str)]
-
-
-def _items(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []

@@ -56,6 +56,13 @@ class RoutedClient:
         return await self._client.send(replace(request, routes={**self._routes, **request.routes}))
 
 
+def route_to(url: str) -> dict[str, str]:
+    """Return the route that lets a registry be on this machine or in a private network, as the operator may choose it."""
+    target = parse_target(url)
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    return {f"{host}:{target.port}": f"{target.scheme}://{target.shown}"}
+
+
 async def download(
     client: HttpClient,
     url: str,

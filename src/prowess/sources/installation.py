@@ -33,8 +33,15 @@ from prowess.sources.install import (
 from prowess.sources.installed import KnownSkill, NewSkill, Obstacle, conflict_error, make_entry, make_pending
 from prowess.sources.lock.lock_file import locked, remove_document, write_document
 from prowess.sources.lock.prowess_lock import InstalledSkill, InstallMode, ProwessLock, folder_name
-from prowess.sources.lock.skills_lock import PROJECT, USER, LockedSource, SkillsLock, javascript_time
-from prowess.sources.lock.source_entry import locked_source, matches_locked
+from prowess.sources.lock.skills_lock import (
+    PROJECT,
+    USER,
+    LockedSource,
+    SkillsLock,
+    javascript_time,
+    locked_source,
+    matches_locked,
+)
 from prowess.storage.files.atomic_write import recover_folder
 from prowess.storage.files.skill_packages import read_folder
 from prowess.storage.files.skill_paths import TEMP_PREFIX
@@ -124,7 +131,7 @@ class Installation:
                     place, self.base, new.folder, known=known, wanted=new.placed.digest, recorded=before is not None
                 ),
             )
-            for place in plan_places(self.base, new.folder, new.agents, new.mode)
+            for place in self._plan(new)
         ]
         if before is not None and before.entry is None:
             found = [
@@ -183,7 +190,7 @@ class Installation:
                 fatal = [each for each in in_the_way if each.state == "foreign" or not discard_changes]
                 if fatal:
                     raise conflict_error(one.name, fatal)
-                for place in plan_places(self.base, one.folder, one.agents, one.mode):
+                for place in self._plan(one):
                     check_inside(place.path, self.base)
             try:
                 return self._install(new, known, made)
@@ -229,7 +236,7 @@ class Installation:
 
     def _remove_left_places(self, new: NewSkill, before: InstalledSkill) -> None:
         """Remove the skill from places that it had and no longer has."""
-        kept = {place.path for place in plan_places(self.base, new.folder, new.agents, new.mode)}
+        kept = {place.path for place in self._plan(new)}
         agents = [agent for agent in before.agents if _is_known(agent)]
         old = plan_places(self.base, new.folder, agents, before.mode, before.copied)
         left = [place for place in old if place.path not in kept]

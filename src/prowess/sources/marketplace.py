@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 from prowess.errors import Invalid, Problem, ProwessError, Refused, TooLarge, TryLater
 from prowess.net.request import HttpClient
-from prowess.net.target import parse_target
 from prowess.skill.archive import read_archive
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
@@ -250,13 +249,6 @@ def _make_skill(entry: IndexEntry, package: Package, registry: str) -> FetchedSk
         marketplace_id=f"{registry}/{entry.name}",
         etag=f'"{entry.archive}"',
     )
-
-
-def route_to(url: str) -> dict[str, str]:
-    """Return the route that lets a registry be on this machine or in a private network, as the operator may choose it."""
-    target = parse_target(url)
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    return {f"{host}:{target.port}": f"{target.scheme}://{target.shown}"}
 
 
 def archive_path(entry: IndexEntry) -> str:

@@ -164,7 +164,8 @@ class PackageShelf:
     def entries(self) -> tuple[IndexEntry, ...]:
         """Return all versions of all packages, sorted."""
         with self._connect() as database:
-            return _entries(database)
+            rows = database.execute("SELECT entry FROM versions ORDER BY name, version")
+            return tuple(IndexEntry.model_validate(json.loads(row[0])) for row in rows)
 
     def archive(self, name: str, version: str) -> tuple[IndexEntry, bytes]:
         """Return a version and its archive. Raise `NotFound` if it does not exist."""
@@ -333,11 +334,6 @@ class PackageShelf:
 
     def _unavailable(self, error: sqlite3.Error) -> Unavailable:
         return Unavailable(f"The database {str(self._database)!r} cannot be used: {error}.", hint="Try again.")
-
-
-def _entries(database: sqlite3.Connection) -> tuple[IndexEntry, ...]:
-    rows = database.execute("SELECT entry FROM versions ORDER BY name, version")
-    return tuple(IndexEntry.model_validate(json.loads(row[0])) for row in rows)
 
 
 def _same_version(there: IndexEntry, new: IndexEntry) -> Published:

@@ -59,7 +59,9 @@ class PlannedChange(SkillChange):
 
     def failed(self, error: ProwessError) -> PlannedChange:
         """Return the change as one that could not be made."""
-        status: SkillStatus = "conflict" if isinstance(error, Conflict) else _status_of(error)
+        status: SkillStatus = (
+            "conflict" if isinstance(error, Conflict) else "refused" if isinstance(error, Refused) else "invalid"
+        )
         return replace(self, status=status, message=error.message, hint=error.hint or "", reading=None)
 
 
@@ -327,10 +329,6 @@ def _split(changes: Sequence[PlannedChange]) -> Iterator[Sequence[PlannedChange]
 
 def _item(change: PlannedChange) -> SourceItem:
     return SourceItem(slug=change.slug, path=change.path, digest=change.digest, revision=change.revision)
-
-
-def _status_of(error: ProwessError) -> SkillStatus:
-    return "refused" if isinstance(error, Refused) else "invalid"
 
 
 def _as_conflict(error: ProwessError, change: PlannedChange) -> ProwessError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
@@ -79,7 +80,4 @@ class SyncResult:
 
 def count_statuses(changes: Iterable[SkillChange]) -> dict[str, int]:
     """Return how many skills have each status."""
-    counts: dict[str, int] = {}
-    for change in changes:
-        counts[change.status] = counts.get(change.status, 0) + 1
-    return counts
+    return dict(Counter(change.status for change in changes))

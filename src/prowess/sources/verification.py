@@ -16,7 +16,7 @@ from prowess.sources.install import Base, Place, is_left_out, look_at
 from prowess.sources.installation import Installation
 from prowess.sources.installed import KnownSkill
 from prowess.sources.lock.prowess_lock import OWN_LOCK, InstalledSkill, Signature, folder_name
-from prowess.sources.lock.source_entry import matches_locked
+from prowess.sources.lock.skills_lock import matches_locked
 from prowess.storage.files.skill_packages import read_folder
 
 if TYPE_CHECKING:

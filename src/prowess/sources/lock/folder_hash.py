@@ -107,12 +107,12 @@ def hash_package(package: Package) -> str:
     return compute_hash({file.path: file.content for file in package.files})
 
 
-def hash_folder(folder: Path, limits: Limits = DEFAULT_LIMITS) -> str:
+def hash_folder(folder: Path) -> str:
     """Return the `computedHash` of a folder with everything that the skills CLI hashes, also files that no skill has.
 
     Raise `OSError` if it cannot be read, and `Invalid` for anything over a limit. Links are left out and never followed.
     """
-    return compute_hash(read_hashed_files(folder, limits))
+    return compute_hash(read_hashed_files(folder))
 
 
 def read_hashed_files(folder: Path, limits: Limits = DEFAULT_LIMITS) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from prowess.errors import Invalid, Unavailable
+from prowess.skill.json_values import parse_json
 from prowess.skill.package import File, Package
 from prowess.storage.files.atomic_write import recover_folder, refuse_link, remove_path, stage_package
 from prowess.storage.files.folder_lock import lock_folder
@@ -55,7 +56,7 @@ def read_document(path: Path) -> dict[str, Any] | None:
     if len(data) > MAX_BYTES:
         raise _unreadable(path, f"it has more than {MAX_BYTES:,} bytes")
     try:
-        document: Any = json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        document: Any = parse_json(data.decode("utf-8-sig"))
     except RecursionError:
         raise _unreadable(path, "it is nested too deeply") from None
     except ValueError as error:
@@ -111,10 +112,6 @@ def order_keys(value: Mapping[str, Any]) -> dict[str, Any]:
 def sort_keys(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object sorted as JavaScript sorts its keys: by UTF-16 code units."""
     return {key: value[key] for key in sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))}
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _unreadable(path: Path, reason: str) -> Invalid:

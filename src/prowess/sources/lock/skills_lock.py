@@ -12,7 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from prowess.errors import ProwessError
+from prowess.sources.lock.folder_hash import compute_hash, git_tree, has_certain_order, read_hashed_files
 from prowess.sources.lock.lock_file import format_document, order_keys, read_document, sort_keys
+from prowess.sources.lock.prowess_lock import Pin
+from prowess.sources.reference import GIT_KINDS
+from prowess.storage.files.skill_packages import read_folder
 
 PROJECT_LOCK = "skills-lock.json"
 USER_LOCK = ".skill-lock.json"
@@ -162,3 +167,44 @@ def _make_entry(locked: LockedSource, form: LockForm, *, at: str, installed_at: 
 def javascript_time() -> str:
     """Return the time as JavaScript's `toISOString` does: in UTC, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def locked_source(pin: Pin, computed: str, *, user: bool = False) -> LockedSource:
+    """Return what the skills CLI records for a pinned source, in a project's lock or in a user's.
+
+    `computed` is the `computedHash` of the source. A user's lock has the git tree of a skill from GitHub instead, and nothing
+    for a well-known site.
+    """
+    tree = {"github": pin.tree or computed, "well-known": ""}.get(pin.type, computed)
+    path = f"{pin.path}/SKILL.md" if pin.path else "SKILL.md"
+    return LockedSource(
+        source=pin.source,
+        source_type=pin.type,
+        hash=tree if user else computed,
+        source_url=pin.url if user or pin.type in ("git", "gitlab") else "",
+        ref=pin.ref,
+        skill_path=path if pin.type in GIT_KINDS else "",
+    )
+
+
+def source_text(locked: LockedSource) -> str:
+    """Return the source string of a skill that the skills CLI installed, for `parse_source`."""
+    if locked.source_type == "well-known":
+        return locked.source_url or f"https://{locked.source.removeprefix('wellknown/')}"
+    text = locked.source if locked.source_type in ("github", "local") else locked.source_url or locked.source
+    return f"{text}#{locked.ref}" if locked.ref else text
+
+
+def matches_locked(locked: LockedSource, folder: Path) -> bool | None:
+    """Return True if a folder has the files that the skills CLI recorded, and None if that cannot be told.
+
+    Its order of names outside ASCII depends on the machine. It also hashes `metadata.json`, but does not install it.
+    """
+    try:
+        contents = read_hashed_files(folder)
+        package = read_folder(folder)
+    except (ProwessError, OSError):
+        return False
+    if locked.hash in (compute_hash(contents), git_tree(package.files)):
+        return True
+    return False if locked.hash and has_certain_order(contents) else None

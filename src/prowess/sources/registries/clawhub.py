@@ -92,8 +92,7 @@ class ClawHubRegistry:
         answer = await self._api.get_json(f"/api/v1/skills/{quote(slug, safe='')}")
         if answer.get("skill") is None:
             raise NotFound(f"The registry {NAME} has no skill {slug[:80]!r}.", hint="Search for its slug first.")
-        latest = answer.get("latestVersion")
-        version = read_text(cast("dict[str, Any]", latest), "version", limit=80) if isinstance(latest, dict) else ""
+        version = read_text(json_object(answer.get("latestVersion")), "version", limit=80)
         entry = self._entry({**self._api.object(answer, "skill"), "version": version})
         if entry is None:
             raise self._api.malformed("Its slug cannot be used.")
@@ -127,15 +126,12 @@ class ClawHubRegistry:
         slug = read_text(row, "slug")
         if not is_registry_id(slug) or "/" in slug:
             return None
-        stats = row.get("stats")
-        counts = json_object(stats)
+        counts = json_object(row.get("stats"))
         installs = next(
             (counts[name] for name in ("installsCurrent", "installsAllTime", "downloads") if name in counts), None
         )
-        latest = row.get("latestVersion")
-        version = read_text(row, "version", limit=80)
-        if isinstance(latest, dict):
-            version = read_text(cast("dict[str, Any]", latest), "version", limit=80) or version
+        latest = json_object(row.get("latestVersion"))
+        version = read_text(latest, "version", limit=80) or read_text(row, "version", limit=80)
         return RegistryEntry(
             registry=NAME,
             id=slug,

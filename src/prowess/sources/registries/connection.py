@@ -10,10 +10,9 @@ from urllib.parse import urlencode
 
 from prowess.errors import Invalid, NotFound, Refused, TryLater, Unavailable
 from prowess.net.request import HttpClient
-from prowess.net.target import parse_target
 from prowess.policy.text import clean_text
 from prowess.skill.limits import MIB
-from prowess.sources.download import Download, RoutedClient, download
+from prowess.sources.download import Download, RoutedClient, download, route_to
 from prowess.sources.registries.registry import RegistryEntry
 
 LIST_BYTES = 2 * MIB
@@ -35,10 +34,8 @@ class RegistryConnection:
     ) -> None:
         self.name = name
         self.base_url = base_url.rstrip("/")
-        target = parse_target(self.base_url)
         # Without the route, the client would refuse every address that is not public and encrypted.
-        routes = {f"{_bracketed(target.host)}:{target.port}": f"{target.scheme}://{target.shown}"}
-        self._client = RoutedClient(client, routes) if configured else client
+        self._client = RoutedClient(client, route_to(self.base_url)) if configured else client
         self.key = key
 
     async def get(
@@ -97,10 +94,6 @@ class RegistryConnection:
             f"The registry {self.name} sent an answer that cannot be read. {why}",
             hint="Try again later, or use another registry with `--registry`.",
         )
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def first_entries(entries: Iterable[RegistryEntry | None], limit: int) -> list[RegistryEntry]:
