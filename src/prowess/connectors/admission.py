@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from prowess.connectors.config import ConnectorConfig
@@ -123,7 +123,5 @@ def pass_gate(context: Context, action: Action, subject: Subject, *, session: st
 
 def mark_allowed(connector: Connector, tools: Sequence[ConnectorTool]) -> list[ConnectorTool]:
     """Return the tools, with those marked that are allowed exactly as they are defined now."""
-    from dataclasses import replace
-
     allowed = dict(connector.tools)
     return [replace(tool, allowed=allowed.get(tool.name) == tool.digest) for tool in tools]

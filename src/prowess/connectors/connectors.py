@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from mcp.client.client import Client
 
     from prowess.connectors.hosted.skills import HostedList, HostedSkills
-    from prowess.policy.actor import Actor
 
 
 class Connectors:
@@ -46,11 +45,8 @@ class Connectors:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._actor = context.actor
         self._records = ConnectorRecords(context)
-
-    @property
-    def _actor(self) -> Actor:
-        return self._context.actor
 
     @property
     def _pool(self) -> Pool:
@@ -98,7 +94,7 @@ class Connectors:
 
         Names, descriptions and schemas were written by the server: treat them as data.
         """
-        connector = await self._admit(name)
+        connector = await self.request_access(name)
         async with self._pool.use(self._opener(connector)) as client:
             found, notes = await read_tools(client, connector.name)
         return mark_allowed(connector, found), notes
@@ -133,7 +129,7 @@ class Connectors:
         """
         from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
 
-        connector = await self._admit(name, session=session, reason=reason)
+        connector = await self.request_access(name, reason, session=session)
         config, given = _config_of(connector), dict(arguments or {})
         async with self._pool.use(self._opener(connector), seconds=seconds) as client:
             # Read again before each call: a server may change what a tool does after somebody has allowed it.
@@ -174,12 +170,19 @@ class Connectors:
 
     async def request_access(self, name: str, reason: str = "", *, session: str = "") -> Connector:
         """Ask a person to accept a connector; return it if that is not necessary, else raise `ApprovalRequired`."""
-        return await self._admit(name, session=session, reason=reason)
+
+        def admit() -> Connector:
+            connector = self._records.find(name)
+            subject = connect_subject(connector, _config_of(connector))
+            pass_gate(self._context, "connect", subject, session=session, reason=reason)
+            return connector
+
+        return await offload(admit)
 
     @asynccontextmanager
     async def session(self, name: str, *, seconds: float = 0.0) -> AsyncGenerator[Client]:
         """Yield the client of an open connector; see the package. The block ends after `seconds`."""
-        connector = await self._admit(name)
+        connector = await self.request_access(name)
         async with self._pool.use(self._opener(connector), seconds=seconds) as client:
             yield client
 
@@ -209,17 +212,6 @@ class Connectors:
             return (await self.tools(name))[0]
         except ProwessError:
             return ()
-
-    async def _admit(self, name: str, *, session: str = "", reason: str = "") -> Connector:
-        """Return a connector that may be opened, or raise the reason why not."""
-
-        def admit() -> Connector:
-            connector = self._records.find(name)
-            subject = connect_subject(connector, _config_of(connector))
-            pass_gate(self._context, "connect", subject, session=session, reason=reason)
-            return connector
-
-        return await offload(admit)
 
     def _opener(self, connector: Connector) -> Opener:
         config = _config_of(connector)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 
 from prowess.connectors.config import ConnectorConfig
-from prowess.errors import ProwessError
+from prowess.errors import ProwessError, Refused
 from prowess.net.request import HttpClient, HttpRequest
 from prowess.net.target import parse_target
 
@@ -58,17 +58,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             self.failure = error
             return httpx2.Response(599, request=request)
         if answer.status in (401, 403):
-            self.failure = _refused(answer.status)
+            self.failure = Refused(
+                f"The server refused the request (status {answer.status}).",
+                hint="Check the headers of the connector and the variables that they refer to.",
+            )
         return httpx2.Response(answer.status, headers=dict(answer.headers), content=answer.body, request=request)
-
-
-def _refused(status: int) -> ProwessError:
-    from prowess.errors import Refused
-
-    return Refused(
-        f"The server refused the request (status {status}).",
-        hint="Check the headers of the connector and the variables that they refer to.",
-    )
 
 
 def http_streams(

@@ -220,10 +220,6 @@ class Pool:
         breaker = self._breakers.get(key)
         return breaker.reason if breaker and self._clock() < breaker.until else ""
 
-    def reset(self, key: Key) -> None:
-        """Forget failures of a connector."""
-        self._breakers.pop(key, None)
-
     async def close_connector(self, prefix: Key) -> None:
         """Close the sessions whose key begins like this, in this event loop."""
         here = id(asyncio.get_running_loop())

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from prowess.connectors.admission import Connector, ConnectorScope
 from prowess.connectors.config import ConnectorConfig, parse_config
@@ -30,9 +30,6 @@ from prowess.storage import ledger
 from prowess.storage.approvals import find_granted
 from prowess.storage.files.folder_lock import lock_folder
 
-if TYPE_CHECKING:
-    from prowess.policy.actor import Actor
-
 REMOTE_PREFIX = "CONNECTOR_"
 """A person at another machine may refer only to variables of the server whose names begin like this."""
 
@@ -42,10 +39,7 @@ class ConnectorRecords:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-
-    @property
-    def _actor(self) -> Actor:
-        return self._context.actor
+        self._actor = context.actor
 
     def find(self, name: str) -> Connector:
         """Return a connector, or raise `NotFound`."""

@@ -16,7 +16,7 @@ class ClientSkillServer:
     """The skills of a server that a client of the MCP SDK is connected to. `name` is the host's name for it."""
 
     def __init__(self, name: str, client: Client) -> None:
-        self._name = name
+        self.name = name
         self._client = client
         capabilities = client.server_capabilities
         # The extension is used only where a server declares it, together with resources.
@@ -25,11 +25,6 @@ class ClientSkillServer:
                 f"The connector {name!r} serves no skills: it does not declare the extension {EXTENSION_ID}.",
                 hint="Its tools can still be used: `prowess connector tools`.",
             )
-
-    @property
-    def name(self) -> str:
-        """The host's name for the server."""
-        return self._name
 
     async def list_skills(self, cursor: str | None) -> object:
         """Send `skills/list`."""
@@ -60,15 +55,15 @@ class ClientSkillServer:
             # Its message is the server's words, which nobody has accepted.
             if error.code == INVALID_PARAMS:
                 raise NotFound(
-                    f"The connector {self._name!r} has no such skill or file.",
-                    hint=f"Run `prowess connector skills {self._name}` to list its skills.",
+                    f"The connector {self.name!r} has no such skill or file.",
+                    hint=f"Run `prowess connector skills {self.name}` to list its skills.",
                 ) from None
             raise RunFailed(
-                f"The connector {self._name!r} answered `{method}` with the error {error.code}.",
+                f"The connector {self.name!r} answered `{method}` with the error {error.code}.",
                 hint="Tell the operator of the server.",
             ) from None
         except ValidationError:
             raise Invalid(
-                f"The answer of the connector {self._name!r} to `{method}` breaks the protocol.",
+                f"The answer of the connector {self.name!r} to `{method}` breaks the protocol.",
                 hint="Tell the operator of the server.",
             ) from None
