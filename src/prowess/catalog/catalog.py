@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,14 +24,6 @@ RECENT_SECONDS = 1.0
 """How long the list of stores is reused when a skill is looked up by name."""
 _MAX_RECENT_OUTLINES = 4_096
 Stores = Sequence[Store] | Callable[[], Sequence[Store]]
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """The merged listing of all stores."""
-
-    cards: list[SkillCard] = field(default_factory=list[SkillCard])
-    faults: list[Fault] = field(default_factory=list[Fault])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +76,11 @@ class Catalog:
 
     def cards(self) -> list[SkillCard]:
         """Return one card per slug, sorted, each with what it hides."""
-        return self._merge().cards
+        return self.look()[0]
 
     def faults(self) -> list[Fault]:
         """Return the skills that exist but are not served: invalid skills, slug conflicts, failing stores."""
-        return self._merge().faults
+        return self.look()[1]
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
         """Return True if any store has a skill with an artifact of one of these kinds, or any skill when no kind is given.
@@ -108,7 +99,7 @@ class Catalog:
         the changes are unknown next time too.
         """
         if self._strict:
-            self._merge()  # raises
+            self.look()  # raises
         positions: dict[str, str] = {}
         slugs: set[str] = set()
         known = True
@@ -330,40 +321,35 @@ class Catalog:
         when, slugs, faults = self._recent_listing
         if monotonic() - when < RECENT_SECONDS:
             return slugs, faults
-        view = self._merge()
-        slugs = [card.slug for card in view.cards]
-        self._recent_listing = (monotonic(), slugs, view.faults)
-        return slugs, view.faults
+        cards, faults = self.look()
+        slugs = [card.slug for card in cards]
+        self._recent_listing = (monotonic(), slugs, faults)
+        return slugs, faults
 
     def look(self) -> tuple[list[SkillCard], list[Fault]]:
-        """Return cards and faults of the same moment."""
-        view = self._merge()
-        return view.cards, view.faults
-
-    def _merge(self) -> _View:
-        """List all stores and merge the results."""
-        view = _View()
+        """List all stores, and return the merged cards and the faults of the same moment."""
+        faults: list[Fault] = []
         merged: dict[str, list[tuple[Store, SkillCard]]] = {}
         unavailable: dict[str, Fault] = {}
         for store in self.stores():
             try:
                 cards = store.list_skills()
-                view.faults.extend(store.faults())
+                faults += store.faults()
             except (ProwessError, OSError) as error:
                 # One database may hold several scopes. That it does not respond is reported once.
                 unavailable[store.location] = store_fault(store, error)
                 continue
             for card in cards:
                 merged.setdefault(card.slug, []).append((store, card))
-        view.faults.extend(unavailable.values())
+        faults += unavailable.values()
         if self._strict:
-            check_strictly(merged, view.faults)
+            check_strictly(merged, faults)
+        served: list[SkillCard] = []
         for slug in sorted(merged):
-            card, faults = resolve_claims(merged[slug])
-            view.cards.append(card)
-            view.faults.extend(faults)
-        view.faults.sort(key=lambda fault: (fault.location, fault.slug))
-        return view
+            card, conflicts = resolve_claims(merged[slug])
+            served.append(card)
+            faults += conflicts
+        return served, sorted(faults, key=lambda fault: (fault.location, fault.slug))
 
 
 def _split_address(slug: str, stores: list[Store]) -> tuple[list[Store], str]:

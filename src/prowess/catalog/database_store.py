@@ -237,7 +237,7 @@ class DatabaseStore(EditableStore):
         saved: list[SaveResult] = []
         for batch in _batches(packages, self.limits, actor, replace=replace):
             requests = [item for item in batch if isinstance(item, SaveRequest)]
-            outcomes = iter(self._save_requests(requests))
+            outcomes = iter(self.save_requests(requests))
             saved += [_saved(next(outcomes)) if isinstance(item, SaveRequest) else item for item in batch]
         return saved
 
@@ -254,9 +254,17 @@ class DatabaseStore(EditableStore):
         """Keep a skill in memory that was just saved with these files, for a caller that reads it next."""
         self._stored.remember(saved, package)
 
-    def save_requests(self, requests: Sequence[SaveRequest], finish: Finish) -> list[SaveOutcome]:
-        """Save skills that were accepted before, and let `finish` record what belongs to the outcomes, see `TransactionalStore`."""
-        return self._save_requests(list(requests), finish)
+    def save_requests(self, requests: Sequence[SaveRequest], finish: Finish = _no_more) -> list[SaveOutcome]:
+        """Save skills that were accepted before, and let `finish` record what belongs to the outcomes, see `TransactionalStore`.
+
+        All are saved in one transaction, retried once after a conflict. If that fails, each is saved in its own.
+        """
+        # `Invalid` too: the database may reject the text of one skill, which fails the transaction of all.
+        with suppress(Conflict, Invalid):
+            return self._record(requests, finish)
+        with suppress(Conflict, Invalid):
+            return self._record(requests, finish)
+        return [self._save_alone(request, finish) for request in requests]
 
     def delete_skills(
         self, expected: Mapping[str, str], finish: Callable[[sa.Connection, list[str]], None], *, actor: str
@@ -307,22 +315,13 @@ class DatabaseStore(EditableStore):
                 return self._record([request], finish)[0]
         return self._record([request], finish)[0]
 
-    def _save_requests(self, requests: list[SaveRequest], finish: Finish = _no_more) -> list[SaveOutcome]:
-        """Save all requests in one transaction, retried once after a conflict. If that fails, save each in its own."""
-        # `Invalid` too: the database may reject the text of one skill, which fails the transaction of all.
-        with suppress(Conflict, Invalid):
-            return self._record(requests, finish)
-        with suppress(Conflict, Invalid):
-            return self._record(requests, finish)
-        return [self._save_alone(request, finish) for request in requests]
-
     def _save_alone(self, request: SaveRequest, finish: Finish) -> SaveOutcome:
         try:
             return self._save_reading(request, finish)
         except ProwessError as error:
             return SaveOutcome(request=request, error=error)
 
-    def _record(self, requests: list[SaveRequest], finish: Finish) -> list[SaveOutcome]:
+    def _record(self, requests: Sequence[SaveRequest], finish: Finish) -> list[SaveOutcome]:
         with self._database.write() as connection:
             outcomes = record(connection, self._tenant, requests, self.location)
             finish(connection, outcomes)

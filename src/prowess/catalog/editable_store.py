@@ -65,11 +65,9 @@ class EditableStore(Store):
 
     def update_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
         """Change metadata and artifacts. With an empty `skill.digest`, any stored digest is accepted."""
-
-        def change(stored: Skill) -> Skill:
-            return _updated(stored, skill)
-
-        return self._edit(skill.id, change, expected=skill.digest, actor=actor, note=note)
+        return self._edit(
+            skill.id, lambda stored: _updated(stored, skill), expected=skill.digest, actor=actor, note=note
+        )
 
     def add_artifact(self, artifact: Artifact, *, actor: str = "") -> Artifact:
         """Add an artifact to the skill `artifact.skill_id`. `artifact.revision`, if set, must be the stored digest."""
