@@ -78,7 +78,7 @@ def revoke_approved(connection: sa.Connection, row: ApprovalRow, by: str) -> int
 
 
 def make_acceptance(
-    actor: Actor, subject: Subject, how: AcceptedHow, *, everyone: bool = False, proof: str = "", approver: str = ""
+    actor: Actor, subject: Subject, how: AcceptedHow, *, everyone: bool = False, approver: str = ""
 ) -> Acceptance:
     """Return a person's acceptance of a skill with exactly the subject's bytes, hiding what it hides.
 
@@ -95,5 +95,4 @@ def make_acceptance(
         origin=clean_text(subject.for_actor(actor).origin),
         hides=tuple(sorted({one.scope for one in subject.hides})),
         channel=actor.channel,
-        proof=proof,
     )

@@ -204,11 +204,9 @@ def _require_person(actor: Actor, what: str) -> None:
 def _permissions_of(connection: sa.Connection, owner: Owner) -> frozenset[Permission]:
     if owner == Owner():
         return PERMISSIONS
-    return cast("frozenset[Permission]", frozenset(active_member(connection, *_key(owner)).permissions))
-
-
-def _key(owner: Owner) -> tuple[str, str]:
-    return owner.organization_id, owner.user_id
+    return cast(
+        "frozenset[Permission]", frozenset(active_member(connection, owner.organization_id, owner.user_id).permissions)
+    )
 
 
 def _active(connection: sa.Connection, owner: Owner) -> list[Token]:
