@@ -133,8 +133,7 @@ def _check_schema(settings: JsonObject) -> Iterator[Problem]:
 
 
 def _check_fields(settings: JsonObject) -> Iterator[Problem]:
-    fields = settings.get("fields")
-    names = json_list(fields)
+    names = json_list(settings.get("fields"))
     if not names or not all(isinstance(name, str) and 0 < len(name) <= _MAX_FIELD_CHARS for name in names):
         yield _problem("assertion-invalid", "`required_fields` needs `fields`, a non-empty list of names.", _HINT)
 

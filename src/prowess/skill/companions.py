@@ -22,8 +22,7 @@ def find_companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) 
     """Return the id that a descriptor names in each registry."""
     if not name.endswith((".yaml", ".yml")):
         return {}
-    config = (parse_file(name, data, limits).object or {}).get("template_config")
-    settings = json_object(config)
+    settings = json_object((parse_file(name, data, limits).object or {}).get("template_config"))
     named = {folder: settings.get(field) for folder, field in COMPANION_FOLDERS.items()}
     return {folder: wanted for folder, wanted in named.items() if isinstance(wanted, str) and wanted.strip()}
 
@@ -32,8 +31,7 @@ def find_function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS)
     """Return the paths where a descriptor's function may be, relative to the descriptor's folder; the first existing file wins."""
     if not name.endswith((".yaml", ".yml")) or b"ts_function" not in data:
         return ()
-    given = (parse_file(name, data, limits).object or {}).get("implementation")
-    implementation = json_object(given)
+    implementation = json_object((parse_file(name, data, limits).object or {}).get("implementation"))
     handler = implementation.get("handler")
     if implementation.get("type") != "ts_function" or not isinstance(handler, str):
         return ()

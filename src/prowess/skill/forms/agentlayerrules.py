@@ -93,16 +93,8 @@ def _values(
     given = as_text(document.get("skill_id")).strip()
     slug = slugify(given) or slugify(folder_name(package))
     if not slug:
-        line = parsed.line("skill_id")
-        problems.append(
-            error(
-                "no-slug",
-                "The skill_id is empty.",
-                "Set it to the name of the skill, for example `skill_id: release-notes`.",
-                field="skill_id",
-                line=line,
-            )
-        )
+        line, hint = parsed.line("skill_id"), "Set it to the name of the skill, for example `skill_id: release-notes`."
+        problems.append(error("no-slug", "The skill_id is empty.", hint, field="skill_id", line=line))
         return None
     if slug != given:
         message = f"The skill_id {given[:80]!r} is not a valid slug; {slug!r} is used instead."

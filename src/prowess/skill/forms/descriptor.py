@@ -117,16 +117,8 @@ def read_template(
         return None
     line = parsed.line("template_type")
     if not isinstance(template, str) or template not in TEMPLATES:
-        message = f"Unknown template type {template!r}."
-        problems.append(
-            error(
-                "template-type-unknown",
-                message,
-                f"Use one of: {', '.join(TEMPLATES)}.",
-                field="template_type",
-                line=line,
-            )
-        )
+        message, hint = f"Unknown template type {template!r}.", f"Use one of: {', '.join(TEMPLATES)}."
+        problems.append(error("template-type-unknown", message, hint, field="template_type", line=line))
         return None
     config = document.get("template_config")
     if not isinstance(config, dict):
@@ -162,16 +154,8 @@ def _check_id(
     line = parsed.line("template_config")
     wanted = settings.get(field)
     if not wanted:
-        message = f"template_config has no {field}."
-        problems.append(
-            error(
-                _MISSING[what],
-                message,
-                f"Set {field} to the id of a {what}.",
-                field=f"template_config.{field}",
-                line=line,
-            )
-        )
+        message, hint = f"template_config has no {field}.", f"Set {field} to the id of a {what}."
+        problems.append(error(_MISSING[what], message, hint, field=f"template_config.{field}", line=line))
         return False
     there = _entries(what, str(wanted), registry)
     version = settings.get(f"{what}_version")
@@ -194,20 +178,15 @@ def _check_output(template: str, document: JsonObject, parsed: ParsedFile, probl
     line = parsed.line("output_schema")
     if template == "LLM_JSON_GENERATION" and not isinstance(schema, dict):
         message = "A generation needs an output_schema to check the answer against."
-        problems.append(
-            error("output-schema-missing", message, "Add an output_schema.", field="output_schema", line=line)
-        )
+        hint = "Add an output_schema."
+        problems.append(error("output-schema-missing", message, hint, field="output_schema", line=line))
     if template == "LLM_REVIEW" and isinstance(schema, dict):
-        given = cast("JsonObject", schema).get("properties")
-        properties = json_object(given)
+        properties = json_object(cast("JsonObject", schema).get("properties"))
         lacking = [name for name in REVIEW_RESULT if name not in properties]
         if lacking:
             message = f"The output_schema is missing {', '.join(lacking)}, which every review returns."
-            problems.append(
-                warning(
-                    "output-schema-not-review", message, "Add the missing fields.", field="output_schema", line=line
-                )
-            )
+            hint = "Add the missing fields."
+            problems.append(warning("output-schema-not-review", message, hint, field="output_schema", line=line))
 
 
 def _take_rubric(settings: JsonObject, registry: list[Artifact]) -> None:
@@ -231,16 +210,8 @@ def read_implementation(
     kind = IMPLEMENTATIONS.get(str(implementation.get("type")))
     if kind is None:
         message = f"Unknown implementation type {implementation.get('type')!r}."
-        line = parsed.line("implementation")
-        problems.append(
-            error(
-                "implementation-unknown",
-                message,
-                f"Use one of: {', '.join(IMPLEMENTATIONS)}.",
-                field="implementation",
-                line=line,
-            )
-        )
+        line, hint = parsed.line("implementation"), f"Use one of: {', '.join(IMPLEMENTATIONS)}."
+        problems.append(error("implementation-unknown", message, hint, field="implementation", line=line))
         return None
     settings: JsonObject = {"kind": kind, "name": "handler", "handler": implementation.get("handler")}
     settings["metadata"] = {key: value for key, value in implementation.items() if key not in ("type", "handler")}
@@ -270,11 +241,8 @@ def _function_file(handler: Any, descriptor: str, package: Package, problems: li
     if file is None:
         if named:
             message = f"The handler {handler[:80]!r} refers to a file that is not in the package."
-            problems.append(
-                warning(
-                    "function-missing", message, f"Add {named[:80]} next to the descriptor.", field="implementation"
-                )
-            )
+            hint = f"Add {named[:80]} next to the descriptor."
+            problems.append(warning("function-missing", message, hint, field="implementation"))
         return {}
     language = next(language for suffix, language in LANGUAGES.items() if file.path.endswith(suffix))
     content = decoded_text(file.path, file.content, problems)

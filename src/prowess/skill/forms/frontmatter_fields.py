@@ -8,7 +8,7 @@ from typing import Any, cast
 from prowess.errors import Problem, Severity
 from prowess.skill.filenames import SKILL_MD, STANDARD_FOLDERS, is_skill_md
 from prowess.skill.form_info import FormName
-from prowess.skill.forms.form import unknown_fields
+from prowess.skill.forms.form import info, unknown_fields
 from prowess.skill.kinds import JsonObject
 from prowess.skill.package import Package
 from prowess.skill.slug import is_slug, slugify
@@ -169,15 +169,7 @@ class FieldReader:
         """Report an unusual spelling of SKILL.md."""
         if is_skill_md(self.path):
             message = f"The file is named {self.path!r}; some clients look for exactly {SKILL_MD!r}."
-            self.problems.append(
-                Problem(
-                    code="skill-md-spelling",
-                    severity="info",
-                    message=message,
-                    hint=f"Rename it to {SKILL_MD}.",
-                    field=self.path,
-                )
-            )
+            self.problems.append(info("skill-md-spelling", message, f"Rename it to {SKILL_MD}.", field=self.path))
 
     def resolve_name(self, form: FormName) -> bool:
         """Determine slug and title. Return False if no slug can be derived."""
