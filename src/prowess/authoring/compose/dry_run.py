@@ -182,7 +182,6 @@ def _example_of(schema: object, depth: int) -> Any:
     if kind == "array":
         return [] if depth >= _DEEPEST else [_example_of(given.get("items"), depth + 1)]
     if kind == "object" or "properties" in given:
-        properties: object = given.get("properties")
-        named = cast("JsonObject", properties) if isinstance(properties, dict) and depth < _DEEPEST else {}
+        named = json_object(given.get("properties")) if depth < _DEEPEST else {}
         return {name: _example_of(one, depth + 1) for name, one in named.items()}
     return _SCALARS.get(kind if isinstance(kind, str) else "", "An example.")

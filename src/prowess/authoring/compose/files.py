@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any, cast
 
 from prowess.authoring.compose.draft import PYTHON_TYPES, Draft, DraftEval, DraftInput, DraftQuery, InputType
@@ -185,11 +184,9 @@ def _first(skill: Skill, model: type[Artifact]) -> Artifact | None:
 
 
 def _read_inputs(parameters: JsonObject) -> tuple[DraftInput, ...]:
-    properties: object = parameters.get("properties")
-    required: object = parameters.get("required")
-    names = json_list(required)
+    names = json_list(parameters.get("required"))
     found: list[DraftInput] = []
-    for name, given in cast("Mapping[str, Any]", properties if isinstance(properties, dict) else {}).items():
+    for name, given in json_object(parameters.get("properties")).items():
         schema = json_object(given)
         kind = schema.get("type")
         found.append(
@@ -209,12 +206,8 @@ def _read_evals(package: Package) -> tuple[DraftEval, ...]:
         parsed: object = json.loads(_bytes_of(package, EVALS))
     except (ValueError, RecursionError):
         return ()
-    listed: object = cast("JsonObject", parsed).get("evals") if isinstance(parsed, dict) else None
-    rows = [
-        cast("JsonObject", one)
-        for one in cast("list[object]", listed if isinstance(listed, list) else [])
-        if isinstance(one, dict)
-    ]
+    listed = json_list(json_object(parsed).get("evals"))
+    rows = [cast("JsonObject", one) for one in listed if isinstance(one, dict)]
     return tuple(
         DraftEval(prompt=str(one.get("prompt") or ""), expected=str(one.get("expected_output") or "")) for one in rows
     )

@@ -82,11 +82,8 @@ def check_settings(kind: str, settings: Mapping[str, Any], expected: Any) -> lis
         faults.append("`field` must be a name such as `result.label`")
     if settings.get("mode", "all") not in ("all", "any"):
         faults.append("`mode` must be `all` or `any`")
-    faults += [
-        f"`{name}` must be true or false"
-        for name in ("ignore_case",)
-        if not isinstance(settings.get(name, False), bool)
-    ]
+    if not isinstance(settings.get("ignore_case", False), bool):
+        faults.append("`ignore_case` must be true or false")
     numbers = ("tolerance", "relative", "min")
     faults += [f"`{name}` must be a number of 0 or more" for name in numbers if not _is_amount(settings.get(name, 0))]
     return faults

@@ -49,13 +49,11 @@ _EDITOR = Skill(
 """Our own prompt as a skill in memory, so that its requests pass the same limits and leave the same traces as all others."""
 
 
-async def ask_rewrites(
-    bench: Bench, *, what: str, text: str, rules: str, examples: Sequence[JsonObject], count: int = REWRITES
-) -> list[str]:
+async def ask_rewrites(bench: Bench, *, what: str, text: str, rules: str, examples: Sequence[JsonObject]) -> list[str]:
     """Return different rewrites of a text; none if the model's answer cannot be used."""
     inputs: JsonObject = {
         "what": what,
-        "count": count,
+        "count": REWRITES,
         "rules": rules,
         "text": text,
         "examples": json.dumps(list(examples), ensure_ascii=False, indent=1),
@@ -66,7 +64,7 @@ async def ask_rewrites(
     if result.error is not None:
         raise result.error
     found = [str(one).strip() for one in result.data["rewrites"]]
-    return [one for one in dict.fromkeys(found) if one and one != text.strip()][:count]
+    return [one for one in dict.fromkeys(found) if one and one != text.strip()][:REWRITES]
 
 
 async def rewrite_prompt(search: Search) -> None:

@@ -95,20 +95,10 @@ def _length(sign: ast.cmpop, count: int) -> list[Check] | None:
 
 def _loop(node: ast.GeneratorExp | ast.ListComp, mode: str) -> list[Check] | None:
     """Return the check for `word in output for word in [...]`."""
-    match node:
+    match node.elt, node.generators:
         case (
-            ast.GeneratorExp(
-                elt=ast.Compare(left=ast.Name(id=word), ops=[ast.In()], comparators=[where]),
-                generators=[
-                    ast.comprehension(target=ast.Name(id=name), iter=ast.List() | ast.Tuple() as listed, ifs=[])
-                ],
-            )
-            | ast.ListComp(
-                elt=ast.Compare(left=ast.Name(id=word), ops=[ast.In()], comparators=[where]),
-                generators=[
-                    ast.comprehension(target=ast.Name(id=name), iter=ast.List() | ast.Tuple() as listed, ifs=[])
-                ],
-            )
+            ast.Compare(left=ast.Name(id=word), ops=[ast.In()], comparators=[where]),
+            [ast.comprehension(target=ast.Name(id=name), iter=ast.List() | ast.Tuple() as listed, ifs=[])],
         ) if word == name:
             texts = [one.value for one in listed.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
             ignore_case = _output(where)
