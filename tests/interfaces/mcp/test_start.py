@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
+import types
 
 import pytest
 
 from prowess.interfaces.mcp.entry_index import EntryCache, EntryIndex
+from prowess.interfaces.mcp.sdk_import import _late_modules
 
 SERVE_TOOLS = """
 import asyncio, sys
@@ -26,18 +29,41 @@ async def offered():
 
 
 assert "load_skill" in asyncio.run(offered())
-print(*sorted({"mcp.client.session", "mcp.server.mcpserver", "sqlalchemy"} & sys.modules.keys()))
+print(*sorted({"mcp.client.session", "mcp.server.mcpserver", "sqlalchemy", "starlette.routing", "uvicorn"} & sys.modules.keys()))
 import mcp, mcp.server
 from mcp import Client, types
 print(Client.__name__, types.Tool.__name__, mcp.server.MCPServer.__name__, mcp.StdioServerParameters.__name__)
+from mcp.server.lowlevel.server import Server
+from starlette.applications import Starlette
+print(isinstance(Server("served").streamable_http_app(), Starlette))
+print(types.client_request_adapter.validate_python({"method": "ping"}))
 """
 
 
-def test_offering_tools_imports_neither_clients_nor_a_database_and_the_sdk_stays_whole(workspace, environment):
+def test_offering_tools_imports_neither_clients_nor_http_nor_a_database_and_the_sdk_stays_whole(workspace, environment):
     command = [sys.executable, "-c", SERVE_TOOLS, str(workspace)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["", "Client Tool MCPServer StdioServerParameters"]
+    assert done.stdout.splitlines() == [
+        "",
+        "Client Tool MCPServer StdioServerParameters",
+        "True",
+        "method='ping' params=None",
+    ]
+
+
+def test_a_name_of_a_late_module_works_as_the_real_one(tmp_path, monkeypatch):
+    (tmp_path / "late_shapes.py").write_text("class Shape:\n    sides = 4\n\n\ndef draw(size):\n    return size * 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with _late_modules(["late_shapes"]):
+        late = importlib.import_module("late_shapes")
+        shape, draw = late.Shape, late.draw
+    assert "late_shapes" not in sys.modules
+    square = type("Square", types.resolve_bases((shape,)), {})
+    assert (shape.sides, draw(3), square.sides) == (4, 6, 4)
+    assert isinstance(square(), shape)
+    assert not isinstance(draw, shape)
+    monkeypatch.delitem(sys.modules, "late_shapes")
 
 
 @pytest.mark.long

@@ -1,8 +1,8 @@
-"""Import the MCP SDK for a server with a fifth less CPU than `import mcp.server` takes.
+"""Import the MCP SDK for a server on stdin and stdout with a third less CPU than `import mcp.server` takes.
 
-More than half of the start of `prowess mcp` is this import, and clients start the server again and again. Two things can
-wait until somebody needs them, which in a server is never or seldom: the packages' own `__init__`, which import the
-clients and a second server framework, and the validators of some 500 message types.
+More than half of the start of `prowess mcp` is this import, and clients start the server again and again. Three things can
+wait until somebody needs them, which in such a server is never or seldom: the packages' own `__init__`, which import the
+clients and a second server framework; the code for HTTP; and the validators of some 500 message types.
 """
 
 from __future__ import annotations
@@ -10,15 +10,24 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+import pydantic
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 _PACKAGES = ("mcp", "mcp.server")
 _MODULES = ("mcp.server.lowlevel.server", "mcp.server.request_state", "mcp.server.subscriptions")
+_HTTP_MODULES = (
+    "mcp.server.auth.routes",
+    "sse_starlette",
+    "starlette.applications",
+    "starlette.middleware.authentication",
+    "starlette.routing",
+)
+"""Modules whose names the SDK imports, but uses only to serve HTTP."""
 
 
 def import_sdk() -> None:
@@ -26,14 +35,14 @@ def import_sdk() -> None:
     if "mcp" in sys.modules:
         return
     try:
-        with _deferred_validators():
+        with _deferred_validators(), _late_modules(_HTTP_MODULES):
             for name in _PACKAGES:
                 _add_lazy_package(name)
             for name in _MODULES:
                 importlib.import_module(name)
-    except (ImportError, AttributeError):
-        # Another version of the SDK may import its own modules in an order that needs the `__init__` first. Then start
-        # over; the server imports the modules in the usual way.
+    except (ImportError, AttributeError, TypeError):
+        # Another version of the SDK may import its own modules in an order that needs the `__init__` first, or use a name
+        # for HTTP at once. Then start over; the server imports the modules in the usual way.
         for name in [name for name in sys.modules if name == "mcp" or name.startswith("mcp.")]:
             del sys.modules[name]
 
@@ -64,11 +73,70 @@ def _add_lazy_package(name: str) -> None:
 
 
 @contextmanager
+def _late_modules(names: Collection[str]) -> Generator[None]:
+    """Let `from MODULE import NAME` within the block bind names that import the module when they are first used."""
+    added = {name: _LateModule(name) for name in names if name not in sys.modules}
+    sys.modules.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del sys.modules[name]
+
+
+class _LateModule(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked for by the import system
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return _LateName(self.__name__, name)
+
+
+class _LateName:
+    """A class or function of a module, which is imported when it is called, subclassed or asked for an attribute."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def _import(self) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._import()(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._import(), name)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (self._import(),)
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, self._import())
+
+
+class _LateTypeAdapter:
+    """Stands in for `TypeAdapter`: makes adapters that build their validator when they are first used."""
+
+    def __getitem__(self, kind: Any) -> Self:
+        return self
+
+    def __call__(self, kind: Any, **options: Any) -> TypeAdapter[Any]:
+        # A class decides for itself when its validator is built, and pydantic refuses a second configuration.
+        if not isinstance(kind, type):
+            options.setdefault("config", ConfigDict(defer_build=True))
+        # The names in a type are looked up in the frame of our caller, which is one further away than usual.
+        options["_parent_depth"] = options.get("_parent_depth", 2) + 1
+        return TypeAdapter(kind, **options)
+
+
+@contextmanager
 def _deferred_validators() -> Generator[None]:
-    """Let every model that is defined within the block build its validator when it is first used."""
+    """Let every model and adapter that is defined within the block build its validator when it is first used."""
     before = BaseModel.model_config
     BaseModel.model_config = ConfigDict(defer_build=True)
+    pydantic.TypeAdapter = _LateTypeAdapter()  # pyright: ignore[reportAttributeAccessIssue]  for the block only
     try:
         yield
     finally:
         BaseModel.model_config = before
+        pydantic.TypeAdapter = TypeAdapter
