@@ -108,11 +108,13 @@ class EvalComparisonShape(Shape):
 async def start_eval(body: EvalBody, engine: Runner) -> Response:
     """Start an evaluation as a job, and return the job at once. The `result` of the job has the id as `run`.
 
-    One that needs an approval waits for it. A job of the same name with the same body is returned, and goes on if it was
+    A skill without cases is an error. One that needs an approval waits for it. A job of the same name with the same body is returned, and goes on if it was
     interrupted.
     """
     told = body.model_dump(mode="json", exclude={"skill_slug", "name"})
     plan = EvalPlan(target=body.skill_slug, **told)
+    await engine.skills.row(body.skill_slug)  # a plan may also name a path, which is not for callers over HTTP
+    await engine.evals.cases(plan)  # a job that fails at once is easy to miss
     job = await engine.jobs.start_task("eval", plan.model_dump(mode="json"), skill=body.skill_slug, name=body.name)
     return respond(job, 201)
 
