@@ -82,8 +82,9 @@ def test_someone_who_is_not_signed_in_is_told_how_to(site: Site, look: Callable[
 
 
 def test_an_unknown_address_says_so(site: Site, look: Callable[..., View]) -> None:
-    page = look(site).go("/skills/a/b/c/d")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
+    view = look(site)
+    for address in ("/skills/a/b/c/d", "/skils"):
+        expect(view.go(address).get_by_role("heading", level=1)).to_have_text("Page not found")
 
 
 def test_the_server_has_a_page_for_every_address_of_the_application() -> None:

@@ -136,6 +136,11 @@ def test_a_wrong_path_is_answered_with_where_the_routes_are(client):
     assert "/api/v1/openapi.json" in answer.json()["hint"]
 
 
+def test_a_browser_gets_a_page_for_a_wrong_address(client):
+    answer = client.get("/skils", headers={"Accept": "text/html,*/*"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [

@@ -27,7 +27,8 @@ from prowess.errors import (
     TryLater,
     Unavailable,
 )
-from prowess.interfaces.rest.hints import hint_fields, name_requests
+from prowess.interfaces.rest.hints import API, hint_fields, name_requests
+from prowess.interfaces.rest.web_app import make_page
 from prowess.view import error_json
 
 PROBLEM_TYPE = "application/problem+json"
@@ -151,6 +152,8 @@ def add_handlers(app: FastAPI) -> None:
         method, path = request.method, request.url.path
         # The phrase of the status is what the router says if nothing fits; routes have details of their own.
         if error.status_code == 404 and error.detail == HTTPStatus.NOT_FOUND.phrase:
+            if _is_for_people(request):
+                return make_page(404)
             return plain_problem(404, "No such route.", headers=error.headers, hint=_ROUTES_HINT)
         if error.status_code == 405:
             allowed = ", ".join(_allowed_methods(app, path))
@@ -167,6 +170,13 @@ def add_handlers(app: FastAPI) -> None:
         return plain_problem(500, "Internal error.", code="error", hint="See the server's log.")
 
     _describe_problems(app)
+
+
+def _is_for_people(request: Request) -> bool:
+    """Return True if a browser asks for a page, not for data."""
+    path = request.url.path
+    wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    return wants_page and not path.startswith((f"{API}/", "/mcp"))
 
 
 def _without_location(error: ProwessError, database: str) -> dict[str, str]:

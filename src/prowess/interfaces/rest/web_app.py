@@ -61,10 +61,14 @@ build a wheel with <code>make wheel</code> and install it.</p>
 router = APIRouter(include_in_schema=False)
 
 
+def make_page(status: int = 200) -> Response:
+    """Return the page of the application. Its script shows what the address asks for, or that there is no such page."""
+    return HTMLResponse(_read("index.html") or _NOT_BUILT, status)
+
+
 async def show_app() -> Response:
-    """Return the page of the application. Its script shows what the address asks for."""
-    page = _read("index.html")
-    return HTMLResponse(page or _NOT_BUILT)
+    """Return the page of the application."""
+    return make_page()
 
 
 for _path in ("/", *(f"/{page}" for page in PAGES), *(f"/{page}/{{rest:path}}" for page in PAGES)):
