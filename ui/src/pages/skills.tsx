@@ -228,7 +228,7 @@ function FoundHint() {
     <p class="skills-hint">
       <Icon name="shield" />
       <span>{t("skills.found", { count: found.data.total })}</span>
-      <a href="/approvals">{t("skills.found_link")}</a>
+      <a href="/approvals?tab=found">{t("skills.found_link")}</a>
     </p>
   );
 }

@@ -60,8 +60,7 @@ export function readInputs(fields: InputField[], typed: Typed): { inputs: Json; 
   for (const field of fields) {
     const text = typed[field.name] ?? field.start;
     if (text === "") {
-      if (field.isRequired && field.type !== "text") problems[field.name] = t("run.missing");
-      else if (field.isRequired) inputs[field.name] = "";
+      if (field.isRequired) problems[field.name] = t("run.missing");
       continue;
     }
     try {

@@ -30,6 +30,11 @@ export function Words({ text }: { text: string }) {
   return <>{text.split("`").map((piece, number) => (number % 2 ? <code key={number}>{piece}</code> : piece))}</>;
 }
 
+/** Return what to do about a problem. The server's hint for a missing model names options of the command line. */
+export function hintOf(problem: { code?: string; hint?: string }): string {
+  return problem.code === "no-model" ? t("states.no_model") : (problem.hint ?? "");
+}
+
 export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
   return (
     <div class="problem" role="alert">
@@ -40,9 +45,9 @@ export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: (
           }
         />
       </p>
-      {problem.hint && (
+      {hintOf(problem) && (
         <p class="quiet">
-          <Words text={problem.hint} />
+          <Words text={hintOf(problem)} />
         </p>
       )}
       {onRetry && <Button onClick={onRetry}>{t("states.retry")}</Button>}

@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t } from "../../i18n";
 import { Button } from "../../parts/controls";
-import { Loading, ProblemBox, Words } from "../../parts/states";
+import { hintOf, Loading, ProblemBox, Words } from "../../parts/states";
 import { attempt } from "../../parts/toast";
 import { may } from "../../state";
 import { ApprovalInChat } from "./approval";
@@ -112,7 +112,7 @@ function Standing({ talk }: { talk: Talk }) {
           </p>
           {fault?.hint && (
             <p class="quiet">
-              <Words text={fault.hint} />
+              <Words text={hintOf(fault)} />
             </p>
           )}
           {may("skills.run") && <Button onClick={goOn}>{t(phase === "failed" ? "states.retry" : "chat.go_on")}</Button>}

@@ -61,9 +61,14 @@ export function CostArea() {
           return (
             <>
               <p class="quiet overview-sum">
-                {t("overview.runs", { count: daily.total.runs })}
-                {daily.total.failures > 0 && ` · ${t("overview.failed", { count: daily.total.failures })}`}
-                {isPriced && ` · ${t("overview.today")} ${cost(today)}`}
+                {[
+                  // Without prices, the figure above has the number of runs.
+                  isPriced && t("overview.runs", { count: daily.total.runs }),
+                  daily.total.failures > 0 && t("overview.failed", { count: daily.total.failures }),
+                  isPriced && `${t("overview.today")} ${cost(today)}`,
+                ]
+                  .filter(Boolean)
+                  .join(" · ")}
                 {isPriced && typeof limit === "number" && ` ${t("overview.today_limit", { limit: cost(limit) })}`}
               </p>
               {daily.total.runs > 0 && (

@@ -3,11 +3,10 @@ import { api, ask, type Shapes } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { ago, cost, count, duration, moment, percent } from "../../format";
 import { t } from "../../i18n";
-import { Badge, type Tone } from "../../parts/badge";
+import { Badge } from "../../parts/badge";
 import { Shown } from "../../parts/states";
+import { StatusBadge } from "../traces/status";
 import type { Skill } from "./data";
-
-const TONES: Record<string, Tone> = { ok: "good", running: "accent", cancelled: "warn", interrupted: "warn" };
 
 export function Activity({ skill }: { skill: Skill }) {
   const { slug } = skill;
@@ -82,7 +81,7 @@ function Traces({ items, total, slug }: { items: Shapes["TraceShape"][]; total: 
                 </td>
                 <td>{one.artifact_name}</td>
                 <td>
-                  <Badge tone={TONES[one.status] ?? "bad"}>{one.status}</Badge>
+                  <StatusBadge status={one.status} />
                 </td>
                 <td>{one.model_id}</td>
                 <td class="number">{one.duration_ms === null ? "" : duration(one.duration_ms)}</td>
