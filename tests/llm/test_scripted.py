@@ -129,6 +129,19 @@ def test_a_script_that_cannot_be_read_says_what_a_step_is(tmp_path, content):
     assert '"when"' in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([{"when": "a", "reply": "b"}], 'has an unknown field "reply" at steps.0'),
+        ({"steps": [], "unorderd": True}, 'has an unknown field "unorderd"'),
+        (["a", {"when": "b"}], 'at steps.1: a step must have exactly one of "text"'),
+    ],
+)
+def test_a_wrong_step_is_named_with_what_is_wrong(tmp_path, content, said):
+    with pytest.raises(Invalid, match=said):
+        read_script(tmp_path / script(tmp_path, content))
+
+
 def test_a_script_that_is_no_file_is_not_found(tmp_path):
     for path in (tmp_path, tmp_path / "absent.json"):
         with pytest.raises(NotFound):

@@ -232,7 +232,7 @@ class _Step(_Part):
     def _one_answer(self) -> Self:
         # By presence, not by value: `"json": null` and `"text": ""` are answers.
         if len(self.model_fields_set & {"text", "data", "calls", "error"}) != 1:
-            raise ValueError("a step must have exactly one answer")
+            raise ValueError('a step must have exactly one of "text", "json", "calls" and "error"')
         return self
 
 
@@ -263,11 +263,19 @@ def read_script(path: Path) -> ScriptedModel:
 
 
 def _describe_problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"][:2])
-    if first["type"] == "missing" and len(first["loc"]) == 1:
-        return f'is an object without "{place}"'
-    return f"is not valid at {place or 'the top level'}"
+    problems = error.errors()
+    first = problems[0]
+    place = first["loc"][:2]
+    if first["type"] == "missing" and len(place) == 1:
+        return f'is an object without "{place[0]}"'
+    # A step that is not a text has two problems: that, and what is wrong with it as an object, which says more.
+    told = [problem for problem in problems if problem["loc"][:2] == place][-1]
+    name = ".".join(str(part) for part in place) or "the top level"
+    if told["type"] == "extra_forbidden":
+        return f'has an unknown field "{told["loc"][-1]}"' + (f" at {name}" if len(place) > 1 else "")
+    if told["type"] == "value_error":
+        return f"is not valid at {name}: {told['msg'].removeprefix('Value error, ')}"
+    return f"is not valid at {name}"
 
 
 def _parse_script(path: Path) -> object:
