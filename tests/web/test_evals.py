@@ -32,6 +32,7 @@ def lab(place: Any, serve: Callable[..., Site]) -> Site:
     script = place.workspace / "model.json"
     script.write_text(json.dumps(["Red.", "<b>green</b>"]))
     place.skill("colors", files={"evals/cases.json": json.dumps({"cases": COLORS})})
+    place.skill("plain")
     return serve(replace(place, environment={**place.environment, "PROWESS_MODEL": f"scripted:{script}"}))
 
 
@@ -109,7 +110,7 @@ def test_an_evaluation_is_started_from_the_page_and_appears_in_the_list(lab: Sit
     dialog.get_by_label("Skill", exact=True).fill("unknown")
     dialog.get_by_role("button", name="Start", exact=True).click()
     expect(dialog.get_by_role("alert")).to_contain_text("unknown")
-    dialog.get_by_label("Skill", exact=True).fill("analyst")
+    dialog.get_by_label("Skill", exact=True).fill("plain")
     dialog.get_by_role("button", name="Start", exact=True).click()
     expect(dialog.get_by_role("alert")).to_contain_text("has no eval cases")
     dialog.get_by_label("Skill", exact=True).fill("colors")

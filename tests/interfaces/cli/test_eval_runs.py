@@ -43,6 +43,12 @@ def test_all_cases_pass(prowess, colors):
     assert "2/2" in listed
 
 
+def test_the_result_is_shown_even_if_the_scripted_model_has_steps_left(prowess, colors):
+    ran = prowess("eval", "run", "colors", "--model", colors("Red.", "blue", "never asked"), "--concurrency", "1")
+    assert "2/2" in ran.out
+    assert (ran.code, "never asked" in ran.err) == (8, True)
+
+
 def test_an_evaluation_that_was_killed_is_shown_as_interrupted_and_goes_on(prowess, colors, home):
     prowess("eval", "run", "colors", "--model", colors("red", "blue"), "--concurrency", "1")
     [run] = prowess("eval", "list", "--json").json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from prowess.authoring.task import ProgressListener, TaskProgress
     from prowess.jobs.job import Job
     from prowess.open import Prowess
+
+    Report = Callable[[EvalRun, list[EvalCase]], None]
 
 
 @command(
@@ -93,19 +95,19 @@ def run_cases(
     path = Path(target).expanduser()
     is_path = "/" in target or target.startswith((".", "~"))
     plan = EvalPlan(target=str(path.absolute()) if is_path else target, **options)
+
+    def report(run: EvalRun, known: list[EvalCase]) -> None:
+        _write_files(run, known, out=out, junit=junit, html=html)
+        _show_run(run, as_json=as_json)
+
     work = _run_as_job if durable else _run_here
-    run, known = ask_for_approval(
-        lambda: work(plan, name, workspace, quiet=as_json),
+    run = ask_for_approval(
+        lambda: work(plan, name, workspace, report, quiet=as_json),
         workspace=workspace,
         question="Evaluate exactly these bytes?",
         as_json=as_json,
         refusal="Not evaluated: you denied the request.",
     )
-    _write_files(run, known, out=out, junit=junit, html=html)
-    if as_json:
-        print_json(run)
-    else:
-        _print_run(run)
     _exit(run)
 
 
@@ -120,14 +122,11 @@ def resume(run_id: str, workspace: str | None, as_json: bool) -> None:
 
     async def work(prowess: Prowess) -> EvalRun:
         with _progress(quiet=as_json) as hear:
-            return await prowess.evals.resume(run_id, on_progress=hear)
+            run = await prowess.evals.resume(run_id, on_progress=hear)
+        _show_run(run, as_json=as_json)
+        return run
 
-    run = with_engine(workspace, work)
-    if as_json:
-        print_json(run)
-    else:
-        _print_run(run)
-    _exit(run)
+    _exit(with_engine(workspace, work))
 
 
 @contextmanager
@@ -144,16 +143,26 @@ def _progress(*, quiet: bool) -> Generator[ProgressListener]:
         yield hear
 
 
-def _run_here(plan: EvalPlan, _: str, workspace: str | None, *, quiet: bool) -> tuple[EvalRun, list[EvalCase]]:
-    async def work(prowess: Prowess) -> tuple[EvalRun, list[EvalCase]]:
+def _show_run(run: EvalRun, *, as_json: bool) -> None:
+    if as_json:
+        print_json(run)
+    else:
+        _print_run(run)
+
+
+def _run_here(plan: EvalPlan, _: str, workspace: str | None, report: Report, *, quiet: bool) -> EvalRun:
+    async def work(prowess: Prowess) -> EvalRun:
         known = await prowess.evals.cases(plan)
         with _progress(quiet=quiet) as hear:
-            return await prowess.evals.run(plan, on_progress=hear), known
+            run = await prowess.evals.run(plan, on_progress=hear)
+        # Before the engine is closed, which fails if a scripted model has steps left.
+        report(run, known)
+        return run
 
     return with_engine(workspace, work)
 
 
-def _run_as_job(plan: EvalPlan, name: str, workspace: str | None, *, quiet: bool) -> tuple[EvalRun, list[EvalCase]]:
+def _run_as_job(plan: EvalPlan, name: str, workspace: str | None, report: Report, *, quiet: bool) -> EvalRun:
     from prowess.interfaces.cli.job_runs import raise_failure, watch_job
 
     async def start(prowess: Prowess) -> Job:
@@ -165,7 +174,9 @@ def _run_as_job(plan: EvalPlan, name: str, workspace: str | None, *, quiet: bool
         raise_failure(job)
         return await prowess.evals.get((job.result or {})["run"]), await prowess.evals.cases(plan)
 
-    return watch_job(start, finish, workspace=workspace, quiet=quiet)
+    run, known = watch_job(start, finish, workspace=workspace, quiet=quiet)
+    report(run, known)
+    return run
 
 
 def _exit(run: EvalRun) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from prowess.interfaces.cli.approval_card import format_time
-from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.engine import common_options, open_engine, with_engine
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
 from prowess.interfaces.cli.output import can_animate, clean, console, one_line, print_json, print_table, print_wrapped
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
@@ -136,12 +136,14 @@ def resume(id: str, workspace: str | None, as_json: bool) -> None:
 
 
 def _follow(work: Callable[[Prowess, Callable[[Progress], None]], Any], workspace: str | None, as_json: bool) -> None:
-    with _shown_progress() as show:
-        done: Proposal = with_engine(workspace, lambda prowess: work(prowess, show))
-    if as_json:
-        print_json(done)
-    else:
-        _print(done)
+    with open_engine(workspace) as engine:
+        with _shown_progress() as show:
+            done: Proposal = engine.run(lambda prowess: work(prowess, show))
+        # Printed before the engine is closed, which fails if a scripted model has steps left.
+        if as_json:
+            print_json(done)
+        else:
+            _print(done)
     if done.state == "refused":
         raise click.exceptions.Exit(1)
 
