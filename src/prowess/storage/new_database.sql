@@ -1,4 +1,4 @@
--- Revision 0020. Written by scripts/schema.py from the migrations. Do not edit.
+-- Revision 0021. Written by scripts/schema.py from the migrations. Do not edit.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -218,7 +218,6 @@ CREATE TABLE skill_execution_traces (
 CREATE INDEX idx_traces_session_id ON skill_execution_traces (session_id);
 CREATE INDEX idx_traces_skill_id ON skill_execution_traces (skill_id);
 CREATE INDEX idx_traces_artifact_id ON skill_execution_traces (artifact_id);
-CREATE INDEX ix_traces_started ON skill_execution_traces (started_at);
 CREATE INDEX ix_traces_organization_started ON skill_execution_traces (organization_id, started_at);
 CREATE INDEX ix_traces_owner_started ON skill_execution_traces (organization_id, user_id, started_at);
 CREATE INDEX ix_traces_running ON skill_execution_traces (deadline_at) WHERE status = 'running';

@@ -81,7 +81,6 @@ sa.Index("ix_run_checkpoints_created", checkpoints.c.created_at)
 sa.Index("idx_traces_session_id", traces.c.session_id)
 sa.Index("idx_traces_skill_id", traces.c.skill_id)
 sa.Index("idx_traces_artifact_id", traces.c.artifact_id)
-sa.Index("ix_traces_started", traces.c.started_at)
 sa.Index("ix_traces_organization_started", traces.c.organization_id, traces.c.started_at)
 sa.Index("ix_traces_owner_started", traces.c.organization_id, traces.c.user_id, traces.c.started_at)
 # Partial: nearly all runs have ended, and finding the few others must not depend on their number.
