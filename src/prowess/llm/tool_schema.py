@@ -75,6 +75,8 @@ class UncertainToolModel(WrapperModel):
 
     async def complete(self, request: Request) -> Reply:
         """Return the whole reply."""
+        if not _needs_tools(request):
+            return await self.inner.complete(request)
         *_, last = [piece async for piece in self._pieces(request, stream=False)]
         assert isinstance(last, Reply)  # noqa: S101  (the last chunk)
         return last
