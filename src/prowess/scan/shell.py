@@ -27,6 +27,9 @@ _MAX_DEPTH = 60
 
 _PROMPT = re.compile(r"(?m)^[ \t]*(?:\$|%|❯|➜|>|PS [^>\n]*>|[\w.-]+@[\w.-]+[:~\w/ -]*[$#])[ \t]+(?=\S)")
 
+# Bash joins the two lines of a word; the grammar sees two words.
+_SPLIT_WORD = re.compile(r"(?<=[\w/.-])\\\n(?=[\w/.-])")
+
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 _DEV_TCP = re.compile(r"^/dev/(?:tcp|udp)/([^/]+)/")
@@ -50,7 +53,7 @@ def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS
             None,
             f"The code has more than {MAX_CHARS:,} characters; only the start was scanned.",
         )
-    code = _PROMPT.sub("", text[:MAX_CHARS].replace("\r\n", "\n"))
+    code = _SPLIT_WORD.sub("", _PROMPT.sub("", text[:MAX_CHARS].replace("\r\n", "\n")))
     Shell(behaviour, taint).run(parse(behaviour.report, code, load_parser()), NOTHING)
 
 
@@ -62,7 +65,7 @@ class Shell:
     def __init__(self, behaviour: Behaviour, taint: frozenset[Label]) -> None:
         self.behaviour = behaviour
         self.taint = taint
-        self.variables: dict[str, Value] = {}
+        self.variables: dict[str, Value] = {"IFS": constant(" ")}
         self.functions: dict[str, Any] = {}
         self._depth = 0
 
@@ -87,7 +90,8 @@ class Shell:
     def _run_pipeline(self, node: Any, stdin: Value) -> Value:
         value = stdin
         for child in node.named_children:
-            value = self.run(child, value)
+            if child.type != "comment":
+                value = self.run(child, value)
         return value
 
     def _run_redirected(self, node: Any, stdin: Value) -> Value:
@@ -191,15 +195,6 @@ class Shell:
         body = node.child_by_field_name("body")
         return self.run(body, stdin) if body is not None else NOTHING
 
-    def _run_while(self, node: Any, stdin: Value) -> Value:
-        # `… | while read -r line; do …`: the variables of `read` hold the input.
-        for child in node.named_children:
-            if child.type == "command" and child.text.startswith(b"read"):
-                for word in child.text.decode("utf-8", "replace").split()[1:]:
-                    if word.isidentifier():
-                        self.variables[word] = stdin
-        return self._run_children(node, stdin)
-
     def _run_command(self, node: Any, stdin: Value) -> Value:
         name = node.child_by_field_name("name")
         for child in node.children:
@@ -211,9 +206,15 @@ class Shell:
             stdin = either([stdin, value]) if value is not None else stdin
         if name is None:
             return NOTHING
-        words = [self.resolve(name.named_children[0] if name.named_children else name)]
+        first = name.named_children[0] if name.named_children else name
+        words = [self.resolve(first)]
+        if first.type in _SPLIT and " " in words[0].text:  # `$program`, whose text has arguments as well
+            words = [Value(texts=(text,), labels=words[0].labels) for text in words[0].text.split()] or words
         words += [self.resolve(child) for child in node.children_by_field_name("argument")]
-        return run_command(self, words, stdin, line_of(node))
+        output = run_command(self, words, stdin, line_of(node))
+        for one in redirects:
+            self._write_redirect(one, output, node)
+        return output
 
     def _run_declaration(self, node: Any, stdin: Value) -> Value:
         for child in node.named_children:
@@ -290,7 +291,10 @@ class Shell:
         return concat(parts) if parts else constant("")
 
     def _expansion(self, node: Any) -> Value:
-        names = [child for child in node.named_children if child.type in ("variable_name", "special_variable_name")]
+        inner = node.named_children
+        if inner and inner[0].type == "subscript":  # `${name[@]}`
+            inner = inner[0].named_children
+        names = [child for child in inner if child.type in ("variable_name", "special_variable_name")]
         if not names:
             return Value(
                 labels=join_labels([self.resolve(child) for child in node.named_children if child.type != "ERROR"])
@@ -299,7 +303,7 @@ class Shell:
         value = self.variables.get(key)
         if value is None:
             value = self.behaviour.variable(key, line_of(node))
-            default = [child for child in node.named_children if child not in names]
+            default = [child for child in node.named_children if child not in names and child.type != "subscript"]
             if default and value.texts == (UNKNOWN,):
                 value = either([value, self.resolve(default[0])])
         # `${x#y}` and the like change the text: keep where it is from.
@@ -329,7 +333,6 @@ class Shell:
         "variable_assignment": _run_assignment,
         "function_definition": _run_function,
         "for_statement": _run_for,
-        "while_statement": _run_while,
         "command": _run_command,
         "declaration_command": _run_declaration,
         "unset_command": _run_unset,
@@ -355,6 +358,7 @@ def line_of(node: Any) -> int:
     return int(node.start_point[0]) + 1
 
 
+_SPLIT = frozenset({"concatenation", "expansion", "simple_expansion"})
 _NOT_STATEMENTS = frozenset(
     {"comment", "heredoc_start", "heredoc_end", "heredoc_body", "variable_name", "word", "number", "file_descriptor"}
 )

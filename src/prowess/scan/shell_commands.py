@@ -21,7 +21,7 @@ Handler = Callable[["Shell", "Command"], Value]
 _WRAPPERS = {
     "sudo": 0, "doas": 0, "env": 0, "nohup": 0, "time": 0, "timeout": 1, "nice": 0, "command": 0, "exec": 0, "builtin": 0, "setsid": 0,
     "stdbuf": 0, "busybox": 0, "caffeinate": 0, "unbuffer": 0, "xargs": 0, "ionice": 0, "then": 0, "do": 0, "else": 0, "watch": 0, "call": 0, "start": 0,
-    "proxychains": 0, "proxychains4": 0, "torsocks": 0, "firejail": 0, "chroot": 1, "parallel": 0,
+    "proxychains": 0, "proxychains4": 0, "torsocks": 0, "firejail": 0, "chroot": 1, "parallel": 0, "flock": 1, "taskset": 1, "chrt": 1, "unshare": 0, "systemd-run": 0, "strace": 0,
 }  # fmt: skip
 
 """Commands that run another one, with how many arguments come before it."""
@@ -206,7 +206,7 @@ def _interpreter(shell: Shell, command: Command) -> Value:
         # `python -m pip …` is pip.
         rest = command.args[command.texts.index("-m") + 1 :] if "-m" in command.texts else []
         return run_command(shell, rest, command.stdin, line) if rest else NOTHING
-    script = next((one for one in operands if one.text != "-"), None)
+    script = next((one for one in operands if one.text not in _STDIN), None)
     if script is not None and not (command.has("-s") and command.stdin is not NOTHING):
         content = script if script.name == "stream" else behaviour.files.get(normalize_path(script.text))
         if content is not None or script.has("network"):
@@ -245,13 +245,34 @@ def _eval(shell: Shell, command: Command) -> Value:
 
 def _source(shell: Shell, command: Command) -> Value:
     if command.args:
-        file = command.args[0]
+        file = command.stdin if command.args[0].text in _STDIN else command.args[0]
         content = file if file.name == "stream" else shell.behaviour.files.get(normalize_path(file.text))
         if content is not None or file.has("network"):
             shell.behaviour.execute(content or file, "shell", command.line)
     return NOTHING
 
 
+def _su(shell: Shell, command: Command) -> Value:
+    shell.behaviour.execute(command.option("-c", "--command") or command.stdin, "shell", command.line)
+    return NOTHING
+
+
+def _trap(shell: Shell, command: Command) -> Value:
+    operands = command.operands()
+    if len(operands) > 1:
+        shell.behaviour.execute(operands[0], "shell", command.line)
+    return NOTHING
+
+
+def _read(shell: Shell, command: Command) -> Value:
+    """Follow `read` and `mapfile`: the variables hold the input."""
+    if command.stdin is not NOTHING:
+        names = [text for text in command.texts if text.isidentifier()]
+        shell.variables |= dict.fromkeys(names or ["REPLY", "MAPFILE"], command.stdin)
+    return NOTHING
+
+
+_STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _QUIET = frozenset({
     "cd", "set", "true", "false", "exit", "return", "shift", "pwd", "clear", "echo", "[", "[[", "read", "wait",
     "trap", "local", "export", "if", "fi", "done", ":",
@@ -273,6 +294,9 @@ def starts_shell(words: Sequence[str]) -> bool:
 RUNNERS: dict[str, Handler] = {
     **dict.fromkeys(("bash", "sh", "zsh", "dash", "ksh", "ash", "fish", "python", "python3", "node", "perl", "ruby", "php", "deno", "bun", "pwsh", "powershell", "cmd", "osascript", "lua", "tclsh"), _interpreter),
     "eval": _eval,
+    "su": _su,
+    "trap": _trap,
+    **dict.fromkeys(("read", "mapfile", "readarray"), _read),
     **dict.fromkeys(("source", "."), _source),
 }  # fmt: skip
 """Commands that run code."""

@@ -27,7 +27,11 @@ def _echo(_shell: Shell, command: Command) -> Value:
     return value
 
 
-def _printf(_shell: Shell, command: Command) -> Value:
+def _printf(shell: Shell, command: Command) -> Value:
+    if command.texts[:1] == ["-v"] and len(command.args) > 2:
+        command.args, name = command.args[2:], command.args[1].text
+        shell.variables[name] = _printf(shell, command)
+        return NOTHING
     if not command.args:
         return NOTHING
     form, rest = command.args[0], command.args[1:]
@@ -40,6 +44,8 @@ def _printf(_shell: Shell, command: Command) -> Value:
 
 def _cat(shell: Shell, command: Command) -> Value:
     operands = command.operands("ncfdm")
+    if command.name == "awk" and operands and re.search(r"\bsystem\s*\(|\|\s*\"(?:ba)?sh", operands[0].text):
+        shell.behaviour.execute(Value(labels=command.stdin.labels), "shell", command.line)
     # The pattern or program of a filter is not a file.
     files = (
         operands[1:]
