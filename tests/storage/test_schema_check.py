@@ -116,9 +116,10 @@ def test_a_file_of_another_program_is_refused_as_it_is(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE notes (text)")
     connection.close()
 
+    before = path.read_bytes()
+
     with pytest.raises(Refused, match="another program"):
         open_database(path)
 
-    with sqlite3.connect(path) as connection:
-        assert [name for (name,) in connection.execute("SELECT name FROM sqlite_schema")] == ["notes"]
-    connection.close()
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]

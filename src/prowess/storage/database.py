@@ -235,6 +235,12 @@ class Database:
             current = check_revision(found, self.location)
             if ours_only and found is not None:
                 check_mark(connection, found, self.location)
+        if self._driver is not None:
+            try:
+                self._driver.use_wal()
+            except BaseException as error:
+                self.raise_translated(error)
+                raise
         if not current:
             # Without the lock of this process: alembic's own lock comes first, and SQLite waits for its file lock.
             with self._begin(True) as connection, no_deadline(connection):

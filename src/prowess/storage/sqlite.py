@@ -140,7 +140,6 @@ def _configure(connection: sqlite3.Connection) -> None:
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_TRIGGER, False)
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_VIEW, False)
-    _use_wal(connection)
     # With NORMAL, a power cut may undo the last commits, although they were acknowledged. FULL syncs
     # at every commit: about 4 ms instead of 40 µs.
     connection.execute("PRAGMA synchronous=FULL")
@@ -149,8 +148,8 @@ def _configure(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")  # negative: in KiB, not in pages
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging.
+def use_wal(connection: sqlite3.Connection) -> None:
+    """Switch the file to write-ahead logging. This changes it, so it must be known to be ours.
 
     SQLite's busy timeout does not cover this statement, so two processes that open a new file at once retry here.
     """

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from prowess.storage.seals import Seals
-from prowess.storage.sqlite import READ_SECONDS, WRITE_SECONDS, DeadlineConnection, connect_sqlite
+from prowess.storage.sqlite import READ_SECONDS, WRITE_SECONDS, DeadlineConnection, connect_sqlite, use_wal
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -75,6 +75,14 @@ class DriverPool:
             connection.close()
         else:
             self._idle.append(connection)
+
+    def use_wal(self) -> None:
+        """Switch the file to write-ahead logging; all connections to it use that then."""
+        connection = self.take()
+        try:
+            use_wal(connection)
+        finally:
+            self.give_back(connection)
 
     def close(self) -> None:
         """Close all idle connections, and from now on each other one as soon as it is given back."""
