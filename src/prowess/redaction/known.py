@@ -162,11 +162,15 @@ class _View:
     def redact(self, text: str) -> str:
         if not self._applies(text):
             return text
-        seen, starts, ends = self._places(text)
-        spans = [self._extend(seen, *span) for span in _find_spans(self._plain, seen)]
+        seen = self._show(text)
+        plain, encoded = _find_spans(self._plain, seen), _find_spans(self._encoded, seen)
+        if not plain and not encoded:
+            return text  # usually: another view has found the secret, and the places take far longer than the search
+        starts, ends = self._places(text)
+        spans = [self._extend(seen, *span) for span in plain]
         found = [(starts[start], ends[end - 1]) for start, end in spans]
-        wide = _widen(text, [(starts[start], ends[end - 1]) for start, end in _find_spans(self._encoded, seen)])
-        return _cut_out(text, found + wide) if found or wide else text
+        wide = _widen(text, [(starts[start], ends[end - 1]) for start, end in encoded])
+        return _cut_out(text, found + wide)
 
     def _extend(self, seen: str, start: int, end: int) -> Span:
         """Extend a match to both sides, as long as it is part of one secret."""
@@ -177,27 +181,32 @@ class _View:
                 start -= 1
         return start, end
 
-    def _places(self, text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-        """Return the text as this view shows it, and where each character begins and ends in the original."""
+    def _show(self, text: str) -> str:
+        """Return the text as this view shows it."""
+        dropped = _DROPPED.get(self._look)
+        if dropped is None:
+            return text
+        return dropped.sub(_unescape if self._look is _decoded_view else "", text)
+
+    def _places(self, text: str) -> tuple[Sequence[int], Sequence[int]]:
+        """Return where each character that this view shows begins and ends in the original."""
         dropped = _DROPPED.get(self._look)
         if dropped is None:
             # Positions are 1:1 here, and a range takes no memory.
-            return text, range(len(text)), range(1, len(text) + 1)
+            return range(len(text)), range(1, len(text) + 1)
         starts: list[int] = []
         ends: list[int] = []
-        parts: list[str] = []
         end = 0
         for gap in dropped.finditer(text):
             starts.extend(range(end, gap.start()))
             ends.extend(range(end + 1, gap.start() + 1))
-            shown = _unescape(gap) if self._look is _decoded_view else ""
-            starts.extend([gap.start()] * len(shown))
-            ends.extend([gap.end()] * len(shown))
-            parts += (text[end : gap.start()], shown)
+            shown = len(_unescape(gap)) if self._look is _decoded_view else 0
+            starts.extend([gap.start()] * shown)
+            ends.extend([gap.end()] * shown)
             end = gap.end()
         starts.extend(range(end, len(text)))
         ends.extend(range(end + 1, len(text) + 1))
-        return "".join((*parts, text[end:])), starts, ends
+        return starts, ends
 
 
 def _find_spans(pattern: Pattern, seen: str) -> list[Span]:
