@@ -272,6 +272,7 @@ def test_a_bundle_that_somebody_changed_is_refused(paired, folder):
         lambda sealed: sealed["bundle"]["skills"].clear(),
         lambda sealed: sealed["bundle"].update(generation=99),
         lambda sealed: sealed.update(checksum="0" * 64),
+        lambda sealed: sealed.update(checksum="\ud800"),
         lambda sealed: sealed["bundle"].update(channel="account"),
         lambda sealed: sealed.update(version=2),
         lambda sealed: sealed.update(bundle=[]),

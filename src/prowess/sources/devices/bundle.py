@@ -131,11 +131,13 @@ def read_bundle(data: bytes, channel: str, key: str) -> Bundle:
     try:
         sealed = _object(json.loads(data))
         version, content = sealed.get("version"), _object(sealed.get("bundle"))
+        # Both may fail with what JSON can express: lone surrogates, and deep nesting.
+        stated, actual = str(sealed.get("checksum")).encode(), _checksum(key, content).encode()
     except (ValueError, RecursionError):
         raise _unreadable() from None
     if version != VERSION:
         raise Invalid(
-            f"The bundle has version {str(version)[:20]}, and this Prowess reads version {VERSION}.",
+            f"The bundle has another version than {VERSION}, which this Prowess reads.",
             hint="Update Prowess on this device.",
         )
     if sealed.get("key") != key_id(key):
@@ -144,7 +146,7 @@ def read_bundle(data: bytes, channel: str, key: str) -> Bundle:
             hint="Run `prowess sync key` on the device that pushed it, and `prowess sync key --set` here.",
         )
     # The checksum comes first: nothing that an outsider wrote is parsed any further.
-    if not hmac.compare_digest(str(sealed.get("checksum")).encode(), _checksum(key, content).encode()):
+    if not hmac.compare_digest(stated, actual):
         raise Refused(
             "The bundle at this location was changed by someone who does not have your key.",
             hint="Check who can write there. Nothing was changed here.",
