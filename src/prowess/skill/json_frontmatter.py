@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import yaml
 
+from prowess.patterns import lazy_pattern
 from prowess.skill.profiles.strict_yaml import read_strictly
 from prowess.skill.text.yaml import YamlRefused, load
 
@@ -68,6 +69,44 @@ _register_core_types()
 
 def frontmatter_json(skill_md: bytes) -> dict[str, Any] | None:
     """Return the frontmatter as JSON, or None if hosts would refuse the file or read it differently."""
+    return _read_plain(skill_md) or _read_fully(skill_md)
+
+
+_UNUSUAL = lazy_pattern("[\t\r\\\\\x85\u2028\u2029\ufeff]|<<")
+_NOT_TEXT = lazy_pattern(rf"(?:{'|'.join(pattern for _, pattern, _ in _CORE_TYPES)})\Z")
+
+
+def _read_plain(skill_md: bytes) -> dict[str, Any] | None:
+    """Return the frontmatter if all its values are texts, quoted or not; else None. This takes a third of the full reading.
+
+    `load` refuses whatever the strict reader does, except for its style. Where the text has a tab, a line end of another
+    kind, an escape or `<<`, the two may differ, so that the full reading decides.
+    """
+    try:
+        content = skill_md.decode()
+    except UnicodeDecodeError:
+        return None
+    end = content.find("\n---", 2)
+    raw = content[3 : end + 1]
+    if end < 0 or not content.startswith("---") or _UNUSUAL.search(raw):
+        return None
+    try:
+        value = load(raw).value
+    except YamlRefused:
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) and _is_text(value) else None
+
+
+def _is_text(value: Any) -> bool:
+    """Return True if every key and value is a text that YAML reads as text even without quotes."""
+    if isinstance(value, dict):
+        return all(_is_text(key) and _is_text(item) for key, item in cast("dict[Any, Any]", value).items())
+    if isinstance(value, list):
+        return all(map(_is_text, cast("list[Any]", value)))
+    return isinstance(value, str) and not _NOT_TEXT.match(value)
+
+
+def _read_fully(skill_md: bytes) -> dict[str, Any] | None:
     strict = read_strictly(skill_md)
     if strict.fields is None or any(problem.code not in _STYLE_CODES for problem in strict.refusals):
         return None
