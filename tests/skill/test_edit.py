@@ -130,6 +130,22 @@ def test_a_changed_file_artifact_is_written_and_keeps_its_mode(skill, pack):
     assert package.get("scripts/run.sh") == File(path="scripts/run.sh", content=b"#!/bin/sh\necho\n", mode="0755")
 
 
+def test_the_sidecar_keeps_its_comments_when_it_still_says_the_same():
+    sidecar = File(path="agents/prowess.yaml", content=b"# by hand\ntitle: Notes\nversion: 1.0.0\n")
+    prompt = File(path="prompts/check.j2", content=b"Check {{ text }}")
+    pack = Package(name="notes", files=(File(path="SKILL.md", content=SKILL_MD.encode()), sidecar, prompt))
+    skill = read_package(pack).skill
+    artifacts = [
+        one.model_copy(update={"content": "Test {{ text }}"}) if one.kind == "prompt_template" else one
+        for one in skill.artifacts
+    ]
+    package = rewrite_package(skill.model_copy(update={"artifacts": tuple(artifacts)}), pack)
+    assert package.get("prompts/check.j2").content == b"Test {{ text }}"
+    assert package.get("agents/prowess.yaml").content == sidecar.content
+    changed = rewrite_package(skill.model_copy(update={"version": "2.0.0"}), pack)
+    assert read_package(changed).skill.version == "2.0.0"
+
+
 def test_the_stores_id_does_not_enter_the_files(skill, pack):
     package = rewrite_package(changed(skill, title="New"), pack)
     assert b"id-1" not in package.get("agents/prowess.yaml").content

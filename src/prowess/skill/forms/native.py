@@ -233,7 +233,7 @@ def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> l
     if plain:
         fields["not_artifacts"] = plain
     files = [skill_md.file, *files, *_free_files(original, files)]
-    return _with_sidecar(skill.name, fields, files, artifacts, entries, original.limits)
+    return _with_kept_sidecar(skill, files, original) or _with_sidecar(skill.name, fields, files, artifacts, entries, original.limits)
 
 
 def _fields(skill: Skill, original: Original, skill_md: SkillMd) -> JsonObject:
@@ -351,6 +351,17 @@ def _plain_files(original: Original, files: list[File]) -> list[str]:
 def _free_files(original: Original, files: list[File]) -> list[File]:
     taken = {file.path for file in files}
     return [file for file in original.others if file.path not in taken and file.path != SIDECAR]
+
+
+def _with_kept_sidecar(skill: Skill, files: list[File], original: Original) -> list[File] | None:
+    """Return the files with the sidecar that was there, comments and all, if they still make this skill."""
+    kept = original.package.get(SIDECAR)
+    if kept is None:
+        return None
+    written = [*files, kept]
+    reading = read(Candidate(Package.written(skill.name, written), original.limits))
+    found = reading.skill
+    return written if found is not None and same_json(dump_content(found), dump_content(skill)) else None
 
 
 def _with_sidecar(
