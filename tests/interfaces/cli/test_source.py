@@ -79,6 +79,18 @@ def test_a_source_is_shown_before_it_is_added(source: Any, upstream: ScriptedFet
     assert listed["id"][:8] in source("list").out
 
 
+def test_a_place_is_added_once(source: Any, upstream: ScriptedFetcher) -> None:
+    has(upstream, one="First.")
+    known = add(source)
+
+    again = source("add", "acme/runbooks", "--yes", code=6)
+    source("add", "acme/runbooks", "--dry-run")
+    add(source, "--path", "skills")
+
+    assert f"prowess source sync {known[:8]}" in again.err
+    assert known[:8] in source("show", "acme/runbooks", code=3).err
+
+
 def test_a_sync_says_what_changed_and_what_is_in_the_way(
     prowess: Prowess, source: Any, upstream: ScriptedFetcher
 ) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.errors import Invalid, NotFound
+from prowess.errors import Conflict, Invalid, NotFound
 from prowess.interfaces.cli.engine import common_options, progress_bar, spinner, with_engine
 from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
@@ -86,6 +87,8 @@ def add_source(
     config |= {"key": key} if key else {}
 
     async def preview(prowess: Prowess) -> SyncResult:
+        if not dry_run:
+            _check_new(await prowess.sources.list(), source_type, config, scope)
         return await prowess.sources.preview(source_type=source_type, config=config, scope=scope)
 
     async def add(prowess: Prowess) -> Source:
@@ -109,6 +112,19 @@ def add_source(
         click.echo(f"Added the source {source.id[:8]}. {summarize(result)}")
         click.echo(f"Sync it again: prowess source sync {source.id[:8]}")
     _exit_if_failed(result)
+
+
+def _check_new(known: Sequence[Source], source_type: str, config: Mapping[str, Any], scope: Scope | None) -> None:
+    """Raise `Conflict` if there is a source of this place already: two would copy the same skills."""
+
+    def place(config: Mapping[str, Any]) -> list[Any]:
+        return [config.get(key) or "" for key in ("repo", "ref", "path", "url", "base_url")]
+
+    for one in known:
+        is_same = one.source_type == source_type and place(one.config) == place(config)
+        if is_same and scope in (None, one.scope):
+            hint = f"Sync it: `prowess source sync {one.id[:8]}`."
+            raise Conflict(f"This place is a source already: {one.name!r}.", hint=hint)
 
 
 def _read_place(place: str, *, ref: str, path: str, registry: bool) -> tuple[str, dict[str, Any]]:
@@ -340,7 +356,8 @@ async def find_source(prowess: Prowess, text: str) -> Source:
     matching = [one for one in every if text in (one.id, one.name)]
     matching = matching or [one for one in every if len(text) >= 4 and one.id.startswith(text.lower())]
     if len(matching) > 1:
-        raise Invalid(f"{len(matching)} sources match {text[:40]!r}.", hint="Give more characters of the id.")
+        ids = ", ".join(one.id[:8] for one in matching[:5])
+        raise Invalid(f"{len(matching)} sources match {text[:40]!r}: {ids}.", hint="Give one of these ids.")
     return matching[0] if matching else await prowess.sources.get(text)
 
 
