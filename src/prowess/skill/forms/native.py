@@ -233,7 +233,9 @@ def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> l
     if plain:
         fields["not_artifacts"] = plain
     files = [skill_md.file, *files, *_free_files(original, files)]
-    return _with_kept_sidecar(skill, files, original) or _with_sidecar(skill.name, fields, files, artifacts, entries, original.limits)
+    return _with_kept_sidecar(skill, files, original) or _with_sidecar(
+        skill.name, fields, files, artifacts, entries, original.limits
+    )
 
 
 def _fields(skill: Skill, original: Original, skill_md: SkillMd) -> JsonObject:
