@@ -5,56 +5,27 @@ Percentiles are computed from the frequency of each duration: counting durations
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, get_args
 
-import sqlalchemy as sa
-
-from prowess.storage.run_tables import traces
-from prowess.storage.sql.traces import conditions
+from prowess.lazy_dataclass import dataclass
+from prowess.storage.rows import LazyStatements
 from prowess.storage.traces import TraceFilter
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from prowess.storage.sql import trace_stats as sql
+else:
+    sql = LazyStatements("trace_stats")
 
 GroupBy = Literal["skill", "artifact", "model", "day"]
 GROUPINGS: tuple[GroupBy, ...] = get_args(GroupBy)
 Bucket = Literal["hour", "day"]
 """How long a part of time is that runs are counted in, by their start."""
 
-_NAME = sa.literal_column("name", sa.Text)
-_EMPTY = sa.literal_column("''", sa.Text)
-_KEYS: dict[GroupBy, sa.ColumnElement[str]] = {
-    "skill": traces.c.skill_slug,
-    "artifact": traces.c.skill_slug + sa.literal_column("'/'", sa.Text) + traces.c.artifact_name,
-    "model": sa.func.coalesce(traces.c.model_id, _EMPTY),
-    "day": sa.func.substr(traces.c.started_at, sa.literal_column("1", sa.Integer), sa.literal_column("10", sa.Integer)),
-}
-
 # As many characters of a time as name the part of time: `2026-03-01T09` is an hour.
 BUCKET_CHARS: dict[Bucket, int] = {"hour": 13, "day": 10}
-
-
-def _key(by: GroupBy, bucket: Bucket | None) -> sa.Label[str]:
-    """Return the name of a group; with a bucket, the part of time before it."""
-    if bucket is None:
-        return _KEYS[by].label("name")
-    # Constants, not parameters: PostgreSQL takes the expression of a column and that of its group for the same.
-    length = sa.literal_column(str(BUCKET_CHARS[bucket]), sa.Integer)
-    start = sa.func.substr(traces.c.started_at, sa.literal_column("1", sa.Integer), length)
-    return (start + _KEYS[by]).label("name")
-
-
-def _sum(column: sa.Column[Any], name: str) -> sa.Label[Any]:
-    return sa.func.coalesce(sa.func.sum(column), 0).label(name)
-
-
-_SUMS: tuple[sa.Label[Any], ...] = (
-    sa.func.count().label("many"),
-    _sum(traces.c.assertions_run, "run"),
-    _sum(traces.c.assertions_passed, "passed"),
-    _sum(traces.c.input_tokens, "tokens_in"),
-    _sum(traces.c.output_tokens, "tokens_out"),
-    _sum(traces.c.estimated_cost, "cost"),
-    sa.func.count(traces.c.estimated_cost).label("priced"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,43 +48,40 @@ def count_traces(
     connection: sa.Connection, which: TraceFilter, by: GroupBy, bucket: Bucket | None = None
 ) -> list[TraceCount]:
     """Return counts by group and status, unordered. With a bucket, names begin with its `BUCKET_CHARS` characters."""
-    columns = (_key(by, bucket), traces.c.status, *_SUMS, _replaced(which))
-    counted = sa.select(*columns).where(*conditions(which))
+    if _is_plain(which, by, bucket):
+        plain = sql.COUNTS if which.user_id is None else sql.COUNTS_OF_USER
+        rows = plain.rows(connection, {**which.owner_key, "since": which.since})
+    else:
+        rows = connection.execute(sql.counts(which, by, bucket))
     return [
         TraceCount(
-            name=row.name,
-            status=row.status,
-            many=row.many,
-            replaced=int(row.replaced),
-            assertions_run=int(row.run),
-            assertions_passed=int(row.passed),
-            input_tokens=int(row.tokens_in),
-            output_tokens=int(row.tokens_out),
-            cost=float(row.cost),
-            priced=row.priced,
+            name=name,
+            status=status,
+            many=many,
+            replaced=int(replaced),
+            assertions_run=int(checked),
+            assertions_passed=int(passed),
+            input_tokens=int(tokens_in),
+            output_tokens=int(tokens_out),
+            cost=float(cost),
+            priced=priced,
         )
-        for row in connection.execute(counted.group_by(_NAME, traces.c.status))
+        for name, status, many, checked, passed, tokens_in, tokens_out, cost, priced, replaced in rows
     ]
-
-
-def _replaced(which: TraceFilter) -> sa.Label[int]:
-    """Return how many were unavailable and have the trace of a fallback."""
-    other = traces.alias()
-    # Not narrowed by artifact, model or status, because the fallback may have others.
-    theirs = [other.c.organization_id == which.organization_id, other.c.fallback_of.is_not(None)]
-    if which.user_id is not None:
-        theirs.append(other.c.user_id == which.user_id)
-    if which.since:
-        theirs.append(other.c.started_at >= which.since)
-    found = sa.select(other.c.fallback_of).where(*theirs)
-    condition = sa.and_(traces.c.status == "unavailable", traces.c.id.in_(found))
-    return sa.func.sum(sa.case((condition, 1), else_=0)).label("replaced")
 
 
 def count_durations(
     connection: sa.Connection, which: TraceFilter, by: GroupBy, bucket: Bucket | None = None
 ) -> list[tuple[str, int, int]]:
     """Return group, duration in milliseconds, and how many runs took that long, for each group and duration."""
-    time = traces.c.duration_ms
-    counted = sa.select(_key(by, bucket), time, sa.func.count()).where(*conditions(which), time.is_not(None))
-    return [(name, taken, many) for name, taken, many in connection.execute(counted.group_by(_NAME, time))]
+    if _is_plain(which, by, bucket):
+        plain = sql.DURATIONS if which.user_id is None else sql.DURATIONS_OF_USER
+        rows = plain.rows(connection, {**which.owner_key, "since": which.since})
+    else:
+        rows = connection.execute(sql.durations(which, by, bucket))
+    return [(name, taken, many) for name, taken, many in rows]
+
+
+def _is_plain(which: TraceFilter, by: GroupBy, bucket: Bucket | None) -> bool:
+    """Return True for a report by skill on all runs, or on those since a time, which needs no SQLAlchemy."""
+    return by == "skill" and bucket is None and not replace(which, since="").is_narrowed

@@ -143,6 +143,7 @@ def test_a_stored_skill_needs_no_sqlalchemy(sample: Path, tmp_path: Path) -> Non
         "approvals",
         "policy",
         "traces",
+        "stats",
         "events",
         "audit",
         "trust list",
