@@ -16,7 +16,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.match.arrays import Array
 from prowess.match.index import Index, LiveSegment
 from prowess.match.query import RARE_PART, STRENGTH_UNIT, Query
-from prowess.match.segment import IMPACT_SCALE, Segment
+from prowess.match.segment import IMPACT_SCALE, UNDECLARED, Segment
 from prowess.match.vectors.embedder import SCALE
 from prowess.match.vectors.vector_table import sign_codes
 
@@ -37,13 +37,81 @@ _SMALL_PRODUCT = 1 << 16
 _IMPACT_UNIT = float(STRENGTH_UNIT * IMPACT_SCALE)
 
 
+class SharedTerms:
+    """The terms that a skill shares with the message."""
+
+    __slots__ = ("declared", "fields")
+
+    def __init__(self) -> None:
+        self.fields: dict[int, int] = {}
+        """For each term, a bit for each field that has it."""
+        self.declared: list[int] = []
+        """For each term in a trigger phrase or keyword, the number of terms in the shortest such phrase."""
+
+    @property
+    def may_be_declared(self) -> bool:
+        """False if the message lacks a term of every trigger phrase and keyword."""
+        return bool(self.declared) and min(self.declared) <= len(self.declared)
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The postings of the message's terms in one segment, concatenated."""
+
+    segment: Segment
+    terms: list[int]
+    begins: NDArray[np.int64]
+    """Where the postings of each term begin in the segment."""
+    ends: NDArray[np.int64]
+    documents: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, segment: Segment, query: Query, places: Mapping[int, int]) -> Postings:
+        """Return the postings of a message's terms, given the positions of the terms in the segment."""
+        terms = [term for term in query.strengths if term in places]
+        chosen = np.array([places[term] for term in terms], np.int64)
+        begins, ends = segment.posting_start.take(chosen), segment.posting_start.take(chosen + 1)
+        return cls(segment, terms, begins, ends, _concat(segment.postings, begins, ends))
+
+    def sum_impacts(self, query: Query) -> NDArray[np.float64]:
+        """Return the sum of strength × impact for each document, in `_IMPACT_UNIT`s of BM25F."""
+        # Strengths and impacts are integers, so that the sums are exact in any order.
+        strengths = np.array([query.strengths[term] for term in self.terms], np.float64)
+        amounts = np.repeat(strengths, self.ends - self.begins)
+        amounts *= _concat(self.segment.impacts, self.begins, self.ends)
+        sums: Array = np.bincount(self.documents, weights=amounts, minlength=self.segment.size)
+        return sums
+
+    def find_shared(self, documents: Array) -> list[SharedTerms]:
+        """Return the terms that each document shares with the message."""
+        is_wanted = np.zeros(self.segment.size, np.bool_)
+        is_wanted[documents] = True
+        places = is_wanted.take(self.documents).nonzero()[0]
+        lasts = (self.ends - self.begins).cumsum()
+        terms = lasts.searchsorted(places, "right")
+        # Where they are in the segment.
+        source = places + (self.ends - lasts).take(terms)
+        found = {document: SharedTerms() for document in documents.tolist()}
+        for document, term, bits, size in zip(
+            self.documents.take(places).tolist(),
+            terms.tolist(),
+            self.segment.posting_fields.take(source).tolist(),
+            self.segment.posting_declared.take(source).tolist(),
+            strict=True,
+        ):
+            shared = found[document]
+            shared.fields[self.terms[term]] = bits
+            if size < UNDECLARED:
+                shared.declared.append(size)
+        return list(found.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Documents of one segment with their figures."""
 
     segment: Segment
-    terms: Mapping[int, int]
-    """The positions of the message's terms in the segment, without those it lacks."""
+    postings: Postings
     documents: NDArray[np.int64]
     lexical: NDArray[np.float64]
     """BM25F."""
@@ -60,7 +128,7 @@ class Candidates:
             return self
         return Candidates(
             self.segment,
-            self.terms,
+            self.postings,
             self.documents[chosen],
             self.lexical[chosen],
             self.cosine[chosen],
@@ -120,8 +188,8 @@ class _FirstPass:
         self.segment = segment = part.segment
         self._vectors = part.vectors
         self._query = query
-        self._terms = terms
-        self._sums = _sum_impacts(segment, query, terms)
+        self._postings = Postings.of(segment, query, terms)
+        self._sums = self._postings.sum_impacts(query)
         self.worth = self._first_pass_scores(code)
         """The score of each document; 0 excludes it."""
         self._may = part.ranked
@@ -138,7 +206,7 @@ class _FirstPass:
         if not len(documents):
             # So in most segments of a few changed skills.
             none = np.zeros(0)
-            return Candidates(self.segment, self._terms, documents, none, none, none, none.astype(np.bool_))
+            return Candidates(self.segment, self._postings, documents, none, none, none, none.astype(np.bool_))
         cosine, part = np.empty(len(documents)), np.empty(len(documents))
         cosine.fill(UNKNOWN_COSINE)
         part.fill(UNKNOWN_COSINE)
@@ -150,7 +218,7 @@ class _FirstPass:
             near[starts[:-1]] = 0.0  # the whole card is not one of its parts
             part[has] = np.maximum.reduceat(near, starts[:-1])
         lexical = self._sums.take(documents) / _IMPACT_UNIT
-        return Candidates(self.segment, self._terms, documents, lexical, cosine, part, has)
+        return Candidates(self.segment, self._postings, documents, lexical, cosine, part, has)
 
     def joined(self, candidates: Candidates, pinned: Collection[int]) -> Candidates:
         """Return the candidates with the pinned documents that are allowed."""
@@ -187,14 +255,18 @@ def find_rare(index: Index, query: Query) -> list[set[int]]:
     None if such words are only a small part of it.
     """
     found: list[set[int]] = [set() for _ in index.parts]
-    if not query.rare.any() or query.weight @ query.rare < RARE_PART * query.total:
+    if not query.rare or query.weigh(query.rare) < RARE_PART * query.total:
         return found
-    rare = [term for term, is_rare in zip(query.word_terms, query.rare.tolist(), strict=True) if is_rare]
     for documents, part, places in zip(found, index.parts, query.places, strict=True):
-        for place in [places[term] for term in rare if term in places]:
+        for place in [places[term] for term in query.rare if term in places]:
             first, last = part.segment.posting_start[place : place + 2].tolist()
             documents.update(part.segment.postings[first:last].tolist())
     return found
+
+
+def _concat(array: Array, begins: Array, ends: Array) -> Array:
+    slices = map(slice, begins.tolist(), ends.tolist())
+    return np.concatenate([array[:0], *[array[some] for some in slices]])
 
 
 def _dot_products(rows: NDArray[np.int8], vector: NDArray[np.int8]) -> NDArray[np.float32]:
@@ -209,24 +281,6 @@ def _dot_products(rows: NDArray[np.int8], vector: NDArray[np.int8]) -> NDArray[n
     for first in range(0, len(rows), portion):
         found[first : first + portion] = rows[first : first + portion].astype(np.float32) @ right
     return found
-
-
-def _sum_impacts(segment: Segment, query: Query, places: Mapping[int, int]) -> NDArray[np.float64]:
-    """Return the sum of strength × impact over the message's terms for each document, in `_IMPACT_UNIT`s of BM25F."""
-    known = [
-        (places[term], strength) for term, strength in zip(query.terms, query.strengths, strict=True) if term in places
-    ]
-    if not known:
-        return np.zeros(segment.size)
-    terms, strengths = np.array([place for place, _ in known]), [strength for _, strength in known]
-    begins, ends = segment.posting_start.take(terms), segment.posting_start.take(terms + 1)
-    postings = list(map(slice, begins.tolist(), ends.tolist()))
-    # Strengths and impacts are integers, so that the sums are exact in any order.
-    amounts = np.repeat(np.array(strengths, np.float64), ends - begins)
-    amounts *= np.concatenate([segment.impacts[some] for some in postings])
-    documents = np.concatenate([segment.postings[some] for some in postings])
-    sums: Array = np.bincount(documents, weights=amounts, minlength=segment.size)
-    return sums
 
 
 def _top_places(worth: NDArray[np.float32], count: int) -> NDArray[np.int64]:

@@ -55,7 +55,6 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
         ranks=_concat(segments, kept, "ranks"),
         vector_keys=_concat(segments, kept, "vector_keys"),
         phrase_start=phrase_start,
-        said_end=phrase_start[1:] - _count_bodies(segments, kept),
         phrase_field=_concat_slices(segments, kept, "phrase_field", "phrase_start"),
         word_start=offsets_of(_phrase_lengths(segments, kept)),
         phrase_words=_merge_phrase_words(segments, kept, word_places),
@@ -140,7 +139,8 @@ def _merge_postings(parts: Sequence[SegmentPart], moved: Sequence[Array], terms:
     """Return the postings: per term, those of the first segment, then of the second, and so on, which keeps them sorted."""
     places = [np.searchsorted(terms, part.segment.terms) for part in parts]
     starts = offsets_of(_count_postings(parts, places, len(terms)))
-    postings, impacts = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.uint8)
+    columns = ("postings", "impacts", "posting_fields", "posting_declared")
+    found = {name: np.empty(starts[-1], getattr(parts[0].segment, name).dtype) for name in columns}
     # Where the next posting of each term goes. A term that no live document has is not in `terms`: `searchsorted` gives
     # it the place of another, or the extra one at the end, which does no harm because it has no postings.
     following = np.append(starts[:-1], 0)
@@ -150,10 +150,12 @@ def _merge_postings(parts: Sequence[SegmentPart], moved: Sequence[Array], terms:
         holds = documents >= 0
         begins = offsets_of(part.term_count)[:-1]
         target = np.repeat(following[place] - begins, part.term_count) + np.arange(np.count_nonzero(holds))
-        postings[target], impacts[target] = documents[holds], segment.impacts[holds]
+        found["postings"][target] = documents[holds]
+        for name in columns[1:]:
+            found[name][target] = getattr(segment, name)[holds]
         # `add.at`, because several terms may have the same place, one of them live: `+=` would add only the last one.
         np.add.at(following, place, part.term_count)
-    return {"posting_start": starts, "postings": postings, "impacts": impacts}
+    return {"posting_start": starts, **found}
 
 
 def _count_postings(parts: Sequence[SegmentPart], places: Sequence[Array], size: int) -> Array:
@@ -184,12 +186,6 @@ def _merge_tags(segments: Sequence[Segment], moved: Sequence[Array]) -> dict[str
 def _merge_patterned(segments: Sequence[Segment], moved: Sequence[Array]) -> Array:
     now = np.concatenate([places[segment.patterned] for segment, places in zip(segments, moved, strict=True)])
     return now[now >= 0].astype(np.uint32)
-
-
-def _count_bodies(segments: Sequence[Segment], kept: Sequence[Array]) -> Array:
-    """Return the number of body phrases of each document: 0 or 1."""
-    counts = [segment.phrase_start[1:] - segment.said_end for segment in segments]
-    return np.concatenate([count[chosen] for count, chosen in zip(counts, kept, strict=True)])
 
 
 def _concat_slices(segments: Sequence[Segment], kept: Sequence[Array], name: str, starts: str) -> Array:

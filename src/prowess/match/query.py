@@ -160,21 +160,19 @@ _RARE_COUNT, _MAX_RARE_COUNT, _RARE_SHARE, _RARE_WEIGHT = 2, 64, 0.01, 850
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A prepared message. `word_terms`, `rarity` and `weight` have one item for each word that is compared individually."""
+    """A prepared message."""
 
     message: str
     words: dict[str, int]
     """The distinct words in order of appearance."""
-    word_terms: list[int]
-    weight: NDArray[np.float64]
-    """The general weight of each word, 1 for an informative one."""
-    rare: NDArray[np.bool_]
-    """Whether the word is rare, in general and among the skills."""
+    weights: dict[int, int]
+    """The general weight of each term that is compared individually; `FULL_WEIGHT` for an informative one."""
+    rare: frozenset[int]
+    """Those of these terms that are rare, in general and among the skills."""
     total: float
-    """The sum of the weights of all words."""
-    terms: list[int]
+    """The sum of the weights of all words, 1 for an informative one."""
+    strengths: dict[int, int]
     """The terms to search for, strongest first: from the message, its corrections, and the context."""
-    strengths: list[int]
     lexical_weight: float
     """How much words count beside meaning: more in long messages, of which encoders understand less."""
     meant: dict[int, str]
@@ -187,6 +185,11 @@ class Query:
     """What the message alone says about whether a skill fits; see `message_prior`."""
     has_vector: bool
     """False if the embedder is unavailable, or knows nothing in the message."""
+
+    def weigh(self, terms: Iterable[int]) -> float:
+        """Return the sum of the general weights of some terms, 1 for an informative one."""
+        # Weights are integers, so that the sum is exact in any order.
+        return sum([self.weights.get(term, 0) for term in terms]) / FULL_WEIGHT
 
 
 def build_query(index: Index, message: str, context: str = "") -> Query:
@@ -201,19 +204,17 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
     if context.strip():
         terms.around(extract_words(context)[-MAX_CONTEXT_WORDS:])
     strongest = terms.strongest()
-    close = sorted(said, key=lambda known: -terms.rarity[known.term])[:MAX_COMPARED_WORDS]
     weights = {known.term: known.weight for known in said}
     total = sum(weights.values()) / FULL_WEIGHT
+    rarest = sorted(weights, key=lambda term: -terms.rarity[term])[:MAX_COMPARED_WORDS]
     embedded = _embed(index, message, context)
     return Query(
         message=message,
         words={word: place for place, word in enumerate(counts)},
-        word_terms=[known.term for known in close],
-        weight=np.array([known.weight / FULL_WEIGHT for known in close]),
-        rare=np.array([known.weight >= _RARE_WEIGHT and terms.is_rare(known.term) for known in close], np.bool_),
+        weights={term: weights[term] for term in rarest},
+        rare=frozenset([term for term in rarest if weights[term] >= _RARE_WEIGHT and terms.is_rare(term)]),
         total=total,
-        terms=[term for term, _ in strongest],
-        strengths=[strength for _, strength in strongest],
+        strengths=dict(strongest),
         lexical_weight=_lexical_weight(len(counts), sum(terms.rarity[term] for term in weights)),
         meant={term: terms.meant[term] for term, _ in strongest},
         places=terms.places,

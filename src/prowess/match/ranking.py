@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prowess.lazy_dataclass import dataclass
-from prowess.match.arrays import expand_slices
-from prowess.match.candidates import Candidates, find_candidates, find_rare
+from prowess.match.candidates import Candidates, SharedTerms, find_candidates, find_rare
 from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
 from prowess.match.query import Query, build_query
 from prowess.match.recommendation import FIELD_NAMES, Decision, Evidence, FieldName, Recommendation, decide
-from prowess.match.score import Signals, compute_ranks, compute_score, compute_signals
+from prowess.match.score import Signals, compute_coverage, compute_declared, compute_rank, compute_rare, compute_score
 from prowess.match.segment import Segment, hash_tag
 
 CLOSE_COSINE = 0.4
@@ -23,6 +22,10 @@ CLOSE_COSINE = 0.4
 
 _MAX_SHOWN = 6
 _PATTERN_FIELD = FIELD_NAMES.index("patterns")
+_FIELDS_OF = [
+    [field for field in range(len(FIELD_NAMES)) if bits >> field & 1] for bits in range(1 << len(FIELD_NAMES))
+]
+"""The fields of each combination of bits."""
 _FIELD_LABELS: dict[FieldName, str] = {
     "name": "name",
     "description": "description",
@@ -34,41 +37,22 @@ _FIELD_LABELS: dict[FieldName, str] = {
 }
 
 
-FieldWords = dict[int, set[tuple[int, str]]]
-"""Words of a message by field, each after its place in the message."""
+def collect_evidence(query: Query, shared: SharedTerms, fitted: Collection[str] = ()) -> tuple[Evidence, ...]:
+    """Return the words found in each field, in the order of the message; `fitted` are those that a pattern matched."""
+    last = len(query.words)
+    # Context is not evidence.
+    said = [(query.words[word], word, bits) for term, bits in shared.fields.items() if (word := query.meant[term])]
+    said += [(query.words.get(word, last), word, 1 << _PATTERN_FIELD) for word in fitted]
+    found: dict[int, dict[str, None]] = {}
+    for _, word, bits in sorted(said):
+        for field in _FIELDS_OF[bits]:
+            found.setdefault(field, {})[word] = None
+    return tuple([_field_evidence(FIELD_NAMES[field], found[field]) for field in sorted(found)])
 
 
-def find_words(
-    segment: Segment, documents: Sequence[int], query: Query, terms: Mapping[int, int]
-) -> dict[int, FieldWords]:
-    """Return the words of the message that some skills have; `terms` are the positions of its terms in the segment."""
-    found: dict[int, FieldWords] = {document: {} for document in documents}
-    words = {terms[term]: (query.words[word], word) for term, word in query.meant.items() if word and term in terms}
-    # A table, because bodies have hundreds of words, and few of them are in the message.
-    is_said = np.zeros(len(segment.terms), np.bool_)
-    is_said[list(words)] = True
-    chosen = np.array(documents)
-    first, last = segment.phrase_start.take(chosen), segment.phrase_start.take(chosen + 1)
-    places, starts = expand_slices(segment.word_start.take(first), segment.word_start.take(last))
-    all_terms = segment.word_term.take(segment.phrase_words.take(places))
-    said = is_said.take(all_terms).nonzero()[0]
-    owners = chosen.take(starts.searchsorted(said, "right") - 1)
-    fields = segment.phrase_field.take(segment.word_start.searchsorted(places.take(said), "right") - 1)
-    for document, field, term in zip(owners.tolist(), fields.tolist(), all_terms.take(said).tolist(), strict=True):
-        found[document].setdefault(field, set()).add(words[term])
-    return found
-
-
-def collect_evidence(words: FieldWords) -> tuple[Evidence, ...]:
-    """Return the words found in each field, in the order of the message."""
-    return tuple([_field_evidence(FIELD_NAMES[field], words[field]) for field in sorted(words)])
-
-
-def _field_evidence(field: FieldName, words: set[tuple[int, str]]) -> Evidence:
+def _field_evidence(field: FieldName, words: Collection[str]) -> Evidence:
     # A body is not disclosed before its skill is chosen.
-    if field == "body":
-        return Evidence(field=field, count=len(words))
-    return Evidence(field=field, count=len(words), terms=tuple([word for _, word in sorted(words)]))
+    return Evidence(field=field, count=len(words), terms=() if field == "body" else tuple(words))
 
 
 def explain(evidence: Sequence[Evidence], *, mentioned: bool, near: Signals) -> str:
@@ -130,13 +114,11 @@ def rank(
     if len({hit.worth for hit in best}) < len(best):
         # Only then, because the slug has to be decoded.
         best.sort(key=lambda hit: (-hit.worth, hit.look.slug(hit)))
-    best = best[:limit]
-    words = {look: look.find_words([hit.document for hit in best if hit.look is look]) for look in looks}
     found: list[Recommendation] = []
-    for hit in best:
+    for hit in best[:limit]:
         # Rank and score are computed differently; a skill must not show a higher score than the one above it.
         at_most = found[-1].score if found else 1.0
-        found.append(hit.look.recommendation(hit, words[hit.look][hit.document], at_most=at_most))
+        found.append(hit.look.recommendation(hit, at_most=at_most))
     return found
 
 
@@ -188,8 +170,8 @@ class _Hit(NamedTuple):
     """A scored candidate."""
 
     look: _SegmentRanking
-    document: int
-    signals: Signals
+    place: int
+    """Its position among the candidates."""
     worth: float
 
 
@@ -200,52 +182,60 @@ class _SegmentRanking:
         self._query = query
         self._named = named
         self._crowd = crowd
-        self._segment, self._terms = candidates.segment, candidates.terms
+        self._candidates = candidates
         self._documents: list[int] = candidates.documents.tolist()
-        self._signals = compute_signals(query, candidates)
+        self._shared = candidates.postings.find_shared(candidates.documents)
+        self._declared = [
+            compute_declared(query, candidates.segment, document) if shared.may_be_declared else 0.0
+            for document, shared in zip(self._documents, self._shared, strict=True)
+        ]
+        self._rare = [compute_rare(query, shared) if query.rare else 0.0 for shared in self._shared]
         explicit = named.every
-        is_explicit = [document in explicit for document in self._documents]
-        self.worths = compute_ranks(candidates.rank(query).tolist(), self._signals, is_explicit)
+        self.worths = [
+            compute_rank(base, declared=declared, rare=rare, explicit=document in explicit)
+            for base, declared, rare, document in zip(
+                candidates.rank(query).tolist(), self._declared, self._rare, self._documents, strict=True
+            )
+        ]
 
     def hits(self, cut: float) -> list[_Hit]:
-        """Yield the candidates with a positive rank of at least `cut`."""
-        return [
-            _Hit(self, document, signals, worth)
-            for document, signals, worth in zip(self._documents, self._signals, self.worths, strict=True)
-            if worth >= cut and worth > 0
-        ]
+        """Return the candidates with a positive rank of at least `cut`."""
+        return [_Hit(self, place, worth) for place, worth in enumerate(self.worths) if worth >= cut and worth > 0]
 
     def slug(self, hit: _Hit) -> str:
         """Return the slug of a candidate."""
-        return self._segment.slug(hit.document)
+        return self._candidates.segment.slug(self._documents[hit.place])
 
-    def find_words(self, documents: Sequence[int]) -> dict[int, FieldWords]:
-        """Return the words of the message that some candidates have, or that a pattern of theirs matched."""
-        if not documents:
-            return {}
-        found = find_words(self._segment, documents, self._query, self._terms)
-        order = self._query.words
-        for document in self._named.fitted.keys() & found.keys():
-            fitted = [(order.get(word, len(order)), word) for word in self._named.fitted[document]]
-            found[document].setdefault(_PATTERN_FIELD, set()).update(fitted)
-        return found
-
-    def recommendation(self, hit: _Hit, words: FieldWords, *, at_most: float) -> Recommendation:
-        """Return the recommendation for a candidate with some words of the message."""
-        query, named, document = self._query, self._named, hit.document
+    def recommendation(self, hit: _Hit, *, at_most: float) -> Recommendation:
+        """Return the recommendation for a candidate."""
+        query, named, document, shared = self._query, self._named, self._documents[hit.place], self._shared[hit.place]
+        signals = self._signals(hit.place)
         # The metadata of a skill is JSON, and is decoded only for the results.
-        shown = self._segment.shown(document)
+        shown = self._candidates.segment.shown(document)
         mentioned = document in named.mentioned
         verbatim = any(contains_phrase(query.message, trigger) for trigger in shown["triggers"])
         explicit = mentioned or document in named.fitted
-        score = compute_score(hit.signals, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
+        score = compute_score(signals, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
         score = min(score, at_most)
-        evidence = collect_evidence(words)
+        evidence = collect_evidence(query, shared, named.fitted.get(document, ()))
         return _recommend(
             shown,
             score=score,
             decision=decide(score),
             evidence=evidence,
-            why=explain(evidence, mentioned=mentioned, near=hit.signals),
-            signals=hit.signals.rounded(),
+            why=explain(evidence, mentioned=mentioned, near=signals),
+            signals=signals.rounded(),
+        )
+
+    def _signals(self, place: int) -> Signals:
+        candidates = self._candidates
+        return Signals(
+            lexical=float(candidates.lexical[place]),
+            cosine=float(candidates.cosine[place]),
+            part=float(candidates.part[place]),
+            coverage=compute_coverage(self._query, self._shared[place]),
+            declared=self._declared[place],
+            rare=self._rare[place],
+            prior=self._query.prior,
+            compared=bool(candidates.compared[place]),
         )

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from prowess.match.arrays import expand_slices
-from prowess.match.candidates import Candidates
+from prowess.match.candidates import SharedTerms
 from prowess.match.query import RARE_PART, Query
 from prowess.match.recommendation import FIELD_NAMES
+from prowess.match.segment import Segment
 
 _TRIGGER_FIELD = FIELD_NAMES.index("triggers")
 _KEYWORD_FIELD = FIELD_NAMES.index("keywords")
+_BODY_BIT = 1 << FIELD_NAMES.index("body")
 _KEYWORD_SHARE, _LEAST_TOTAL = 0.25, 0.1
-_NOWHERE = 0xFFFF_FFFF
-"""The position of a term that a segment lacks."""
-
-Figures = NDArray[np.float64]
 
 
 class Signals(NamedTuple):
@@ -51,68 +46,34 @@ class Signals(NamedTuple):
         return dict(zip(self._fields, (*values, float(self.compared)), strict=True))
 
 
-def compute_signals(query: Query, candidates: Candidates) -> list[Signals]:
-    """Compare the message with each candidate, word by word and phrase by phrase."""
-    size = len(candidates.documents)
-    if not size:
-        return []
-    look = _Comparison(query, candidates)
-    columns = (
-        candidates.lexical.tolist(),
-        candidates.cosine.tolist(),
-        candidates.part.tolist(),
-        look.coverage().tolist(),
-        look.declared().tolist(),
-        look.rare().tolist(),
-        [query.prior] * size,
-        candidates.compared.tolist(),
-    )
-    return list(map(Signals, *columns))
+def compute_coverage(query: Query, shared: SharedTerms) -> float:
+    """Return the weight of the message's words that a skill has outside its body, over the square root of the total."""
+    said = [term for term, bits in shared.fields.items() if bits & ~_BODY_BIT]
+    return query.weigh(said) / math.sqrt(max(query.total, 1.0))
 
 
-class _Comparison:
-    """The words of candidates, without bodies, compared with the message."""
+def compute_rare(query: Query, shared: SharedTerms) -> float:
+    """Return the share of the message in rare words that a skill has outside its body; 0 for less than `RARE_PART`."""
+    said = [term for term in query.rare if shared.fields.get(term, 0) & ~_BODY_BIT]
+    share = query.weigh(said) / max(query.total, _LEAST_TOTAL)
+    return share if share >= RARE_PART else 0.0
 
-    def __init__(self, query: Query, candidates: Candidates) -> None:
-        segment, documents = candidates.segment, candidates.documents
-        first, last = segment.phrase_start.take(documents), segment.said_end.take(documents)
-        phrases, self._phrases = expand_slices(first, last)
-        words, self._starts = expand_slices(segment.word_start.take(first), segment.word_start.take(last))
-        terms = segment.word_term.take(segment.phrase_words.take(words))
-        wanted = np.array([candidates.terms.get(term, _NOWHERE) for term in query.word_terms], np.uint32)
-        self._query = query
-        self._found = terms == wanted[:, np.newaxis]
-        """Which words of the candidates (columns) are which words of the message (rows)."""
-        # `reduceat` gives a wrong value for an empty list, but every candidate has a name.
-        self._has: Figures = np.logical_or.reduceat(self._found, self._starts, axis=1).astype(np.float64)
-        """Which candidates (columns) have which words of the message (rows)."""
-        self._fields = segment.phrase_field.take(phrases)
-        self._sizes = segment.word_start.take(phrases + 1) - segment.word_start.take(phrases)
 
-    def coverage(self) -> Figures:
-        """Return the weight of the message's words that each candidate has, over the square root of the total."""
-        return self._query.weight @ self._has / math.sqrt(max(self._query.total, 1.0))
-
-    def rare(self) -> Figures:
-        """Return the share of the message in rare words that each candidate has; 0 for less than `RARE_PART`."""
-        if not self._query.rare.any():
-            return np.zeros(len(self._starts))
-        share = (self._query.weight * self._query.rare) @ self._has / max(self._query.total, _LEAST_TOTAL)
-        return np.where(share >= RARE_PART, share, 0.0)
-
-    def declared(self) -> Figures:
-        """Return how much of what each candidate declares the message has."""
-        begins = self._sizes.cumsum() - self._sizes
-        is_found = np.logical_or.reduce(self._found, axis=0)
-        is_whole = np.add.reduceat(is_found, begins, dtype=np.int64) == self._sizes
-        is_whole &= (self._fields == _TRIGGER_FIELD) | (self._fields == _KEYWORD_FIELD)
-        if not is_whole.any():
-            return np.zeros(len(self._phrases))
-        weights = np.max(self._found * self._query.weight[:, np.newaxis], axis=0, initial=0.0)
-        share = np.add.reduceat(weights, begins) / max(self._query.total, _LEAST_TOTAL)
-        phrase = (self._fields == _TRIGGER_FIELD) * np.minimum(self._sizes / 2, 1.0)
-        keyword = (self._fields == _KEYWORD_FIELD) * np.clip(share, _KEYWORD_SHARE, 1.0)
-        return np.maximum.reduceat(np.where(is_whole, np.maximum(phrase, keyword), 0.0), self._phrases)
+def compute_declared(query: Query, segment: Segment, document: int) -> float:
+    """Return how much of what a skill declares the message has."""
+    first, last = segment.phrase_start[document : document + 2].tolist()
+    ends = segment.word_start[first : last + 1].tolist()
+    words = segment.phrase_words[ends[0] : ends[-1]]
+    terms: Iterator[int] = iter(segment.terms.take(segment.word_term.take(words)).tolist())
+    most = 0.0
+    for field, begin, end in zip(segment.phrase_field[first:last].tolist(), ends, ends[1:], strict=False):
+        phrase = list(islice(terms, end - begin))
+        if field not in (_TRIGGER_FIELD, _KEYWORD_FIELD) or not all(term in query.weights for term in phrase):
+            continue
+        share = query.weigh(phrase) / max(query.total, _LEAST_TOTAL)
+        worth = len(phrase) / 2 if field == _TRIGGER_FIELD else max(share, _KEYWORD_SHARE)
+        most = max(most, min(worth, 1.0))
+    return most
 
 
 DECLARED_WEIGHT, RARE_WEIGHT = 0.2, 0.5
@@ -123,12 +84,9 @@ _FIRST = 100.0
 _DIGITS = 4
 
 
-def compute_ranks(bases: Sequence[float], signals: Sequence[Signals], explicit: Sequence[bool]) -> list[float]:
-    """Return the values to rank by, rounded so that they are the same on every machine."""
-    return [
-        round(base + DECLARED_WEIGHT * some.declared + RARE_WEIGHT * some.rare + (_FIRST if first else 0.0), 6)
-        for base, some, first in zip(bases, signals, explicit, strict=True)
-    ]
+def compute_rank(base: float, *, declared: float, rare: float, explicit: bool) -> float:
+    """Return the value to rank by, rounded so that it is the same on every machine."""
+    return round(base + DECLARED_WEIGHT * declared + RARE_WEIGHT * rare + (_FIRST if explicit else 0.0), 6)
 
 
 class Weights(NamedTuple):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 IMPACT_SCALE = 100
 """The impact of a term on a skill runs from 1 to this."""
+UNDECLARED = 255
+"""No trigger phrase or keyword has the term, or only very long ones."""
 # The parameter k1 of BM25F.
 _SATURATION = 1.2
 _quote = json.encoder.encode_basestring_ascii
@@ -43,7 +45,6 @@ class Segment:
     ranks: Array  # whether the document may be recommended
     vector_keys: Array  # the key of each document's card, as two numbers; zeros without a card
     phrase_start: Array  # documents → phrases
-    said_end: Array  # documents → the end of their phrases without the body, which comes last
     phrase_field: Array
     word_start: Array  # phrases → their words
     phrase_words: Array
@@ -55,6 +56,10 @@ class Segment:
     posting_start: Array  # terms → postings
     postings: Array  # documents, ascending within a term
     impacts: Array
+    posting_fields: Array  # a bit for each field of the document that has the term
+    posting_declared: (
+        Array  # the number of terms in its shortest trigger phrase or keyword with the term; see `UNDECLARED`
+    )
     patterned: Array  # the documents that have intent patterns
     tags: Array  # hashes of all tags, ascending
     tagged_start: Array  # tags → documents
@@ -117,8 +122,6 @@ def build_segment(entries: Entries, vocabulary: Vocabulary) -> Segment:
     table = _WordTable(vocabulary, entries.words)
     said = _PhraseWords(entries.word_start, phrase_start, fields, table)
     metas = [_encode_metadata(document) for document in documents]
-    has_body = np.zeros(len(fields) + 1, np.bool_)
-    has_body[1:] = fields == FIELD_NAMES.index("body")
     return Segment(
         slugs=hash_words([document.slug for document in documents]),
         locations=hash_words([document.location for document in documents]),
@@ -126,7 +129,6 @@ def build_segment(entries: Entries, vocabulary: Vocabulary) -> Segment:
         ranks=np.array([bool(document.description.strip()) for document in documents], np.bool_),
         vector_keys=np.array(entries.vector_keys, np.uint64).reshape(-1, 2),
         phrase_start=phrase_start,
-        said_end=phrase_start[1:] - has_body[phrase_start[1:]],
         phrase_field=fields,
         word_start=said.word_start,
         phrase_words=table.places,
@@ -180,6 +182,8 @@ class _PhraseWords:
         starts = np.flatnonzero(np.append(True, is_new)) if len(terms) else np.zeros(0, np.int64)
         # Rounded, so that the sum of a few shares does not depend on their order.
         shares = np.repeat(self._shares(), self._sizes)[order]
+        fields = np.repeat(np.left_shift(1, self._fields, dtype=np.uint8), self._sizes)[order]
+        declared = np.repeat(self._count_declared_terms(), self._sizes)[order]
         amount = np.round(np.add.reduceat(shares, starts), 6) if len(starts) else np.zeros(0)
         # Without the rarity of the term, which changes with every other skill; a query multiplies by it.
         impacts = np.rint(IMPACT_SCALE * amount / (_SATURATION + amount)).clip(1, IMPACT_SCALE)
@@ -188,7 +192,17 @@ class _PhraseWords:
             "posting_start": offsets_of(counts),
             "postings": documents[starts].astype(np.uint32),
             "impacts": impacts.astype(np.uint8),
+            "posting_fields": np.bitwise_or.reduceat(fields, starts) if len(starts) else fields,
+            "posting_declared": np.minimum.reduceat(declared, starts) if len(starts) else declared,
         }
+
+    def _count_declared_terms(self) -> Array:
+        """Return the number of terms in each trigger phrase and keyword, `UNDECLARED` for other phrases."""
+        is_declared = (self._fields == FIELD_NAMES.index("triggers")) | (self._fields == FIELD_NAMES.index("keywords"))
+        phrases = np.repeat(np.flatnonzero(is_declared), self._sizes[is_declared])
+        terms = self._table.term[self._table.places[np.repeat(is_declared, self._sizes)]]
+        counts = count_documents(phrases, terms, len(self._sizes))
+        return np.where(is_declared, counts, UNDECLARED).clip(max=UNDECLARED).astype(np.uint8)
 
     def _shares(self) -> Array:
         """Return what one word of each phrase adds to the impact."""
