@@ -148,6 +148,14 @@ TestFollowing = Following.TestCase
 TestFollowing.settings = settings(max_examples=20, stateful_step_count=10)
 
 
+def test_a_skill_without_a_vector_is_found_alike_in_a_segment_of_its_own():
+    known, bare = (
+        signed(SearchDocument(slug=slug, title=slug, description=description))
+        for slug, description in (("invoices", "Adds up the total of invoices"), ("bare", "not for gardens"))
+    )
+    assert answers(build([known]).updated([bare])) == answers(build([known, bare]))
+
+
 def many(count: int, seed: int) -> list[SearchDocument]:
     chance = random.Random(seed)
 

@@ -155,7 +155,9 @@ def find_candidates(
     With `by_words`, only documents with a word of the message. The result does not depend on how skills are spread over
     segments; ties with the last candidate are included.
     """
-    code = sign_codes(query.embedded[np.newaxis]) if query.has_vector else None
+    # If no skill has a vector yet, only those with a word of the message are candidates.
+    has_vectors = query.has_vector and any(part.has_vectors for part in index.parts)
+    code = sign_codes(query.embedded[np.newaxis]) if has_vectors else None
     glances = [
         _FirstPass(part, query, code, terms, tags, by_words=by_words)
         for part, terms in zip(index.parts, query.places, strict=True)
@@ -230,11 +232,11 @@ class _FirstPass:
         # Above 0, which excludes a document, also for the least similar one.
         worth = self._sums.astype(np.float32)
         worth *= np.float32(self._query.lexical_weight / _IMPACT_UNIT)
-        if code is None or not self._vectors.tables:
+        if code is None:
             return worth
         unit = (1 + PART_WEIGHT) * _COSINE_PER_SIGN
         codes, bits = self._vectors.codes, self._vectors.dimensions
-        for first in range(0, self.segment.size, _CHUNK):
+        for first in range(0, self.segment.size if bits else 0, _CHUNK):
             # In chunks, so that the scores and codes of one stay in the processor's cache.
             stretch = slice(first, first + _CHUNK)
             differing = np.bitwise_xor(codes[:, stretch], code)

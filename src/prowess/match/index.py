@@ -95,6 +95,11 @@ class LiveSegment:
         return np.flatnonzero(self.vectors.missing & self.alive)
 
     @cached_property
+    def has_vectors(self) -> bool:
+        """True if a live document has vectors."""
+        return bool((self.alive & (self.vectors.first >= 0)).any())
+
+    @cached_property
     def ranked(self) -> NDArray[np.bool_]:
         """The mask of documents that may be recommended."""
         return self.alive & self.segment.ranks
