@@ -21,7 +21,7 @@ from prowess.interfaces.rest.request import (
     shape_of,
 )
 from prowess.interfaces.rest.sessions import Name
-from prowess.jobs.job import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_NAME_CHARS, Job
+from prowess.jobs.job import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_NAME_CHARS, Job, JobError
 from prowess.run.request import RunRequest
 from prowess.storage.jobs import JobState
 
@@ -56,12 +56,9 @@ class RetryBody(Body):
     max_spend: Dollars | None = None
 
 
+@shape_of(JobError)
 class JobErrorShape(Shape):
     """Why a job failed or stopped."""
-
-    code: str
-    message: str
-    hint: str
 
 
 @shape_of(Job)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
-from prowess.feed.usage import NEVER_USED, UsageReport
+from prowess.feed.usage import NEVER_USED, FileUsage, UsageReport
 from prowess.interfaces.rest.request import Body, Reader, Shape, WholeNumber, respond, shape_of
 from prowess.interfaces.rest.skills import SkillId
 from prowess.match.recommendation import Recommendation
@@ -87,12 +87,9 @@ class SkillUsageShape(Shape):
     last_enabled: str | None
 
 
+@shape_of(FileUsage)
 class FileUsageShape(Shape):
     """How often a reference or script was loaded."""
-
-    slug: str
-    file: str
-    loads: int
 
 
 @shape_of(UsageReport)

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
 from prowess.interfaces.rest.problems import problem_json, problem_response
-from prowess.interfaces.rest.request import Body, Runner, Shape, respond
+from prowess.interfaces.rest.request import Body, Runner, Shape, respond, shape_of
 from prowess.interfaces.rest.sessions import Name, SessionId
 from prowess.interfaces.rest.skills import SkillId
 from prowess.interfaces.rest.streams import (
@@ -29,7 +29,7 @@ from prowess.interfaces.rest.streams import (
     wants_stream,
 )
 from prowess.run.request import RunRequest, Step
-from prowess.run.result import RunResult
+from prowess.run.result import ProducedFile, RunResult
 
 router = APIRouter(tags=["runs"])
 
@@ -97,12 +97,9 @@ class RunPartShape(Shape):
     resumable: bool
 
 
+@shape_of(ProducedFile)
 class ProducedShape(Shape):
     """A file that the run produced."""
-
-    name: str
-    media_type: str
-    content: str
 
 
 class RunShape(Shape):

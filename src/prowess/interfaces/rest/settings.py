@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from prowess.interfaces.rest.request import Admin, Body, Reader, Shape, respond, shape_of
 from prowess.policy.configuration import SettingState
-from prowess.policy.grants import EnvState
+from prowess.policy.grants import EnvGrant
 from prowess.policy.organization import OrgPolicy
 
 router = APIRouter(tags=["settings"])
@@ -47,12 +47,9 @@ class SettingsBody(RootModel[dict[str, Any]]):
     """New values by name; null restores a default."""
 
 
+@shape_of(EnvGrant)
 class EnvGrantShape(Shape):
     """An environment variable of a skill, and whether the skill may read it."""
-
-    slug: str
-    name: str
-    state: EnvState
 
 
 class EnvListShape(Shape):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
@@ -27,6 +27,7 @@ from prowess.interfaces.rest.request import (
     shape_of,
 )
 from prowess.interfaces.rest.skills import SkillId, WholeSkillShape, WritableScope, stale
+from prowess.skill.edit import FileChange
 from prowess.skill.model import Version
 from prowess.view import to_json
 
@@ -50,12 +51,9 @@ class WholeVersionShape(VersionShape):
     content: str
 
 
+@shape_of(FileChange)
 class FileChangeShape(Shape):
     """One file that differs. `text` is a unified diff, or a sentence if the content is not text."""
-
-    path: str
-    change: Literal["added", "removed", "changed", "mode"]
-    text: str
 
 
 @shape_of(VersionDiff)
