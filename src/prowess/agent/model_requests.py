@@ -50,14 +50,11 @@ class ModelRequests:
         policy: OrgPolicy,
         *,
         model: Model | str = "",
-        fallback_model: Model | None = None,
         payer: str = "",
     ) -> None:
         self._context = context
         self._on_text: Callable[[str], None] = _ignore
-        request = RunRequest(
-            slug=AGENT.slug, session=session.id, model=model, fallback_model=fallback_model, on_step=self._listen
-        )
+        request = RunRequest(slug=AGENT.slug, session=session.id, model=model, on_step=self._listen)
         self._run = start_run(
             request,
             AGENT,

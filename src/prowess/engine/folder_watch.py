@@ -27,9 +27,8 @@ _SHARE = 50
 class FolderWatch:
     """Watches the skill folders of a server, with one `lstat` for each file, and only while somebody follows the events."""
 
-    def __init__(self, context: Context, *, seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._seconds = seconds
         self._roots: list[str] = []
         self._known = b""
 
@@ -42,7 +41,7 @@ class FolderWatch:
                 # A database that is away for a while must not end the watch. What changed meanwhile is published later.
                 with suppress(ProwessError):
                     await offload(self.look)
-            await asyncio.sleep(max(self._seconds, _SHARE * (time.perf_counter() - began)))
+            await asyncio.sleep(max(LOOK_SECONDS, _SHARE * (time.perf_counter() - began)))
 
     def look(self) -> bool:
         """Publish a change since the last look, and return True if there was one. Blocking."""

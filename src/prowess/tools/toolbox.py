@@ -272,11 +272,8 @@ def _role_offers(role: Role, tool: Tool) -> bool:
     """Return True if the role has the tool, under any of its names."""
     if tool.digest:
         return role_offers_skill(role, tool.name)
-    return any(role.offers(name) for name in (tool.name, *_other_names(tool.name)))
-
-
-def _other_names(tool: str) -> list[str]:
-    return [alias for alias, name in TOOL_ALIASES.items() if name == tool]
+    aliases = [alias for alias, name in TOOL_ALIASES.items() if name == tool.name]
+    return any(role.offers(name) for name in (tool.name, *aliases))
 
 
 def _default_agent(actor: Actor) -> Actor:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import math
 import time
-from collections.abc import Callable
 
 from prowess.interfaces.auth.refusal import Refusal, retry_later
 
@@ -28,16 +27,15 @@ _MAX_COUNTERS = 50_000
 class SlidingWindow:
     """Counts the hits of keys in this minute and the one before, which counts in proportion to what is left of it."""
 
-    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._clock = clock
         self._window = 0
         self._hits: dict[str, int] = {}
         self._before: dict[str, int] = {}
 
     def hit(self, key: str) -> float:
         """Count a hit and return 0; if there were too many, return how many seconds to wait instead."""
-        window, passed = divmod(self._clock(), _WINDOW_SECONDS)
+        window, passed = divmod(time.monotonic(), _WINDOW_SECONDS)
         if window != self._window:
             self._before = self._hits if window == self._window + 1 else {}
             self._hits = {}

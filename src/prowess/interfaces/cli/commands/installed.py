@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -166,7 +166,7 @@ def verify_command(
 
     found, scores = with_engine(workspace, work)
     if as_json:
-        print_json([{**one.as_json(), "score": _score_json(scores.get(one.name))} for one in found])
+        print_json([{**one.as_json(), "score": scores.get(one.name)} for one in found])
     else:
         _print_verified(found, scores, frozen=frozen)
     if any(not one.ok or (frozen and one.differences) for one in found):
@@ -180,10 +180,6 @@ async def _read_scores(prowess: Prowess) -> dict[str, SkillScore]:
     scores = await read_skill_scores(prowess)
     cards = await prowess.skills.cards() if scores else []
     return {card.slug: scores[card.slug, card.digest] for card in cards if (card.slug, card.digest) in scores}
-
-
-def _score_json(score: SkillScore | None) -> dict[str, Any] | None:
-    return score.as_json() if score else None
 
 
 def _print_verified(found: list[VerifiedSkill], scores: Mapping[str, SkillScore], *, frozen: bool) -> None:

@@ -135,17 +135,13 @@ def metrics_command(output: Path | None, workspace: str | None, as_json: bool) -
     """
     text = with_engine(workspace, lambda prowess: prowess.events.metrics())
     if output is not None:
-        _write_metrics(output, text)
+        from prowess.storage.files.atomic_write import write_file
+
+        write_file(output, text)
     if as_json:
         print_json(_samples_json(text))
     elif output is None:
         sys.stdout.buffer.write(text)
-
-
-def _write_metrics(output: Path, text: bytes) -> None:
-    from prowess.storage.files.atomic_write import write_file
-
-    write_file(output, text)
 
 
 def _samples_json(text: bytes) -> list[dict[str, object]]:
