@@ -78,6 +78,9 @@ class BlockingProxy:
         self.__dict__[name] = value
         return value
 
+    def __repr__(self) -> str:
+        return f"<{type(self._target).__name__} without await>"
+
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._target) if not name.startswith("_")]
 

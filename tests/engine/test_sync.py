@@ -13,7 +13,7 @@ import pytest
 
 from prowess import open as open_module
 from prowess.engine.engine import Engine
-from prowess.errors import NotFound
+from prowess.errors import Invalid, NotFound
 from prowess.policy.actor import agent_of
 from prowess.settings import read_settings
 from prowess.sync import Prowess, Toolbox
@@ -35,6 +35,16 @@ def test_verbs_and_parts_answer_at_once(prowess: Prowess):
     assert [card.slug for card in prowess.skills.cards()] == ["triage"]
     with pytest.raises(NotFound):
         prowess.skills.get("nothing")
+
+
+def test_a_notebook_shows_what_a_part_is(prowess: Prowess):
+    assert repr(prowess.skills) == "<Skills without await>"
+
+
+def test_inputs_that_are_no_mapping_say_what_to_pass(prowess: Prowess):
+    with pytest.raises(Invalid, match="The inputs are a list, not a mapping") as raised:
+        prowess.run("triage", ["some text"])  # pyright: ignore[reportArgumentType]
+    assert '{"text": "…"}' in raised.value.hint
 
 
 def test_an_asynchronous_iterator_is_an_iterator(prowess: Prowess):

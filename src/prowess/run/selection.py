@@ -117,6 +117,10 @@ def to_input_name(name: str) -> str:
 
 def normalize_inputs(inputs: Mapping[str, Any]) -> JsonObject:
     """Return a copy of the inputs as plain JSON; raise `Invalid` if they are not JSON or too large."""
+    if not isinstance(inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Invalid(
+            f"The inputs are a {type(inputs).__name__}, not a mapping.", hint='Pass values by name: {"text": "…"}.'
+        )
     try:
         text = _ENCODER.encode(dict(inputs))
     except (TypeError, ValueError, RecursionError) as error:
