@@ -309,3 +309,40 @@ def test_the_command_line_marks_what_was_found(untrusted: Any, new_process: Any)
     assert [card["trust"] for card in run("list")] == ["found"]
     assert [found["trust"] for found in run("search", "keys")] == ["found"]
     assert run("load", "deploy")["body"] is None
+
+
+async def test_requests_for_a_skill_that_is_then_trusted_are_settled_and_audited(untrusted: Any) -> None:
+    for slug in ("deploy", "other"):
+        write(untrusted.workspace / ".agents" / "skills", slug)
+    async with untrusted.open(ANN) as prowess:
+        agent = prowess.as_actor(AGENT)
+        for engine, slug in ((prowess, "deploy"), (agent, "deploy"), (agent, "other")):
+            with pytest.raises(ApprovalRequired):
+                await engine.run(slug)
+
+        await prowess.trust.accept(await prowess.trust.preview("deploy"), proof="typed at a terminal")
+
+        assert [row.slug for row in await prowess.approvals.list()] == ["other"]
+        settled = await prowess.approvals.list(("approved",))
+        assert {(row.slug, row.requester, row.resolver) for row in settled} == {
+            ("deploy", ANN.label, ANN.label),
+            ("deploy", AGENT.label, ANN.label),
+        }
+        audits = await prowess.audit.find(action="approve", slug="deploy")
+        assert [(one.slug, one.outcome) for one in audits] == [("deploy", "approved")] * 2
+        # The dangers that the scan found are another question, which the requester did not get as far as asking.
+        with pytest.raises(ApprovalRequired, match="danger"):
+            await agent.run("deploy")
+
+
+async def test_trusting_changed_bytes_leaves_the_request_for_the_old_ones_pending(untrusted: Any) -> None:
+    folder = untrusted.workspace / ".agents" / "skills"
+    write(folder, "deploy")
+    async with untrusted.open(ANN) as prowess:
+        with pytest.raises(ApprovalRequired):
+            await prowess.as_actor(AGENT).run("deploy")
+        write(folder, "deploy", body="Other bytes.")
+
+        await prowess.trust.accept(await prowess.trust.preview("deploy"))
+
+        assert [row.slug for row in await prowess.approvals.list()] == ["deploy"]

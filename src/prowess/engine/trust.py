@@ -109,7 +109,8 @@ class Trust(Part):
         """Accept exactly the bytes that a preview showed. Skills that have changed since are left out and reported.
 
         `proof` says how the application knows that a person decided, and `shown` is the text that the person saw about each
-        skill, by slug. The files that were accepted are kept, so that a later question can show what changed.
+        skill, by slug. The files that were accepted are kept, so that a later question can show what changed. Pending requests
+        of the person and their agents that asked for this are approved.
         """
         return await offload(self._accept, preview, proof, shown or {})
 
@@ -193,6 +194,7 @@ class Trust(Part):
         return {one.slug: one.digest for one in reversed(given) if one.slug in wanted}
 
     def _accept(self, preview: TrustPreview, proof: str, texts: Mapping[str, str]) -> TrustOutcome:
+        from prowess.policy.approvals import settle_accepted
         from prowess.policy.card import add_answer
         from prowess.policy.subject import shown_path
         from prowess.storage.blobs import put_blobs
@@ -235,6 +237,7 @@ class Trust(Part):
         def write(connection: sa.Connection) -> tuple[TrustOutcome, list[AuditEntry]]:
             put_blobs(connection, [package for _, package in shown])
             insert_acceptances(connection, accepted)
+            settle_accepted(connection, actor, accepted)
             entries = [
                 _entry(
                     actor,

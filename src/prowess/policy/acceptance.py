@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from prowess.policy.actor import Actor
 from prowess.policy.subject import Subject
 from prowess.policy.text import clean_text
-from prowess.policy.trust import TrustRecords, asks_for_acceptance, conclude
+from prowess.policy.trust import NEEDS_ACCEPTANCE, TrustRecords, asks_for_acceptance, conclude
 from prowess.storage import trust
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.owner import Owner
@@ -67,6 +67,20 @@ def accept_approved(connection: sa.Connection, row: ApprovalRow, actor: Actor, *
         detail={"approval_id": row.id, **shown},
     )
     return trust.insert_acceptances(connection, [accepted])
+
+
+def answers_request(accepted: Acceptance, row: ApprovalRow) -> bool:
+    """Return True if an acceptance gives all that a request asks for."""
+    card = row.detail
+    uses, hides = set(cast("list[str]", card.get("uses") or ())), set(cast("list[str]", card.get("hides") or ()))
+    return (
+        (row.slug, row.digest) == (accepted.slug, accepted.digest)
+        and row.action in _USES
+        and card.get("rule") in NEEDS_ACCEPTANCE
+        and (accepted.sends_out or not card.get("sends_out"))
+        and uses <= set(cast("list[str]", accepted.detail.get("uses") or ()))
+        and hides <= set(accepted.hides)
+    )
 
 
 def revoke_approved(connection: sa.Connection, row: ApprovalRow, by: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prowess.errors import Conflict, NotFound, ProwessError
-from prowess.policy.acceptance import accept_approved, revoke_approved
+from prowess.policy.acceptance import accept_approved, answers_request, revoke_approved
 from prowess.policy.actor import Actor, is_single_use
 from prowess.policy.card import NO_ACTOR, add_answer, make_end_entries
 from prowess.policy.configuration import read_policy
@@ -18,6 +18,7 @@ from prowess.storage import approvals
 from prowess.storage.approvals import ApprovalRow, ApprovalState
 from prowess.storage.database import Connections
 from prowess.storage.ledger import append
+from prowess.storage.trust import Acceptance
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -162,6 +163,32 @@ def _end_approval(
         return _not_found_error(approval_id)
     now_there = approvals.get_approval(connection, actor.organization, approval_id)
     return _too_late_error(now_there or seen)
+
+
+def settle_accepted(connection: sa.Connection, actor: Actor, accepted: Sequence[Acceptance]) -> None:
+    """Approve the pending requests that asked only for what was accepted, so that nobody is asked for it twice.
+
+    Their approval has ended as soon as it is given: what they asked for is allowed by the acceptance, while that is in
+    force, and whatever else a policy asks about is asked.
+    """
+    pending = approvals.list_approvals(
+        connection, actor.organization, states=("pending",), limit=_LIST_LIMIT, user_id=actor.user
+    )
+    settled: list[Approval] = []
+    for row in pending:
+        given = next((one for one in accepted if answers_request(one, row)), None)
+        done = given and approvals.resolve(
+            connection,
+            actor.organization,
+            row.id,
+            approved=True,
+            resolver=actor.label,
+            note="The skill was accepted with `prowess trust`.",
+            lifetime_seconds=0,
+            detail=add_answer(row.detail, channel=actor.channel, proof=given.proof, shown=""),
+        )
+        settled += [done] if done else []
+    _append_ends(connection, actor.organization, settled, by=actor.label, channel=actor.channel)
 
 
 def _append_ends(
