@@ -39,6 +39,9 @@ def work(message):
         result = {"dspy": "3.4.1", "python": "3.11", "templates": {"echo": {}}, "optimizers": ["simba"]}
     elif template == "echo":
         result = {"outputs": {**params, "signature": message["signature"], "options": message["options"]}}
+    elif template == "chatter":
+        result = {"outputs": {}}
+        threading.Thread(target=chatter, daemon=True).start()
     elif template == "answer":
         result = params
     elif template == "ask":
@@ -61,6 +64,10 @@ def work(message):
         send({"id": request, "ok": False, "error": {"type": template, "message": "as asked"}})
         return
     send({"id": request, "ok": True, "result": result})
+
+def chatter():
+    while True:
+        send({"id": 999, "ok": True, "result": {}})
 
 def network():
     import socket

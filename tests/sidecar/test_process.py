@@ -144,6 +144,13 @@ async def test_an_idle_process_is_stopped_and_started_again_by_the_next_request(
     assert await sidecar.execute(named("echo"), {}, callbacks)
 
 
+async def test_a_process_that_talks_without_being_asked_is_idle_all_the_same(start, callbacks) -> None:
+    sidecar = start(idle_seconds=1.0)
+    await sidecar.execute(named("chatter"), {}, callbacks)
+    pid = sidecar.pid
+    assert pid is None or await offload(await_exit, pid)
+
+
 async def test_cancelling_cancels_in_the_sidecar_and_leaves_the_process(start, callbacks) -> None:
     sidecar = start()
     asked = asyncio.Event()

@@ -72,6 +72,7 @@ class Connection:
         self._next_id = 0
         self._unsent = bytearray()
         self._is_ended = False
+        self._idle_since = monotonic()
         self._child: ChildProcess | None = None
         self._owner = os.getpid()
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -116,6 +117,7 @@ class Connection:
         with self._lock:
             if self._listeners.pop(number, None) is None or not self.is_alive:
                 return  # it has ended
+            self._idle_since = monotonic()
             self._send(_encode({"type": "cancel", "target": number}))
         self._wake(b"w")  # it may be idle now
 
@@ -197,7 +199,7 @@ class Connection:
             watched.register(file, select.POLLIN)
         while True:
             ready = self._wait(watched, channel, deadline)
-            if not ready and (reason := self._check_idle()):
+            if reason := self._check_idle(deadline):
                 return reason
             if wake.fileno() in ready and b"q" in wake.recv(_CHUNK):
                 return "it was closed"
@@ -213,20 +215,22 @@ class Connection:
         """Return the files that are ready, with their events; {} if the process is not ready in time, or idle."""
         with self._lock:
             events = select.POLLIN | (select.POLLOUT if self._unsent else 0)
-            is_idle = not self._listeners
+            end = None if self._listeners else self._idle_since + self._idle_seconds
         watched.modify(channel, events)
-        seconds = self._idle_seconds if is_idle else None
         if not self.hello.done():
-            seconds = max(0.0, deadline - monotonic())
-        return dict(watched.poll(None if seconds is None else seconds * 1000))
+            end = deadline
+        return dict(watched.poll(None if end is None else max(0.0, end - monotonic()) * 1000))
 
-    def _check_idle(self) -> str:
-        """Return why the process must end after nothing has come for some time, or ''."""
+    def _check_idle(self, deadline: float) -> str:
+        """Return why the process must end, or '': it is not ready in time, or has had no request for long.
+
+        What it sends meanwhile does not count, or a process that nobody uses could go on for ever.
+        """
         if not self.hello.done():
-            return f"it was not ready after {START_SECONDS:g} seconds"
+            return f"it was not ready after {START_SECONDS:g} seconds" if monotonic() >= deadline else ""
         with self._lock:
             # Under the lock: a request that comes now starts another process.
-            self._is_ended = not self._listeners
+            self._is_ended = not self._listeners and monotonic() >= self._idle_since + self._idle_seconds
         return "it was idle" if self._is_ended else ""
 
     def _read_errors(self, errors: int) -> bool:
@@ -262,15 +266,18 @@ class Connection:
     def _take(self, message: JsonObject) -> None:
         if "hello" in message:
             if not self.hello.done():
+                self._idle_since = monotonic()
                 self.hello.set_result(dict(message["hello"]))
             return
         number = message["for"] if "call" in message else message["id"]
         with self._lock:
             listener = self._listeners.get(number)
-            if listener is not None:
-                listener.receive(message)
+            if listener is None:
+                return  # it was cancelled
+            listener.receive(message)
             if "ok" in message:  # only the answer has it: the request is finished
-                self._listeners.pop(number, None)
+                del self._listeners[number]
+                self._idle_since = monotonic()
 
     def _end(self, reason: str) -> None:
         """End the process, and fail what is still open."""
