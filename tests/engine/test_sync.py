@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def prowess(place: Any) -> Any:
     place.skill("triage")
+    place.skill("greet", files={"agents/prowess.yaml": "title: Greet\n", "prompts/greet.j2": "Greet {{ name }}."})
     with Prowess.open(settings=read_settings(place.environment)) as opened:
         yield opened
 
@@ -32,7 +33,7 @@ def test_verbs_and_parts_answer_at_once(prowess: Prowess):
     session = prowess.sessions.open("chat")
     assert prowess.enable("triage", session=session).has("triage")
     assert "triage" in prowess.prompt(session)
-    assert [card.slug for card in prowess.skills.cards()] == ["triage"]
+    assert [card.slug for card in prowess.skills.cards()] == ["greet", "triage"]
     with pytest.raises(NotFound):
         prowess.skills.get("nothing")
 
@@ -43,7 +44,7 @@ def test_a_notebook_shows_what_a_part_is(prowess: Prowess):
 
 def test_inputs_that_are_no_mapping_say_what_to_pass(prowess: Prowess):
     with pytest.raises(Invalid, match="The inputs are a list, not a mapping") as raised:
-        prowess.run("triage", ["some text"])  # pyright: ignore[reportArgumentType]
+        prowess.run("greet", ["some text"])  # pyright: ignore[reportArgumentType]
     assert '{"text": "…"}' in raised.value.hint
 
 
@@ -59,7 +60,7 @@ def test_it_works_where_a_loop_is_running_as_in_a_notebook(prowess: Prowess):
     async def cell() -> list[str]:
         return [card.slug for card in prowess.skills.cards()]
 
-    assert asyncio.run(cell()) == ["triage"]
+    assert asyncio.run(cell()) == ["greet", "triage"]
 
 
 def test_another_actor_shares_what_is_open(prowess: Prowess):
