@@ -187,6 +187,13 @@ def test_an_empty_catalog_finds_nothing():
     assert empty.size == 0
 
 
+def test_a_match_is_the_ranking_without_the_skills_that_do_not_fit(matcher):
+    ranked = matcher.rank(INVOICE, limit=20)
+    fitting = [one for one in ranked if one.decision != "no"]
+    assert 0 < len(fitting) < len(ranked)
+    assert matcher.match(INVOICE, limit=20) == fitting
+
+
 def test_a_catalog_that_became_empty_finds_nothing(index, office):
     empty = index.updated([], [document.slug for document in office])
     assert rank(empty, INVOICE, limit=5) == list_tagged(empty, limit=5) == []

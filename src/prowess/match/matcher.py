@@ -149,8 +149,8 @@ class Matcher:
 
         `context` is the conversation before the message; it counts less than the message.
         """
-        found = self.rank(message, limit=limit, tags=tags, context=context)
-        return [one for one in found if one.decision != "no"]
+        _check_arguments(message, limit, tags)
+        return self._asked(lambda index: rank(index, message, limit=limit, tags=tags, context=context, fitting=True))
 
     def rank(
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""

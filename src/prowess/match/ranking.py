@@ -82,10 +82,11 @@ def rank(
     tags: Collection[str] = (),
     context: str = "",
     by_words: bool = False,
+    fitting: bool = False,
 ) -> list[Recommendation]:
     """Return the best skills for a message, best first, each with its decision.
 
-    With `by_words`, only skills that have a word of the message.
+    With `by_words`, only skills that have a word of the message. With `fitting`, none with the decision "no".
     """
     limit = min(limit, MAX_RESULTS)
     if limit < 1 or not index.parts:
@@ -118,7 +119,11 @@ def rank(
     for hit in best[:limit]:
         # Rank and score are computed differently; a skill must not show a higher score than the one above it.
         at_most = found[-1].score if found else 1.0
-        found.append(hit.look.recommendation(hit, at_most=at_most))
+        one = hit.look.recommendation(hit, at_most=at_most)
+        # The scores of those after it are no higher.
+        if fitting and one.decision == "no":
+            break
+        found.append(one)
     return found
 
 
