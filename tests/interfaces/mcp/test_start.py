@@ -29,7 +29,9 @@ async def offered():
 
 
 assert "load_skill" in asyncio.run(offered())
-print(*sorted({"mcp.client.session", "mcp.server.mcpserver", "sqlalchemy", "starlette.routing", "uvicorn"} & sys.modules.keys()))
+UNUSED = {"mcp.client.session", "mcp.server.mcpserver", "sqlalchemy", "starlette.routing", "uvicorn"}
+WIRE_TYPES = {"mcp_types._v2025_11_25", "mcp_types._v2026_07_28"}
+print(*sorted((UNUSED | WIRE_TYPES) & sys.modules.keys()))
 import mcp, mcp.server
 from mcp import Client, types
 print(Client.__name__, types.Tool.__name__, mcp.server.MCPServer.__name__, mcp.StdioServerParameters.__name__)
@@ -37,6 +39,10 @@ from mcp.server.lowlevel.server import Server
 from starlette.applications import Starlette
 print(isinstance(Server("served").streamable_http_app(), Starlette))
 print(types.client_request_adapter.validate_python({"method": "ping"}))
+from mcp_types.methods import parse_client_request, serialize_server_result
+print(type(parse_client_request("ping", "2025-11-25", None)).__name__, *sorted(WIRE_TYPES & sys.modules.keys()))
+print(sys.modules["mcp_types._v2025_11_25"].CallToolRequest.__pydantic_complete__)
+print(serialize_server_result("tools/call", "2026-07-28", {"content": [], "resultType": "complete", "x": 1}))
 """
 
 
@@ -49,6 +55,9 @@ def test_offering_tools_imports_neither_clients_nor_http_nor_a_database_and_the_
         "Client Tool MCPServer StdioServerParameters",
         "True",
         "method='ping' params=None",
+        "PingRequest mcp_types._v2025_11_25",
+        "False",
+        "{'content': [], 'resultType': 'complete'}",
     ]
 
 

@@ -2,7 +2,8 @@
 
 More than half of the start of `prowess mcp` is this import, and clients start the server again and again. Three things can
 wait until somebody needs them, which in such a server is never or seldom: the packages' own `__init__`, which import the
-clients and a second server framework; the code for HTTP; and the validators of some 500 message types.
+clients and a second server framework; the code for HTTP; and the validators of some 500 message types, of which a third
+belongs to the protocol that the client does not speak.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib.util
 import sys
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
+from importlib.metadata import version
 from types import ModuleType
 from typing import Any, Self
 
@@ -28,6 +30,10 @@ _HTTP_MODULES = (
     "starlette.routing",
 )
 """Modules whose names the SDK imports, but uses only to serve HTTP."""
+_WIRE_MODULES = ("mcp_types._v2025_11_25", "mcp_types._v2026_07_28")
+"""The message types of the two protocols; a client speaks one. The SDK has tables of them, and only validates with them."""
+_KNOWN_TYPES = "2.3."
+"""The versions of `mcp-types` for which that is known. It shows at a request, not at the import, if it is not so."""
 
 
 def import_sdk() -> None:
@@ -35,10 +41,12 @@ def import_sdk() -> None:
     if "mcp" in sys.modules:
         return
     try:
-        with _deferred_validators(), _late_modules(_HTTP_MODULES):
+        wire = _WIRE_MODULES if version("mcp-types").startswith(_KNOWN_TYPES) else ()
+        with _deferred_validators(), _late_modules([*_HTTP_MODULES, *wire]):
             for name in _PACKAGES:
                 _add_lazy_package(name)
-            for name in _MODULES:
+            # The base of the wire types is imported now, so that they too build their validators late.
+            for name in (*_MODULES, *(["mcp_types._wire_base"] if wire else [])):
                 importlib.import_module(name)
     except (ImportError, AttributeError, TypeError):
         # Another version of the SDK may import its own modules in an order that needs the `__init__` first, or use a name
@@ -98,20 +106,21 @@ class _LateName:
         self._module = module
         self._name = name
 
-    def _import(self) -> Any:
+    def load(self) -> Any:
+        """Return the class or function itself."""
         return getattr(importlib.import_module(self._module), self._name)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self._import()(*arguments, **named)
+        return self.load()(*arguments, **named)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._import(), name)
+        return getattr(self.load(), name)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (self._import(),)
+        return (self.load(),)
 
     def __instancecheck__(self, instance: object) -> bool:
-        return isinstance(instance, self._import())
+        return isinstance(instance, self.load())
 
 
 class _LateTypeAdapter:
@@ -121,6 +130,7 @@ class _LateTypeAdapter:
         return self
 
     def __call__(self, kind: Any, **options: Any) -> TypeAdapter[Any]:
+        kind = kind.load() if isinstance(kind, _LateName) else kind
         # A class decides for itself when its validator is built, and pydantic refuses a second configuration.
         if not isinstance(kind, type):
             options.setdefault("config", ConfigDict(defer_build=True))
