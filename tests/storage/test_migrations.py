@@ -32,7 +32,7 @@ from prowess.storage import (
     run_tables,
     session_tables,
     sessions,
-    sources,
+    source_tables,
     tables,
 )
 from prowess.storage.database import HEAD_REVISION, MIGRATIONS_FOLDER, Database, open_database
@@ -41,7 +41,7 @@ from prowess.storage.sqlite_driver import real_connection
 
 metadata = tables.metadata
 assert metadata is session_tables.metadata is people_tables.metadata is jobs.metadata
-assert metadata is policy_tables.metadata is run_tables.metadata is sources.metadata
+assert metadata is policy_tables.metadata is run_tables.metadata is source_tables.metadata
 assert metadata is evals.metadata is proposals.metadata is compositions.metadata
 assert metadata is connectors.metadata is conversations.metadata
 

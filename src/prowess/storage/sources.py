@@ -8,58 +8,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import sqlalchemy as sa
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.skill.model import Scope
 from prowess.storage.blobs import split_chunks
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner
-from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, row_values, texts
+from prowess.storage.rows import LazyStatements, decode_json
 
-skill_sources = sa.Table(
-    "skill_sources",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),  # '' for a source of the whole organization
-    sa.Column("scope", sa.Text, nullable=False),  # where its skills are kept
-    *texts("name", "source_type"),
-    sa.Column("config", ORDERED_JSON, nullable=False),
-    sa.Column("enabled", sa.Boolean, nullable=False),
-    *texts("created_at", "created_by", "updated_at"),
-    sa.Column("last_sync_at", sa.Text),
-    sa.Column("last_sync_status", sa.Text),
-    sa.Column("last_sync_error", sa.Text),
-    # The state of the source at the last successful sync, see `sources.fetched.SourceState`.
-    *texts("fetched_url", "revision", "tree", "etag", "checked_at"),
-    sa.Column("pinned_key", sa.Text, nullable=False),  # the key that signs its index; '' if it is not signed
-    sa.Column("sequence", sa.BigInteger, nullable=False),
-    sa.Column("counts", ORDERED_JSON, nullable=False),  # skills by their status in the last sync
-    sa.Column("problems", ORDERED_JSON, nullable=False),  # warnings, and the skills that were not taken
-    sa.Column("lease_owner", sa.Text),  # the sync that runs now
-    sa.Column("lease_until", sa.Text),
-)
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
-skill_source_items = sa.Table(
-    "skill_source_items",
-    metadata,
-    sa.Column(
-        "source_id",
-        sa.Text,
-        sa.ForeignKey("skill_sources.id", ondelete="CASCADE", name="fk_skill_source_items_source_id"),
-        primary_key=True,
-    ),
-    sa.Column("slug", sa.Text, primary_key=True),
-    *texts("organization_id", "path"),
-    sa.Column("digest", sa.Text, nullable=False),  # as the source delivered it; the skill may have been edited since
-    *texts("revision", "updated_at"),
-)
-
-sa.Index("ix_skill_sources_owner", skill_sources.c.organization_id, skill_sources.c.user_id)
-
+    from prowess.storage.sql import sources as sql
+else:
+    sql = LazyStatements("sources")
 
 SourceType = Literal["github", "marketplace", "url"]
 SyncStatus = Literal["ok", "partial", "failed"]
@@ -67,6 +30,8 @@ SyncStatus = Literal["ok", "partial", "failed"]
 
 DEFAULT_INTERVAL = 360
 """Minutes after which a source without an interval of its own is stale."""
+SOURCE_DOCUMENTS = ("config", "counts", "problems")
+"""The columns with JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +86,7 @@ class Source:
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object for people: without the lease, but with what it means."""
-        fields = row_values(self, _sources)
-        shown = {name: value for name, value in fields.items() if not name.startswith("lease_")}
+        shown = {name: value for name, value in _to_row(self).items() if not name.startswith("lease_")}
         return {**shown, "syncing": self.is_syncing, "stale": self.is_stale()}
 
     def is_stale(self) -> bool:
@@ -141,25 +105,13 @@ class SourceItem:
     updated_at: str = ""
 
 
-_sources = skill_sources.c
-_items = skill_source_items.c
-_VISIBLE = sa.and_(
-    _sources.organization_id == sa.bindparam("owner_organization"),
-    sa.or_(_sources.user_id == sa.literal_column("''"), _sources.user_id == sa.bindparam("owner_user")),
-)
-_ONE = sa.and_(_VISIBLE, _sources.id == sa.bindparam("which"))
-_OF_SOURCE = sa.and_(
-    _items.source_id == sa.bindparam("of_source"), _items.organization_id == sa.bindparam("of_organization")
-)
-_FREE = sa.or_(_sources.lease_until.is_(None), _sources.lease_until <= sa.bindparam("moment"))
-_HELD = _sources.lease_owner == sa.bindparam("holder")
-_put_items = dialect_insert(
-    skill_source_items,
-    lambda insert: insert.on_conflict_do_update(
-        index_elements=("source_id", "slug"),
-        set_={name: insert.excluded[name] for name in ("path", "digest", "revision", "updated_at")},
-    ),
-)
+_COLUMNS = tuple(column.name for column in fields(Source))
+
+
+def _to_row(source: Source) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in _COLUMNS}
+
+
 CHANGEABLE = frozenset({"name", "config", "enabled"})
 """The fields of a source that a person changes."""
 STATE = ("fetched_url", "revision", "tree", "etag", "checked_at", "sequence")
@@ -193,21 +145,28 @@ def add_source(
         created_by=by,
         updated_at=moment,
     )
-    connection.execute(sa.insert(skill_sources), row_values(source, _sources))
+    connection.execute(sql.INSERT, _to_row(source))
     return source
 
 
 def get_source(connection: sa.Connection, owner: Owner, id: str, *, lock: bool = False) -> Source | None:
     """Return a source that the owner sees, or None. With `lock`, no other transaction changes it until this one ends."""
-    query = sa.select(skill_sources).where(_ONE)
-    row = connection.execute(query.with_for_update() if lock else query, {**owner.key, "which": id}).mappings().first()
+    query = sql.ONE.with_for_update() if lock else sql.ONE
+    row = connection.execute(query, {**owner.key, "which": id}).mappings().first()
     return Source(**row) if row else None
 
 
 def list_sources(connection: sa.Connection, owner: Owner) -> list[Source]:
     """Return the sources that the owner sees: the organization's and the user's own, by name."""
-    query = sa.select(skill_sources).where(_VISIBLE).order_by(_sources.name, _sources.id)
-    return [Source(**row) for row in connection.execute(query, owner.key).mappings()]
+    return [_from_values(values) for values in sql.LIST.rows(connection, owner.key)]
+
+
+def _from_values(values: tuple[Any, ...]) -> Source:
+    row: dict[str, Any] = dict(zip(_COLUMNS, values, strict=True))
+    row["enabled"] = bool(row["enabled"])
+    for name in SOURCE_DOCUMENTS:
+        row[name] = decode_json(row[name])
+    return Source(**row)
 
 
 def list_automatic(connection: sa.Connection) -> list[Source]:
@@ -215,8 +174,7 @@ def list_automatic(connection: sa.Connection) -> list[Source]:
 
     For background work only: nothing of this is shown to a tenant.
     """
-    order = (_sources.last_sync_at.is_not(None), _sources.last_sync_at, _sources.id)
-    rows = connection.execute(sa.select(skill_sources).where(_sources.enabled).order_by(*order)).mappings()
+    rows = connection.execute(sql.AUTOMATIC).mappings()
     return [source for source in (Source(**row) for row in rows) if source.is_automatic]
 
 
@@ -234,11 +192,8 @@ def _address(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def delete_source(connection: sa.Connection, source: Source) -> None:
     """Delete a source and the list of what it delivered. The skills stay."""
-    connection.execute(
-        sa.delete(skill_source_items).where(_OF_SOURCE),
-        {"of_source": source.id, "of_organization": source.organization_id},
-    )
-    connection.execute(sa.delete(skill_sources).where(_ONE), {**source.owner.key, "which": source.id})
+    connection.execute(sql.DELETE_ITEMS, {"of_source": source.id, "of_organization": source.organization_id})
+    connection.execute(sql.DELETE, {**source.owner.key, "which": source.id})
 
 
 def take_lease(connection: sa.Connection, source: Source, holder: str, seconds: float) -> bool:
@@ -247,28 +202,27 @@ def take_lease(connection: sa.Connection, source: Source, holder: str, seconds: 
     One statement on both databases: of two that run at the same time, the second sees the lease of the first. It ends by
     itself, so that a sync that was killed does not block the next one for ever.
     """
-    take = sa.update(skill_sources).where(_ONE, _FREE).values(lease_owner=holder, lease_until=seconds_from_now(seconds))
+    take = sql.UPDATE_FREE.values(lease_owner=holder, lease_until=seconds_from_now(seconds))
     key = {**source.owner.key, "which": source.id, "moment": now()}
     return connection.execute(take, key).rowcount == 1
 
 
 def keep_lease(connection: sa.Connection, source: Source, holder: str, seconds: float) -> bool:
     """Extend a lease; return False if it was lost. Until the transaction ends, nobody else can take it."""
-    keep = sa.update(skill_sources).where(_ONE, _HELD).values(lease_until=seconds_from_now(seconds))
+    keep = sql.UPDATE_HELD.values(lease_until=seconds_from_now(seconds))
     return connection.execute(keep, {**source.owner.key, "which": source.id, "holder": holder}).rowcount == 1
 
 
 def end_lease(connection: sa.Connection, source: Source, holder: str, values: Mapping[str, Any]) -> bool:
     """Record how a sync ended, and let the next one begin; return False if the lease was lost, and record nothing."""
-    end = sa.update(skill_sources).where(_ONE, _HELD).values(**values, lease_owner=None, lease_until=None)
+    end = sql.UPDATE_HELD.values(**values, lease_owner=None, lease_until=None)
     return connection.execute(end, {**source.owner.key, "which": source.id, "holder": holder}).rowcount == 1
 
 
 def list_items(connection: sa.Connection, source: Source) -> dict[str, SourceItem]:
     """Return the skills that a source delivered, by slug."""
-    query = sa.select(_items.slug, _items.path, _items.digest, _items.revision, _items.updated_at)
     key = {"of_source": source.id, "of_organization": source.organization_id}
-    rows = connection.execute(query.where(_OF_SOURCE).order_by(_items.slug), key).mappings()
+    rows = connection.execute(sql.ITEMS, key).mappings()
     return {row["slug"]: SourceItem(**row) for row in rows}
 
 
@@ -288,16 +242,15 @@ def put_items(connection: sa.Connection, source: Source, items: Sequence[SourceI
         for item in items
     ]
     if rows:
-        connection.execute(_put_items(connection), rows)
+        connection.execute(sql.put_items(connection), rows)
 
 
 def remove_items(connection: sa.Connection, source: Source, slugs: Collection[str]) -> None:
     """Forget that a source delivered these skills."""
     key = {"of_source": source.id, "of_organization": source.organization_id}
     for chunk in split_chunks(sorted(slugs)):
-        connection.execute(sa.delete(skill_source_items).where(_OF_SOURCE, _items.slug.in_(chunk)), key)
+        connection.execute(sql.delete_items(chunk), key)
 
 
 def _update(connection: sa.Connection, source: Source, values: Mapping[str, Any]) -> None:
-    change = sa.update(skill_sources).where(_ONE).values(**values)
-    connection.execute(change, {**source.owner.key, "which": source.id})
+    connection.execute(sql.UPDATE.values(**values), {**source.owner.key, "which": source.id})

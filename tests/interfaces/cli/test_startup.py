@@ -147,6 +147,7 @@ def test_a_stored_skill_needs_no_sqlalchemy(sample: Path, tmp_path: Path) -> Non
         "events",
         "audit",
         "trust list",
+        "source list",
     )
     # The first line is the one that makes the database, and the second one finds everything as it is.
     found = {line: imported(line) for line in (f"import {folder}", f"import {folder} --replace", "list")}

@@ -15,7 +15,7 @@ from prowess.storage import (
     proposals,
     run_tables,
     session_tables,
-    sources,
+    source_tables,
     tables,
 )
 from prowess.storage.sqlite_driver import real_connection
@@ -33,7 +33,7 @@ modules = (
     policy_tables,
     proposals,
     run_tables,
-    sources,
+    source_tables,
 )
 [metadata] = {module.metadata for module in modules}
 
