@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,9 @@ from prowess.skill.model import Scope
 from prowess.storage.backup import check_integrity
 from prowess.storage.database import Database
 from prowess.storage.database_url import database_exists
+
+IsRolePack = Callable[[str, str], bool]
+"""Says of the scope and slug of a skill if it is a role pack that comes with Prowess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +39,19 @@ def examine_stores(
     database_urls: Mapping[Scope, str],
     open_database: Callable[[str], Database],
     catalog: Catalog,
+    is_role_pack: IsRolePack,
 ) -> list[Finding]:
     """Check all stores. Opening a skill folder also cleans up after an interrupted write."""
     findings = [_place("home", home), _place("workspace", workspace)]
     findings += [_database(scope, url, open_database) for scope, url in database_urls.items()]
-    findings += _folders(catalog)
+    findings += _folders(catalog, is_role_pack)
     cards, faults = catalog.look()
     findings += [_fault(fault) for fault in faults]
     known = {(fault.location, fault.slug) for fault in faults}
     # A listing does not read the files of a database, so what is wrong with them shows only here, or when one is used.
     findings += [_fault(fault) for fault in _verified(catalog) if (fault.location, fault.slug) not in known]
-    served = len(cards)
-    findings.append(Finding(name="catalog", status="ok", detail=f"{served} skill{'s' * (served != 1)} available"))
+    served = _count([(card.scope, card.slug) for card in cards], is_role_pack)
+    findings.append(Finding(name="catalog", status="ok", detail=f"{served} available"))
     return findings
 
 
@@ -84,10 +88,18 @@ def _database(scope: Scope, url: str, open_database: Callable[[str], Database]) 
     return Finding(name=name, status="ok", detail=database.location)
 
 
-def _folders(catalog: Catalog) -> Iterator[Finding]:
+def _count(skills: Sequence[tuple[str, str]], is_role_pack: IsRolePack) -> str:
+    """Return how many skills there are, and role packs, which `prowess list` does not list as skills."""
+    packs = sum(is_role_pack(scope, slug) for scope, slug in skills)
+    own = len(skills) - packs
+    counts = [f"{own} skill{'s' * (own != 1)}"] if own or not packs else []
+    return ", ".join([*counts, f"{packs} built-in role pack{'s' * (packs != 1)}"] if packs else counts)
+
+
+def _folders(catalog: Catalog, is_role_pack: IsRolePack) -> Iterator[Finding]:
     for store in catalog.stores():
         if isinstance(store, DirectoryStore):
-            yield _folder(store)
+            yield _folder(store, is_role_pack)
 
 
 def _verified(catalog: Catalog) -> Iterator[Fault]:
@@ -99,13 +111,13 @@ def _verified(catalog: Catalog) -> Iterator[Fault]:
                 yield from verify()
 
 
-def _folder(store: DirectoryStore) -> Finding:
+def _folder(store: DirectoryStore, is_role_pack: IsRolePack) -> Finding:
     name = f"{store.scope} folder"
     try:
-        count = len(store.list_skills())
+        count = _count([(store.scope, skill.slug) for skill in store.list_skills()], is_role_pack)
     except ProwessError as error:
         return Finding(name=name, status="error", detail=error.message, hint=error.hint)
-    return Finding(name=name, status="ok", detail=f"{store.location}: {count} skill{'s' * (count != 1)}")
+    return Finding(name=name, status="ok", detail=f"{store.location}: {count}")
 
 
 def _fault(fault: Fault) -> Finding:

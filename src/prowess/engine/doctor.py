@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.diagnosis import Finding, examine_stores
-from prowess.engine.places import Places
+from prowess.engine.places import Places, is_role_pack
 from prowess.engine.stores import Stores
 from prowess.errors import Invalid, ProwessError, Unavailable
 from prowess.plugins import installed_plugins
@@ -169,6 +169,7 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
             },
             open_database=lambda url: open_database(url, stores.seals, ours_only=stores.must_be_ours(url)),
             catalog=Catalog(stores.present),
+            is_role_pack=is_role_pack,
         )
         return [
             *findings,

@@ -32,6 +32,11 @@ PACKS = Path(__file__).parents[1] / "packs"
 """The folder of skills that come with Prowess. They are chosen by role, never matched with messages."""
 
 
+def is_role_pack(scope: str, slug: str) -> bool:
+    """Return True for a role pack that comes with Prowess. Skills of plugins are in the system scope, too."""
+    return scope == "system" and (PACKS / slug).is_dir()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where skills of one scope are kept: a folder by its path, or a database by its URL."""

@@ -111,6 +111,7 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
         session=found,
         policy=policy,
         cards=cards,
+        skills=sum(not _is_role_pack(context, card) for card in cards),
         plan=plan,
         index_budget=budget,
         skill=only.slug if only else "",
@@ -140,9 +141,13 @@ def _rank_one(context: Context, message: str, skill: SkillOutline) -> Recommenda
     )
 
 
+def _is_role_pack(context: Context, skill: SkillCard | SkillOutline) -> bool:
+    return skill.scope == "system" and (context.resources.marketplace.bundled / skill.slug).is_dir()
+
+
 def _explain_unranked(context: Context, skill: SkillOutline) -> str:
     """Return why a skill is not ranked for any message; '' if it could be for another one."""
-    if skill.scope == "system" and (context.resources.marketplace.bundled / skill.slug).is_dir():
+    if _is_role_pack(context, skill):
         return "built-in role packs are not matched"
     with suppress(ProwessError):
         if not context.catalog.get(f"{skill.scope}:{skill.slug}").described:

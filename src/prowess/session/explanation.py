@@ -91,6 +91,8 @@ class ExplanationContext:
     session: Session | None
     policy: OrgPolicy
     cards: Sequence[SkillCard]
+    skills: int
+    """How many of the cards are skills, not role packs."""
     plan: IndexPlan
     index_budget: int
     skill: str = ""
@@ -106,7 +108,7 @@ def explain_message(message: str, around: ExplanationContext, candidates: Iterab
         message=message,
         actor=acting.label,
         role=acting.role,
-        skills=len(around.cards),
+        skills=around.skills,
         catalog=_catalog_digest(around.cards),
         policy={name: value for name, value in asdict(policy).items() if name != "faults"},
         index_budget=around.index_budget,

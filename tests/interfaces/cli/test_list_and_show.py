@@ -259,6 +259,17 @@ def test_role_packs_are_named_apart_from_the_skills_that_match(prowess, workspac
     assert "No skills here yet." in prowess("match", "make slides").out
 
 
+def test_role_packs_are_not_counted_as_skills_anywhere(prowess, sample, monkeypatch):
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
+    assert len(prowess("list", "--json").json) == 3
+    assert len(prowess("list", "--scope", "system", "--json").json) == 19
+    assert prowess("why", "make slides", "--json").json["skills"] == 3
+    assert prowess("why", "make slides").out.startswith("3 skills available.")
+    checks = {check["name"]: check["detail"] for check in prowess("doctor", "--json").json["checks"]}
+    assert checks["system folder"].endswith(": 19 built-in role packs")
+    assert checks["catalog"] == "3 skills, 19 built-in role packs available"
+
+
 def test_colours_are_off_where_they_are_not_wanted(terminal, sample, monkeypatch):
     assert "\x1b" in terminal("list", answers=[], term="xterm").seen
     assert "\x1b" not in terminal("list", answers=[], term="dumb").seen

@@ -60,12 +60,14 @@ def list_command(
         for card in cards
         if set(tags) <= set(card.tags) and scope in (None, card.scope) and _has_words(card, asked)
     ]
+    is_all = scope is None and not tags and not words
     if as_json:
+        chosen = [card for card in chosen if not (is_all and is_role_pack(card))]
         told = [
             {**to_json(card), "dangers": dangers.get(card.digest), "score": score_json(scores, card)} for card in chosen
         ]
         print_json(told)
-    elif scope is None and not tags and not words:
+    elif is_all:
         _print_all(chosen, dangers, limit, scores)
     else:
         _print_cards(chosen, dangers, limit, scores)
@@ -99,10 +101,10 @@ def _print_all(cards: list[SkillCard], dangers: dict[str, int], limit: int, scor
 
 
 def is_role_pack(card: SkillCard | SearchDocument) -> bool:
-    """Return True for a role pack that comes with Prowess. Skills of plugins are in the system scope, too."""
-    from prowess.engine.places import PACKS
+    """Return True for a role pack that comes with Prowess."""
+    from prowess.engine import places
 
-    return card.scope == "system" and (PACKS / card.slug).is_dir()
+    return places.is_role_pack(card.scope, card.slug)
 
 
 def _print_cards(cards: list[SkillCard], dangers: dict[str, int], limit: int, scores: Scores) -> None:
