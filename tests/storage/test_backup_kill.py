@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from prowess.storage import ledger
-from prowess.storage.backup import check_integrity, examine
+from prowess.storage.backup import examine
 from prowess.storage.database import open_database
+from prowess.storage.schema_check import check_integrity
 from prowess.storage.seals import Seals
 
 ROUNDS = 25
@@ -63,5 +64,6 @@ def test_whenever_a_backup_is_killed_its_file_is_whole_or_the_one_before(tmp_pat
     finally:
         ended.set()
         writer.join()
-    assert check_integrity(database) == ""
+    with database.read() as connection:
+        assert check_integrity(connection) == ""
     database.close()

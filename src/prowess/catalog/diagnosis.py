@@ -14,9 +14,9 @@ from prowess.catalog.directory_store import DirectoryStore
 from prowess.catalog.store import Fault
 from prowess.errors import ProwessError, Refused
 from prowess.skill.model import Scope
-from prowess.storage.backup import check_integrity
 from prowess.storage.database import Database
 from prowess.storage.database_url import database_exists
+from prowess.storage.schema_check import check_integrity
 
 IsRolePack = Callable[[str, str], bool]
 """Says of the scope and slug of a skill if it is a role pack that comes with Prowess."""
@@ -75,7 +75,8 @@ def _database(scope: Scope, url: str, open_database: Callable[[str], Database]) 
     try:
         database = open_database(url)
         try:
-            harm = check_integrity(database)
+            with database.read() as connection:
+                harm = check_integrity(connection)
         finally:
             database.close()
     except Refused as error:

@@ -22,11 +22,11 @@ import sqlalchemy as sa
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.storage.audit_chain import AuditVerdict, verify_audit
-from prowess.storage.database import Database, check_revision, revision, run_alembic
+from prowess.storage.database import check_revision, revision, run_alembic
 from prowess.storage.retention import list_audited
 from prowess.storage.schema_check import check_schema, has_mark
 from prowess.storage.seals import Seals
-from prowess.storage.sqlite import BUSY_SECONDS, no_deadline
+from prowess.storage.sqlite import BUSY_SECONDS
 
 _COUNTED = {
     "skills": "skills",
@@ -235,13 +235,3 @@ def _set_aside(target: Path) -> Path:
                 side.rename(kept.with_name(kept.name + suffix))
     os.link(target, kept)
     return kept
-
-
-def check_integrity(database: Database) -> str:
-    """Return the report of SQLite's integrity check; '' for an intact file, and for a server, which checks itself."""
-    with database.read() as connection:
-        if connection.dialect.name != "sqlite":
-            return ""
-        with no_deadline(connection):
-            problem = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-    return "" if problem == "ok" else str(problem)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from prowess.errors import Refused
 from prowess.storage.rows import LazyStatements, fetch
 from prowess.storage.seals import seals_of
+from prowess.storage.sqlite import no_deadline
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -153,3 +154,12 @@ def check_mark(connection: sa.Connection, revision: str, location: str) -> None:
             "Prowess on this machine.",
             hint="If you trust its source, run `prowess doctor --adopt-database`. Otherwise delete it.",
         )
+
+
+def check_integrity(connection: sa.Connection) -> str:
+    """Return the report of SQLite's integrity check; '' for an intact file, and for a server, which checks itself."""
+    if connection.dialect.name != "sqlite":
+        return ""
+    with no_deadline(connection):
+        [[problem]] = fetch(connection, "PRAGMA quick_check(1)")
+    return "" if problem == "ok" else str(problem)
