@@ -44,7 +44,7 @@ class SharedTerms:
 
     def __init__(self) -> None:
         self.fields: dict[int, int] = {}
-        """For each term, a bit for each field that has it."""
+        """For each term, in the order of the message, a bit for each field that has it."""
         self.declared: list[int] = []
         """For each term in a trigger phrase or keyword, the number of terms in the shortest such phrase."""
 

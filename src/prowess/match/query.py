@@ -172,7 +172,7 @@ class Query:
     total: float
     """The sum of the weights of all words, 1 for an informative one."""
     strengths: dict[int, int]
-    """The terms to search for, strongest first: from the message, its corrections, and the context."""
+    """The terms to search for, in the order of the message: from it, its corrections, and then the context."""
     lexical_weight: float
     """How much words count beside meaning: more in long messages, of which encoders understand less."""
     meant: dict[int, str]
@@ -203,7 +203,7 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
     said = terms.understand(counts, heard)
     if context.strip():
         terms.around(extract_words(context)[-MAX_CONTEXT_WORDS:])
-    strongest = terms.strongest()
+    strengths = terms.strengths()
     weights = {known.term: known.weight for known in said}
     total = sum(weights.values()) / FULL_WEIGHT
     rarest = sorted(weights, key=lambda term: -terms.rarity[term])[:MAX_COMPARED_WORDS]
@@ -214,9 +214,9 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
         weights={term: weights[term] for term in rarest},
         rare=frozenset([term for term in rarest if weights[term] >= _RARE_WEIGHT and terms.is_rare(term)]),
         total=total,
-        strengths=dict(strongest),
+        strengths=strengths,
         lexical_weight=_lexical_weight(len(counts), sum(terms.rarity[term] for term in weights)),
-        meant={term: terms.meant[term] for term, _ in strongest},
+        meant={term: terms.meant[term] for term in strengths},
         places=terms.places,
         embedded=embedded,
         prior=message_prior(index.embedder.name, embedded, total),
@@ -292,17 +292,17 @@ class _TermCollector:
         self._add(terms, _CONTEXT_WEIGHT, "")
         return before
 
-    def strongest(self) -> list[tuple[int, int]]:
-        """Return the terms that skills use with their strengths, strongest first."""
+    def strengths(self) -> dict[int, int]:
+        """Return the strongest of the terms that skills use, in the order in which they were added, with their strengths."""
         weights = {term: (_SATURATION + 1) * count / (_SATURATION + count) for term, count in self._said.items()}
         weights = {**self._added, **weights} if self._added else weights
-        found = [
-            (term, round(STRENGTH_UNIT * self.rarity[term] * weight))
-            for term, weight in weights.items()
-            if self._counts[term]
-        ]
-        found.sort(key=lambda pair: (-pair[1], pair[0]))
-        return found[:MAX_TERMS]
+        found = {
+            term: round(STRENGTH_UNIT * self.rarity[term] * weights[term]) for term in self.meant if self._counts[term]
+        }
+        if len(found) <= MAX_TERMS:
+            return found
+        strongest = set(sorted(found, key=lambda term: (-found[term], term))[:MAX_TERMS])
+        return {term: strength for term, strength in found.items() if term in strongest}
 
     def _add(self, terms: list[int], weight: float, word: str) -> None:
         for term in terms:

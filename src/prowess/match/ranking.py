@@ -39,14 +39,16 @@ _FIELD_LABELS: dict[FieldName, str] = {
 
 def collect_evidence(query: Query, shared: SharedTerms, fitted: Collection[str] = ()) -> tuple[Evidence, ...]:
     """Return the words found in each field, in the order of the message; `fitted` are those that a pattern matched."""
-    last = len(query.words)
-    # Context is not evidence.
-    said = [(query.words[word], word, bits) for term, bits in shared.fields.items() if (word := query.meant[term])]
-    said += [(query.words.get(word, last), word, 1 << _PATTERN_FIELD) for word in fitted]
     found: dict[int, dict[str, None]] = {}
-    for _, word, bits in sorted(said):
-        for field in _FIELDS_OF[bits]:
-            found.setdefault(field, {})[word] = None
+    for term, bits in shared.fields.items():
+        # Context is not evidence.
+        if word := query.meant[term]:
+            for field in _FIELDS_OF[bits]:
+                found.setdefault(field, {})[word] = None
+    if fitted:
+        last = len(query.words)
+        ordered = sorted(fitted, key=lambda word: (query.words.get(word, last), word))
+        found[_PATTERN_FIELD] = dict.fromkeys(ordered)
     return tuple([_field_evidence(FIELD_NAMES[field], found[field]) for field in sorted(found)])
 
 
@@ -187,7 +189,9 @@ class _SegmentRanking:
         self._query = query
         self._named = named
         self._crowd = crowd
-        self._candidates = candidates
+        self._segment = candidates.segment
+        figures = (candidates.lexical, candidates.cosine, candidates.part, candidates.compared)
+        self._figures = list(zip(*[column.tolist() for column in figures], strict=True))
         self._documents: list[int] = candidates.documents.tolist()
         self._shared = candidates.postings.find_shared(candidates.documents)
         self._declared = [
@@ -209,14 +213,14 @@ class _SegmentRanking:
 
     def slug(self, hit: _Hit) -> str:
         """Return the slug of a candidate."""
-        return self._candidates.segment.slug(self._documents[hit.place])
+        return self._segment.slug(self._documents[hit.place])
 
     def recommendation(self, hit: _Hit, *, at_most: float) -> Recommendation:
         """Return the recommendation for a candidate."""
         query, named, document, shared = self._query, self._named, self._documents[hit.place], self._shared[hit.place]
         signals = self._signals(hit.place)
         # The metadata of a skill is JSON, and is decoded only for the results.
-        shown = self._candidates.segment.shown(document)
+        shown = self._segment.shown(document)
         mentioned = document in named.mentioned
         verbatim = any(contains_phrase(query.message, trigger) for trigger in shown["triggers"])
         explicit = mentioned or document in named.fitted
@@ -233,14 +237,14 @@ class _SegmentRanking:
         )
 
     def _signals(self, place: int) -> Signals:
-        candidates = self._candidates
+        lexical, cosine, part, compared = self._figures[place]
         return Signals(
-            lexical=float(candidates.lexical[place]),
-            cosine=float(candidates.cosine[place]),
-            part=float(candidates.part[place]),
+            lexical=lexical,
+            cosine=cosine,
+            part=part,
             coverage=compute_coverage(self._query, self._shared[place]),
             declared=self._declared[place],
             rare=self._rare[place],
             prior=self._query.prior,
-            compared=bool(candidates.compared[place]),
+            compared=compared,
         )
