@@ -12,11 +12,11 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable
-from typing import Any, Protocol, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any, Protocol, get_args
 
 from prowess.child import frames
-from prowess.child.process import FrameChannel, package_folders, python_command
+from prowess.child.process import ChildProcess, FrameChannel, package_folders, python_command
 from prowess.errors import RunFailed
 from prowess.sandbox.protocol import EndReason, SandboxLimits
 
@@ -42,6 +42,33 @@ def program_command(program: str, *, package: str = "sandbox.wasm.inside", **opt
     folders = package_folders(_PROGRAM_PACKAGES)
     argument = json.dumps({**options, "program": f"prowess.{package}.{program}", "folders": folders})
     return python_command("-c", _BOOTSTRAP, argument)
+
+
+def start_confined(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    lock: Mapping[str, Any],
+    required: Sequence[str] = (),
+    stderr: IO[bytes],
+) -> tuple[ChildProcess, list[Any]]:
+    """Start a program that confines itself by `lock_down` first, and wait until it was executed. Blocking.
+
+    Return it with what its launcher reported: how it is confined and, if it could not be executed, why not. Raise `OSError` if
+    the launcher cannot be started.
+    """
+    report, tell = os.pipe()
+    options = {"argv": list(argv), "env": dict(env), "lock": dict(lock), "required": list(required)}
+    command = program_command("launcher", package="sandbox.confine", parent=os.getpid(), **options)
+    with os.fdopen(report, "rb") as pipe:
+        try:
+            child = ChildProcess.start([*command, str(tell)], channel="stdio", stderr=stderr, pass_fds=(tell,))
+        finally:
+            os.close(tell)  # or the end of the report would never be seen
+        try:
+            return child, [json.loads(line) for line in pipe]
+        except ValueError:
+            return child, []  # it was killed while it wrote
 
 
 OnCall = Callable[[str, str], None]

@@ -20,7 +20,7 @@ from prowess.child.process import ChildProcess
 from prowess.errors import SidecarFailed, TooLarge, Unavailable
 from prowess.sandbox.folders import new_folder, remove_folder
 from prowess.sandbox.programs import DATA_PATHS, PROGRAM_FOLDERS, existing_paths
-from prowess.sandbox.script_process import program_command
+from prowess.sandbox.script_process import start_confined
 from prowess.sidecar.environment import SidecarProgram
 from prowess.skill.json_values import parse_json
 from prowess.skill.kinds import JsonObject
@@ -168,25 +168,15 @@ class Connection:
 
     def _start(self, folder: str, stderr: IO[bytes]) -> ChildProcess:
         """Start the launcher, and wait until it has executed the sidecar."""
-        report, told = os.pipe()
-        with os.fdopen(report, "rb") as pipe:
-            try:
-                child = ChildProcess.start(
-                    [*_launch_command(self._program, folder), str(told)],
-                    channel="stdio",
-                    stderr=stderr,
-                    pass_fds=(told,),
-                )
-            except OSError as error:
-                raise Unavailable(f"The DSPy sidecar failed to start: {error.strerror}.") from error
-            finally:
-                os.close(told)  # or the end of the report would never be seen
-            lines = pipe.read().splitlines()
-        if len(lines) != 1:
+        try:
+            child, report = start_confined(**_launch_options(self._program, folder), stderr=stderr)
+        except OSError as error:
+            raise Unavailable(f"The DSPy sidecar failed to start: {error.strerror}.") from error
+        if len(report) != 1:
             code = child.end()
-            said = json.loads(lines[1]) if len(lines) > 1 else f"its launcher exited with {code}"
+            said = report[1] if report else f"its launcher exited with {code}"
             raise Unavailable(f"The DSPy sidecar failed to start: {said}.", hint="Run `prowess doctor`.")
-        self.confined = tuple(json.loads(lines[0]))
+        self.confined = tuple(report[0])
         return child
 
     def _exchange(self, child: ChildProcess, errors: int) -> str:
@@ -299,8 +289,11 @@ class Connection:
 _HINT = "Run `prowess sidecar install` to install it again, or `prowess doctor`."
 
 
-def _launch_command(program: SidecarProgram, folder: str) -> list[str]:
-    """Return the command line that starts the sidecar, confined. `folder` is the only place where it can write."""
+def _launch_options(program: SidecarProgram, folder: str) -> dict[str, Any]:
+    """Return how to start the sidecar, confined as far as this system can. `folder` is the only place where it can write.
+
+    No code of a skill runs in the sidecar, so it also runs where a system cannot confine it.
+    """
     executable = program.argv[0]
     # Nothing of our own environment, which holds API keys.
     env = {name: os.environ[name] for name in _LIBRARY_PATHS if name in os.environ}
@@ -314,9 +307,7 @@ def _launch_command(program: SidecarProgram, folder: str) -> list[str]:
         "file_bytes": _FILE_BYTES,
         "may_start" if program.starts_itself else "may_become": True,
     }
-    return program_command(
-        "launcher", package="sidecar", argv=list(program.argv), env=env, lock=lock, parent=os.getpid()
-    )
+    return {"argv": program.argv, "env": env, "lock": lock}
 
 
 def _encode(message: JsonObject) -> bytes:

@@ -21,7 +21,7 @@ from pathlib import Path
 from prowess.errors import ProwessError, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.sandbox.folders import keep_error, private_folder
-from prowess.sandbox.process.packages import find_uv, run_uv, uv_environment
+from prowess.sandbox.process.packages import BUILDING, find_uv, remove_partial, run_uv, uv_environment
 from prowess.storage.files.folder_lock import lock_folder
 
 OFF = "off"
@@ -33,7 +33,7 @@ UNUSED_SECONDS = 30 * 86_400
 
 PROGRAM = Path(__file__).parents[2] / "prowess_dspy"
 """The folder of the sidecar's program, which is installed beside this package."""
-_WHAT, _BUILDING, _FAILED = "The DSPy sidecar", ".building-", ".failed"
+_WHAT, _FAILED = "The DSPy sidecar", ".failed"
 _FLAGS = ("--quiet", "--no-config", "--no-progress", "--color", "never", "--no-python-downloads")
 
 Progress = Callable[[str], None]
@@ -151,33 +151,25 @@ class SidecarEnvironment:
 
     def _make(self, uv: str) -> None:
         """Make the environment in a temporary folder, and move it to its place when it is complete."""
-        _remove_partial(self._folder)
+        remove_partial(self._folder)
         self._remove_unused()
         env = uv_environment(self._environment, self._folder)
         try:
-            building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=self._folder))
+            building = Path(tempfile.mkdtemp(prefix=BUILDING, dir=self._folder))
             python = str(building / "bin" / "python")
             make = [uv, "venv", *_FLAGS, "--allow-existing", "--relocatable", "--python", sys.executable, str(building)]
             # --no-deps: the locked file is complete, and leaves out litellm, which DSPy requires and we do not use.
             # Compiled, because the sidecar may not write there, and would compile everything at each start.
-            install = [
-                uv,
-                "pip",
-                "install",
-                *_FLAGS,
-                "--no-deps",
-                "--require-hashes",
-                "--no-build",
-                "--compile-bytecode",
-            ]
-            for argv in (make, [*install, "--link-mode", "copy", "--python", python, "-r", str(self._lock_file())]):
+            install = [uv, "pip", "install", *_FLAGS, "--no-deps", "--require-hashes", "--no-build"]
+            install += ["--compile-bytecode", "--link-mode", "copy", "--python", python, "-r", str(self._lock_file())]
+            for argv in (make, install):
                 run_uv(argv, ["the DSPy sidecar"], env, self._folder)
             shutil.rmtree(self.location, ignore_errors=True)  # one whose interpreter is gone
             building.rename(self.location)
         except OSError as error:
             raise keep_error(self._folder, _WHAT, error) from error
         finally:
-            _remove_partial(self._folder)
+            remove_partial(self._folder)
             # The cache is as large as the environment and not needed again.
             shutil.rmtree(self._folder / ".cache", ignore_errors=True)
 
@@ -218,9 +210,3 @@ def _find_uv() -> str:
             "The DSPy sidecar is not installed, and uv, which installs it, is missing.",
             hint="Run `pip install 'prowess[native]'`, then `prowess sidecar install`.",
         ) from None
-
-
-def _remove_partial(folder: Path) -> None:
-    """Remove incomplete environments. The lock is held, so none of them is being made."""
-    for left in folder.glob(f"{_BUILDING}*"):
-        shutil.rmtree(left, ignore_errors=True)

@@ -20,6 +20,7 @@ from prowess.child import frames
 from prowess.child.process import ChildProcess
 from prowess.errors import Invalid, Unavailable
 from prowess.lazy_dataclass import dataclass
+from prowess.sandbox.confine.lockdown import NEEDED
 from prowess.sandbox.folders import new_folder, remove_folder, sweep_folders
 from prowess.sandbox.programs import existing_paths
 from prowess.sandbox.protocol import (
@@ -31,7 +32,7 @@ from prowess.sandbox.protocol import (
     ScriptOutcome,
 )
 from prowess.sandbox.script import HOST_MODULES, Script
-from prowess.sandbox.script_process import ScriptProcess, program_command
+from prowess.sandbox.script_process import ScriptProcess, start_confined
 from prowess.sandbox.script_run import RunSlots, ScriptRun
 from prowess.skill.limits import MIB
 from prowess.threads import offload
@@ -94,7 +95,9 @@ class DenoSandbox:
             self._swept = True
             await offload(sweep_folders)
         async with self._slots.hold():
-            started = await _start_cancellable(lambda folder: deno_command(program, script, functions, limits, folder))
+            started = await _start_cancellable(
+                lambda folder: _launch_options(program, script, functions, limits, folder)
+            )
             try:
                 # The id is still that of this process, because it has not been waited for.
                 process = os.pidfd_open(started.child.pid)
@@ -119,10 +122,10 @@ def find_deno() -> Path:
         ) from None
 
 
-def deno_command(
+def _launch_options(
     program: Path, script: Script, functions: Iterable[str], limits: SandboxLimits, folder: Path
-) -> list[str]:
-    """Return the command line that starts Deno, confined, for one function. `folder` is its cache, for this run only."""
+) -> dict[str, Any]:
+    """Return how to start Deno, confined, for one function. `folder` is its cache, for this run only."""
     megabytes = max(16, limits.memory_bytes // MIB)
     argv = [str(program), "run", *_FLAGS, f"--import-map={_import_map(functions)}"]
     argv += [f"--v8-flags=--max-old-space-size={megabytes}", str(_HARNESS), _KINDS[script.language]]
@@ -133,9 +136,10 @@ def deno_command(
         "seconds": math.ceil(limits.seconds) + 1,  # CPU time, in case this process dies and cannot kill it
         "memory_bytes": limits.memory_bytes + ENGINE_BYTES,
         "file_bytes": FILE_BYTES,
+        "may_become": True,
     }
     env = {"DENO_DIR": str(folder), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
-    return program_command("launcher", package="sandbox.deno.inside", argv=argv, env=env, lock=lock, parent=os.getpid())
+    return {"argv": argv, "env": env, "lock": lock, "required": (*NEEDED, "network")}
 
 
 def _import_map(functions: Iterable[str]) -> str:
@@ -160,7 +164,7 @@ class _DenoProcess:
     child: ChildProcess
     stderr: IO[bytes]
     folder: Path
-    confined: tuple[str, ...] = ()
+    confined: tuple[str, ...]
 
     def end(self) -> str:
         """End it and release everything; return what it wrote to its error output. Blocking."""
@@ -171,9 +175,9 @@ class _DenoProcess:
             return self.stderr.read(_STDERR_BYTES).decode("utf-8", "replace")
 
 
-async def _start_cancellable(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
+async def _start_cancellable(options_in: Callable[[Path], dict[str, Any]]) -> _DenoProcess:
     # Shielded: a thread cannot be cancelled, and the process that it starts must be ended.
-    starting = asyncio.ensure_future(offload(_start, command_in))
+    starting = asyncio.ensure_future(offload(_start, options_in))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -182,28 +186,19 @@ async def _start_cancellable(command_in: Callable[[Path], list[str]]) -> _DenoPr
         raise
 
 
-def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
+def _start(options_in: Callable[[Path], dict[str, Any]]) -> _DenoProcess:
     """Start Deno, and wait until its launcher has said how it is confined."""
-    report, tell = os.pipe()
     # A file, because it is read only after the end: a full pipe would block Deno. RLIMIT_FSIZE bounds the file.
     errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the process has ended)
     folder = new_folder()
-    with os.fdopen(report, "rb") as pipe:
-        try:
-            command = [*command_in(folder), str(tell)]
-            child = ChildProcess.start(command, channel="stdio", stderr=errors, pass_fds=(tell,))
-        except OSError as error:
-            errors.close()
-            remove_folder(folder)
-            raise Unavailable(f"Deno failed to start: {error.strerror}.") from error
-        finally:
-            os.close(tell)  # or the end of the report would never be seen
-        started = _DenoProcess(child=child, stderr=errors, folder=folder)
-        try:
-            confined, *failures = [json.loads(line) for line in pipe]
-            started.confined = tuple(confined)
-        except (OSError, ValueError):
-            failures = ["it did not become ready in time"]
+    try:
+        child, report = start_confined(**options_in(folder), stderr=errors)
+    except OSError as error:
+        errors.close()
+        remove_folder(folder)
+        raise Unavailable(f"Deno failed to start: {error.strerror}.") from error
+    confined, *failures = report or [(), "it did not become ready in time"]
+    started = _DenoProcess(child=child, stderr=errors, folder=folder, confined=tuple(confined))
     if failures:
         started.end()
         raise Unavailable(f"Deno failed to start: {failures[0][:300]}.", hint=_HINT)

@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 600.0
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _WHAT = "Packages"
-_BUILDING, _CACHE = ".building-", ".cache"
+BUILDING, _CACHE = ".building-", ".cache"
 # Only wheels: building a source distribution runs its code. No configuration: a `uv.toml` in a folder above could name
 # another index.
 _FLAGS = (
@@ -117,9 +117,9 @@ def uv_environment(environment: Mapping[str, str], folder: Path) -> dict[str, st
 def _fetch(argv: list[str], wanted: list[str], kept: Path, environment: dict[str, str]) -> None:
     """Install into a temporary folder, and move it to its place when it is complete."""
     folder = kept.parent
-    _remove_partial(folder)
+    remove_partial(folder)
     try:
-        target = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
+        target = Path(tempfile.mkdtemp(prefix=BUILDING, dir=folder))
         if wanted:
             asked = [*argv, "--python", sys.executable, "--target", str(target), "--", *wanted]
             run_uv(asked, [_package_name(one) for one in wanted], environment, folder)
@@ -128,12 +128,12 @@ def _fetch(argv: list[str], wanted: list[str], kept: Path, environment: dict[str
     except OSError as error:
         raise keep_error(folder, _WHAT, error) from error
     finally:
-        _remove_partial(folder)
+        remove_partial(folder)
 
 
-def _remove_partial(folder: Path) -> None:
-    """Remove incomplete installations. The lock is held, so none of them is in progress."""
-    for left in folder.glob(f"{_BUILDING}*"):
+def remove_partial(folder: Path) -> None:
+    """Remove incomplete installations in a folder whose lock is held, so that none of them is in progress."""
+    for left in folder.glob(f"{BUILDING}*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
