@@ -8,11 +8,15 @@ twice. It is cancelled as any coroutine is, with `asyncio.CancelledError`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-from prowess.authoring.task import ProgressListener
+from prowess.authoring.task import ProgressListener, TaskProgress
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid
 from prowess.skill.kinds import JsonObject
+
+if TYPE_CHECKING:
+    from prowess.authoring.optimize.proposal import Progress
 
 Task = Callable[[Engine, str, JsonObject, ProgressListener], Awaitable[JsonObject]]
 
@@ -28,17 +32,26 @@ async def _evaluate(engine: Engine, job_id: str, parameters: JsonObject, progres
 
 
 async def _optimize(engine: Engine, _: str, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
-    """Do an optimisation that was prepared."""
-    from prowess.authoring.optimize.tasks import optimize
+    """Do the optimisation with the id `proposal`; `done` and `total` of the job count model calls."""
+    from prowess.authoring.optimize.optimizations import Optimizations
 
-    return await optimize(engine, parameters, on_progress)
+    # A job is done by one worker at a time, and may be taken over at once from one that died.
+    done = await Optimizations(engine).resume(
+        str(parameters["proposal"]), on_progress=_count_calls(on_progress), exclusive=False
+    )
+    return done.as_json()
 
 
-async def _reoptimize(engine: Engine, _: str, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
-    """Optimise modules again that another version of DSPy made."""
-    from prowess.authoring.optimize.tasks import reoptimize
+async def _reoptimize(engine: Engine, _: str, __: JsonObject, on_progress: ProgressListener) -> JsonObject:
+    """Optimise every module again whose state another version of DSPy made, and offer the results as proposals."""
+    from prowess.authoring.optimize.optimizations import Optimizations
 
-    return await reoptimize(engine, parameters, on_progress)
+    done = await Optimizations(engine).refresh(on_progress=_count_calls(on_progress))
+    return {"proposals": [one.as_json() for one in done]}
+
+
+def _count_calls(listener: ProgressListener) -> Callable[[Progress], None]:
+    return lambda progress: listener(TaskProgress(total=progress.limit, done=progress.calls, cost=progress.cost))
 
 
 TASKS: dict[str, Task] = {"eval": _evaluate, "optimize": _optimize, "reoptimize": _reoptimize}

@@ -13,9 +13,8 @@ from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.plan import EvalPlan
 from prowess.authoring.evals.results import BEAT_SECONDS, Arm, CaseResult, EvalRun, state_of, to_run
 from prowess.authoring.evals.runner import ActiveArm, CaseRunner, read_limits, read_system_prompt
-from prowess.authoring.evals.scores import add_triggers, measure_triggers, score_run
 from prowess.authoring.evals.splits import assign_splits
-from prowess.authoring.evals.summary import compare_arms, summarize
+from prowess.authoring.evals.summary import add_triggers, compare_arms, measure_triggers, score_run, summarize
 from prowess.authoring.evals.variant import Subject, Variant, find_subject, find_version
 from prowess.authoring.evals.workload import Workload, make_items
 from prowess.authoring.task import ProgressListener, ignore_progress
