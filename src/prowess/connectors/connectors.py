@@ -189,7 +189,7 @@ class Connectors:
     @property
     def hosted(self) -> HostedSkills:
         """Skills that connectors serve: read, fetch into a session, and read their files there."""
-        from prowess.connectors.hosted.client import ClientSkillServer
+        from prowess.connectors.hosted.reader import ClientSkillServer
         from prowess.connectors.hosted.skills import HostedSkills
 
         @asynccontextmanager

@@ -10,8 +10,7 @@ import pytest
 from mcp import Client
 
 from prowess.connectors import pool
-from prowess.connectors.hosted.client import ClientSkillServer
-from prowess.connectors.hosted.reader import SkillReader
+from prowess.connectors.hosted.reader import ClientSkillServer, SkillReader
 from prowess.connectors.hosted.skills import HostedSkills
 from prowess.errors import ApprovalRequired, NotFound, Unavailable
 from prowess.open import Prowess

@@ -11,13 +11,16 @@ import hashlib
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from prowess.connectors.hosted.address import parse_skill_uri, show_uri
 from prowess.connectors.hosted.entry import HostedFile, HostedSkill, parse_entry
-from prowess.errors import Conflict, Invalid, NotFound, Refused
+from prowess.errors import Conflict, Invalid, NotFound, Refused, RunFailed, Unavailable
 from prowess.skill.json_frontmatter import frontmatter_json
 from prowess.skill.json_values import equal_json
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
 MAX_PAGES = 100
 MAX_SKILLS = 5_000
@@ -207,3 +210,63 @@ def _broken(method: str, why: str) -> Invalid:
         f"The answer of the server to `{method}` breaks the MCP skills extension: {why}.",
         hint="Tell the operator of the server.",
     )
+
+
+EXTENSION_ID = "io.modelcontextprotocol/skills"
+
+
+class ClientSkillServer:
+    """The skills of a server that a client of the MCP SDK is connected to. Results are passed on as the JSON that came."""
+
+    def __init__(self, name: str, client: Client) -> None:
+        self.name = name
+        self._client = client
+        capabilities = client.server_capabilities
+        # The extension is used only where a server declares it, together with resources.
+        if EXTENSION_ID not in (capabilities.extensions or {}) or capabilities.resources is None:
+            raise Unavailable(
+                f"The connector {name!r} serves no skills: it does not declare the extension {EXTENSION_ID}.",
+                hint="Its tools can still be used: `prowess connector tools`.",
+            )
+
+    async def list_skills(self, cursor: str | None) -> object:
+        """Send `skills/list`."""
+        return await self._send("skills/list", {} if cursor is None else {"cursor": cursor})
+
+    async def get_skill(self, uri: str) -> object:
+        """Send `skills/get`."""
+        return await self._send("skills/get", {"uri": uri})
+
+    async def read_resource(self, uri: str) -> object:
+        """Send `resources/read`."""
+        return await self._send("resources/read", {"uri": uri})
+
+    async def _send(self, method: str, params: dict[str, Any]) -> object:
+        from mcp.shared.exceptions import MCPError
+        from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, Request
+        from pydantic import TypeAdapter, ValidationError
+
+        request = Request[dict[str, Any], str](method=method, params=params)
+        try:
+            # Not through the client's own methods: they answer from a cache, and leave out what they do not know. The SDK
+            # wants a model, but takes any type.
+            whole: Any = TypeAdapter(dict[str, Any])
+            return await self._client.session.send_request(request, whole)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                raise
+            # Its message is the server's words, which nobody has accepted.
+            if error.code == INVALID_PARAMS:
+                raise NotFound(
+                    f"The connector {self.name!r} has no such skill or file.",
+                    hint=f"Run `prowess connector skills {self.name}` to list its skills.",
+                ) from None
+            raise RunFailed(
+                f"The connector {self.name!r} answered `{method}` with the error {error.code}.",
+                hint="Tell the operator of the server.",
+            ) from None
+        except ValidationError:
+            raise Invalid(
+                f"The answer of the connector {self.name!r} to `{method}` breaks the protocol.",
+                hint="Tell the operator of the server.",
+            ) from None
