@@ -155,10 +155,7 @@ class Workspace:
 
     def get_tags(self) -> list[dict[str, Any]]:
         """Return every tag with its number of pages, most used first."""
-        counts: dict[str, int] = {}
-        for page in self._pages().pages:
-            for tag in page.tags:
-                counts[tag] = counts.get(tag, 0) + 1
+        counts = Counter(tag for page in self._pages().pages for tag in page.tags)
         return [{"tag": tag, "pages": counts[tag]} for tag in sorted(counts, key=lambda tag: (-counts[tag], tag))]
 
     def get_references(self, slug: str) -> dict[str, Any]:
