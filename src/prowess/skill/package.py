@@ -188,7 +188,7 @@ def check_clash(path: str, seen: dict[str, str]) -> None:
     Those are paths that differ only in case or Unicode normalisation, and a file and a folder with the same name.
     """
     # Files are noted under their folded path, folders with a slash after it: a file `a` and a folder `a/` then meet here.
-    key = _fold_path(path)
+    key = fold_path(path)
     other = seen.get(key) or seen.get(key + "/")
     if other:
         raise _clash_error(path, path, other)
@@ -201,7 +201,8 @@ def check_clash(path: str, seen: dict[str, str]) -> None:
             raise _clash_error(path, folder + "/", other)
 
 
-def _fold_path(path: str) -> str:
+def fold_path(path: str) -> str:
+    """Return a key that is the same for paths that some file system takes for the same."""
     # macOS and Windows ignore case by default, and some file systems treat composed and decomposed accents alike.
     return path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()
 

@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, cast
 
 from prowess.lazy_dataclass import dataclass
+from prowess.skill.json_values import json_list, json_object
 
 _SAME_LISTS = ("allOf", "anyOf", "oneOf")
 # `dependencies`, and below `additionalItems` and a list under `items`, belong to older drafts. The validator still
@@ -165,16 +166,16 @@ def _find_edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
 
 def _applied_parts(fields: dict[str, Any]) -> Iterator[Edge]:
     for key in _SAME_LISTS:
-        yield from (Edge("same", "", part) for part in _as_list(fields.get(key)))
+        yield from (Edge("same", "", part) for part in json_list(fields.get(key)))
     for key in _SAME_MAPS:
-        yield from (Edge("same", "", part) for part in _as_map(fields.get(key)).values())
+        yield from (Edge("same", "", part) for part in json_object(fields.get(key)).values())
     yield from (Edge("same", "", fields[key]) for key in _SAME if key in fields)
-    yield from (Edge("field", name, part) for name, part in _as_map(fields.get("properties")).items())
-    yield from (Edge("fields", "", part) for part in _as_map(fields.get("patternProperties")).values())
+    yield from (Edge("field", name, part) for name, part in json_object(fields.get("properties")).items())
+    yield from (Edge("fields", "", part) for part in json_object(fields.get("patternProperties")).values())
     yield from (Edge("fields", "", fields[key]) for key in _EACH_FIELD if key in fields)
     yield from (Edge("items", "", fields[key]) for key in _EACH_ITEM if isinstance(fields.get(key), dict))
     for key in _ITEM_LISTS:
-        yield from (Edge("item", place, part) for place, part in enumerate(_as_list(fields.get(key))))
+        yield from (Edge("item", place, part) for place, part in enumerate(json_list(fields.get(key))))
     # Applied to the name of each field; the field itself stands in, which costs the same or more.
     if "propertyNames" in fields:
         yield Edge("fields", "", fields["propertyNames"])
@@ -254,7 +255,7 @@ def _weigh_parts(
 ) -> dict[int, int]:
     """Return the weight of each part, by its identity."""
     parts = (schema, *(edge.part for applied in edges.values() for edge in applied))
-    return {id(part): weigh(_as_map(part)) for part in parts}
+    return {id(part): weigh(json_object(part)) for part in parts}
 
 
 def _weight_of(fields: dict[str, Any]) -> int:
@@ -273,7 +274,7 @@ def _count_divisions(fields: dict[str, Any]) -> int:
 
 
 def _count_patterns(fields: dict[str, Any]) -> int:
-    return ("pattern" in fields) + ("format" in fields) + len(_as_map(fields.get("patternProperties")))
+    return ("pattern" in fields) + ("format" in fields) + len(json_object(fields.get("patternProperties")))
 
 
 def _measure_chains(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:
@@ -328,11 +329,3 @@ def _pop_component(open_parts: list[int], first: int) -> list[int]:
     while not members or members[-1] != first:
         members.append(open_parts.pop())
     return members
-
-
-def _as_list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _as_map(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

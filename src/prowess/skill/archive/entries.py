@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import stat
-import unicodedata
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +11,7 @@ from dataclasses import replace
 from prowess.errors import Invalid
 from prowess.skill.filenames import is_ignored
 from prowess.skill.limits import Limits
-from prowess.skill.package import File, Mode, check_clash, check_path, too_large_error
+from prowess.skill.package import File, Mode, check_clash, check_path, fold_path, too_large_error
 from prowess.skill.text.hidden import find_hidden
 
 # zlib's codes: 15 is the largest window, +16 expects a gzip header, and a negative number means deflate without any
@@ -92,7 +91,7 @@ class EntryCollector:
 
     def folder(self, path: str) -> None:
         """Record a folder entry, so that no file takes its place."""
-        key = _fold_path(path)
+        key = fold_path(path)
         if key in self._seen:
             raise self._clash(self._seen[key])
         self._folders[key] = path
@@ -101,7 +100,7 @@ class EntryCollector:
         """Read one file piece by piece, and return its content."""
         if len(self.files) >= self._limits.files:
             raise too_large_error("files in one archive", self._limits.files, f"more, from {path!r} on", "max_files")
-        if _fold_path(path) in self._folders:
+        if fold_path(path) in self._folders:
             raise self._clash(path)
         check_clash(path, self._seen)
         # A tar need not list folders. Those that a path implies are noted too, so that a later file cannot take the
@@ -113,10 +112,10 @@ class EntryCollector:
 
     def _claim_parents(self, path: str) -> None:
         parent = path.rpartition("/")[0]
-        while parent and _fold_path(parent) not in self._folders:
-            if _fold_path(parent) in self._seen:
+        while parent and fold_path(parent) not in self._folders:
+            if fold_path(parent) in self._seen:
                 raise self._clash(parent)
-            self._folders[_fold_path(parent)] = parent
+            self._folders[fold_path(parent)] = parent
             parent = parent.rpartition("/")[0]
 
     def _content(self, path: str, read: ReadBytes) -> bytes:
@@ -140,10 +139,6 @@ class EntryCollector:
     @staticmethod
     def _clash(path: str) -> Invalid:
         return Invalid(f"The entry {path!r} is both a file and a folder.", hint="Rename one of them.")
-
-
-def _fold_path(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold()
 
 
 def file_mode(bits: int) -> Mode:
