@@ -212,7 +212,7 @@ def import_path(
     renames = plan.slug or plan.prefix or plan.on_conflict == "rename"
     roots = () if renames else tuple(folder.resolve() for folder in folders)
     for batch in _batches(source):
-        here = {found.path for found in batch if roots and _is_below(found.path.resolve(), roots)}
+        here = {found.path for found in batch if roots and any(map(found.path.resolve().is_relative_to, roots))}
         packages = [_rename(one.package, plan, limits) for one in batch if one.package and one.path not in here]
         saved = iter(store.save_all(packages, replace=plan.on_conflict == "replace", actor=actor))
         for found in batch:
@@ -226,10 +226,6 @@ def import_path(
             if isinstance(result.error, DuplicateSkill) and plan.on_conflict == "rename":
                 result = _save_renamed(store, result, actor, limits)
             yield _outcome(found.path, result, plan, limits)
-
-
-def _is_below(path: Path, roots: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(root) for root in roots)
 
 
 def _single(found: list[FoundPackage], path: Path) -> list[FoundPackage]:

@@ -119,6 +119,7 @@ def _read_answer(row: ApprovalRow, logged: AuditRow | None) -> Answer:
     given = cast("Mapping[str, Any]", row.detail.get("answer") or {})
     shown = str(given.get("shown", ""))
     shown_sha256 = str(logged.detail.get("shown_sha256", "")) if logged else ""
+    is_same = hashlib.sha256(shown.encode()).hexdigest() == shown_sha256
     return Answer(
         digest=row.digest,
         how="denied" if row.state == "denied" else "approved",
@@ -134,7 +135,7 @@ def _read_answer(row: ApprovalRow, logged: AuditRow | None) -> Answer:
         approval_id=row.id,
         note=row.note,
         shown=shown,
-        shown_ok=_matches(shown, shown_sha256) if shown or shown_sha256 else None,
+        shown_ok=is_same if shown or shown_sha256 else None,
     )
 
 
@@ -166,10 +167,6 @@ def _read_acceptances(rows: Iterable[Acceptance], decisions: Sequence[AuditRow])
             )
         )
     return answers
-
-
-def _matches(text: str, sha256: str) -> bool:
-    return hashlib.sha256(text.encode()).hexdigest() == sha256
 
 
 def _state_now(row: ApprovalRow) -> str:

@@ -86,7 +86,8 @@ def _check_role(actor: Actor, action: str, subject: Subject | None, role: Role |
             "Run `prowess policy roles` to list the roles, or act without a role.",
         )
     if not role.may(action):
-        what = f"use {_CONNECTOR_WORDS[action]}" if action in _CONNECTOR_WORDS else f"{_action_words(action)} skills"
+        used = _CONNECTOR_WORDS.get(action)
+        what = f"use {used}" if used else f"{action.replace('_', ' ')} skills"
         return _deny(
             "role-action",
             f"The role {role.name!r} may not {what}.",
@@ -311,10 +312,6 @@ def _rule_by_settings(actor: Actor, policy: OrgPolicy, what: str, *names: str) -
         f"Only administrators may use {what}: this organization's policy is `admin-only` ({strictest}).",
         f"Ask an administrator to use the skill for you, or to run `prowess policy set {strictest} prompt-user`.",
     )
-
-
-def _action_words(action: str) -> str:
-    return action.replace("_", " ")
 
 
 def _allow(rule: str, reason: str) -> Ruling:

@@ -107,12 +107,9 @@ def _read_file(path: str, data: bytes, *, named: bool) -> TriggerSet:
     try:
         value = _parse(path, data)
     except (ValueError, RecursionError) as fault:
-        return _refuse(
-            "eval-unreadable",
-            f"The file is not valid {_language_of(path)}: {fault}.",
-            "Fix the file and run the command again.",
-            path,
-        )
+        language = "JSON" if path.endswith(".json") else "YAML"
+        hint = "Fix the file and run the command again."
+        return _refuse("eval-unreadable", f"The file is not valid {language}: {fault}.", hint, path)
     read = _read_value(value, path)
     if read.cases or read.problems or not (named or _is_eval_name(path.rpartition("/")[2])):
         return read
@@ -132,10 +129,6 @@ def _parse(path: str, data: bytes) -> Any:
         return load(text, typed=True, limits=_LIMITS).value
     except YamlRefused as refused:
         raise ValueError(f"line {refused.line}: {refused.message.rstrip('.')}") from None
-
-
-def _language_of(path: str) -> str:
-    return "JSON" if path.endswith(".json") else "YAML"
 
 
 def _read_value(value: Any, path: str) -> TriggerSet:

@@ -50,16 +50,13 @@ def choose_surplus_files(package: Package) -> list[File]:
     """Return the files to leave out: assets first, then the largest, never a file that says what the skill is."""
     count, total = len(package.files), sum(len(file.content) for file in package.files)
     surplus: list[File] = []
-    for file in sorted((file for file in package.files if not _is_kept(file.path)), key=_removal_order):
+    others = [file for file in package.files if file.path not in _KEPT_FILES and not is_skill_md(file.path)]
+    for file in sorted(others, key=_removal_order):
         if count <= FILES_LIMIT and total <= BYTES_LIMIT:
             break
         surplus.append(file)
         count, total = count - 1, total - len(file.content)
     return surplus
-
-
-def _is_kept(path: str) -> bool:
-    return path in _KEPT_FILES or is_skill_md(path)
 
 
 def _removal_order(file: File) -> tuple[bool, int, str]:

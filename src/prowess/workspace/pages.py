@@ -186,14 +186,10 @@ class PageFolder:
     """Reads the pages of a folder. Not thread-safe."""
 
     def __init__(self, root: Path, limits: PageLimits) -> None:
-        self._root = os.path.realpath(root)
+        self.root = os.path.realpath(root)
+        """The real path of the folder."""
         self._limits = limits
         self._last = _Scan()
-
-    @property
-    def root(self) -> str:
-        """The real path of the folder."""
-        return self._root
 
     @property
     def skipped(self) -> tuple[SkippedFile, ...]:
@@ -202,8 +198,8 @@ class PageFolder:
 
     def look(self) -> tuple[list[Page], bool]:
         """Return the pages sorted by path, and True if any differs from the last scan; raise `NotFound` if there is no folder."""
-        if not Path(self._root).is_dir():
-            raise NotFound(f"The folder {self._root!r} does not exist.", hint="Use the folder that contains the pages.")
+        if not Path(self.root).is_dir():
+            raise NotFound(f"The folder {self.root!r} does not exist.", hint="Use the folder that contains the pages.")
         before, now = self._last, _Scan()
         for place, entry in self._files("", now, self._limits.depth):
             self._take(place, entry, before, now)
@@ -215,7 +211,7 @@ class PageFolder:
 
     def _files(self, inside: str, look: _Scan, depth: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
         try:
-            with os.scandir(f"{self._root}/{inside}") as listing:
+            with os.scandir(f"{self.root}/{inside}") as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
             look.skipped.append(
@@ -266,7 +262,7 @@ class PageFolder:
         place.encode()
         inside, _, name = place.rpartition("/")
         began = time.time_ns()
-        folder = open_folder(f"{self._root}/{inside}" if inside else self._root, self._root)
+        folder = open_folder(f"{self.root}/{inside}" if inside else self.root, self.root)
         try:
             data = read_regular_file(name, self._limits.page_bytes + 1, folder)
         finally:

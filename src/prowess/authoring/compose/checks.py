@@ -37,6 +37,7 @@ COMPOSE_CODES = {
 MIN_SHARE = 0.8
 """The precision and recall below which a warning is given, as `prowess eval triggers` has it."""
 _COLLISION_SHARE = 0.5
+_ORDER = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ async def check_draft(package: Package, draft: Draft, around: Surroundings) -> C
     problems += dry_run.problems if dry_run else ()
     triggers, weak = await offload(_evaluate, skill, package, around.matcher)
     return Checks(
-        problems=tuple(_in_order([*problems, *weak])),
+        problems=tuple(sorted([*problems, *weak], key=lambda one: _ORDER.index(one.severity))),
         findings=tuple(findings),
         dry_run=dry_run.as_json() if dry_run else None,
         triggers=triggers,
@@ -202,10 +203,3 @@ def _slug_taken(slug: str) -> Problem:
         hint=f"Ask for another slug, or change that skill: `prowess compose --skill {slug} …`.",
         field="slug",
     )
-
-
-_ORDER = ("error", "warning", "info")
-
-
-def _in_order(problems: list[Problem]) -> list[Problem]:
-    return sorted(problems, key=lambda one: _ORDER.index(one.severity))

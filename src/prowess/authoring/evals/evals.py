@@ -70,7 +70,8 @@ class Evals:
         arms = await self._arms(subject, plan, cases, models or plan.models or ("",))
         run_id = run_id or str(uuid.uuid4())
         seconds = plan.timeout or subject.suite.timeout_seconds
-        items = await offload(make_items, plan, subject, arms, cases, _name(judge), seconds)
+        judge_name = judge if isinstance(judge, str) else judge.name
+        items = await offload(make_items, plan, subject, arms, cases, judge_name, seconds)
         row = EvalRunRow(
             id=run_id,
             organization_id=self._context.actor.organization,
@@ -367,7 +368,3 @@ def _chosen_cases(subject: Subject, plan: EvalPlan) -> list[EvalCase]:
     if not cases:
         raise NotFound(f"No case of {slug!r} is in the set {plan.split!r}.", hint="Omit `--split`, or add cases.")
     return cases
-
-
-def _name(model: Model | str) -> str:
-    return model if isinstance(model, str) else model.name

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -277,15 +277,12 @@ def junit_report(run: EvalRun) -> bytes:
             if one.passed is None:
                 ET.SubElement(case, "error", type=one.error_code or "error", message=_xml_text(one.error))
             elif not one.passed:
-                wrong = [f"{verdict['description']}: {verdict['evidence']}" for verdict in _unmet(one)]
+                unmet = [verdict for verdict in one.verdicts if not verdict["passed"]]
+                wrong = [f"{verdict['description']}: {verdict['evidence']}" for verdict in unmet]
                 failure = ET.SubElement(case, "failure", type="check", message=_xml_text(one.error or "; ".join(wrong)))
                 failure.text = _xml_text(one.output)
     ET.indent(root)
     return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
-
-
-def _unmet(result: CaseResult) -> Iterable[JsonObject]:
-    return (verdict for verdict in result.verdicts if not verdict["passed"])
 
 
 def _counts(results: Sequence[CaseResult]) -> dict[str, str]:

@@ -79,7 +79,8 @@ class TrialRecord:
 
 def write_run_tree(folder: Path, skill: str, records: Sequence[TrialRecord], *, model: str = "") -> Path:
     """Write one new iteration into `<folder>/<skill>-workspace`, and return its folder. Nothing that exists is changed."""
-    workspace = folder / f"{_safe_name(skill)}-workspace"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", skill).strip(".-")[:80] or "skill"
+    workspace = folder / f"{name}-workspace"
     workspace.mkdir(parents=True, exist_ok=True)
     iteration = _new_iteration(workspace)
     numbers = _numbers(records)
@@ -243,10 +244,6 @@ def _figures(values: Sequence[float]) -> JsonObject:
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     figures = {"mean": statistics.fmean(values), "stddev": spread, "min": min(values), "max": max(values)}
     return {name: round(value, 4) for name, value in figures.items()}
-
-
-def _safe_name(skill: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", skill).strip(".-")[:80] or "skill"
 
 
 def _write(path: Path, content: JsonObject) -> None:

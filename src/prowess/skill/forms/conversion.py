@@ -48,7 +48,8 @@ def find_losses(skill: Skill, original: Original, written: Package, reading: Rea
     found = dump_content(reading.skill) if reading.skill is not None else {}
     lost = [_lost_field(form, name, value) for name, value in _lost_fields(wanted, found)]
     lost += _lost_artifacts(form, wanted["artifacts"], found.get("artifacts", []))
-    lost += [_lost_file(form, file.path) for file in original.others if written.get(file.path) is None]
+    gone = [file.path for file in original.others if written.get(file.path) is None]
+    lost += [_loss(form, f"cannot store the file {path[:200]!r}", path) for path in gone]
     return tuple(lost)
 
 
@@ -74,9 +75,9 @@ def _lost_artifacts(form: str, wanted: list[JsonObject], found: list[JsonObject]
     by_name = {(one["name"], one["variant"]): one for one in found}
     for artifact in wanted:
         other = by_name.get((artifact["name"], artifact["variant"]))
-        if other is None:
+        if other is None and artifact["content"]:
             # Some forms name artifacts by their path; the same content under another name is not lost.
-            other = next((one for one in found if _is_renamed(one, artifact)), None)
+            other = next((one for one in found if one["content"] == artifact["content"]), None)
         what = f"the {artifact['kind']} {artifact['name'][:_MAX_SHOWN]!r}"
         if other is None:
             lost.append(_loss(form, f"cannot store {what}", artifact["name"]))
@@ -89,18 +90,10 @@ def _lost_artifacts(form: str, wanted: list[JsonObject], found: list[JsonObject]
     return lost
 
 
-def _is_renamed(other: JsonObject, artifact: JsonObject) -> bool:
-    return bool(artifact["content"]) and other["content"] == artifact["content"]
-
-
 def _lost_field(form: str, name: str, value: Any) -> Problem:
     shown = repr(value) if not isinstance(value, tuple) else ", ".join(str(part) for part in cast("tuple[Any]", value))
     short = shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 1] + "…"
     return _loss(form, f"cannot store {name} ({short})", name)
-
-
-def _lost_file(form: str, path: str) -> Problem:
-    return _loss(form, f"cannot store the file {path[:200]!r}", path)
 
 
 def _loss(form: str, what: str, field: str) -> Problem:
