@@ -174,7 +174,7 @@ class _RunStream:
         self._steps: deque[Step] = deque()
         self._waiting_chars = 0
         self._changed = asyncio.Event()
-        asked = replace(wanted, on_step=self._add, on_setup=lambda message: self._add(Step(artifact="", state=message)))
+        asked = replace(wanted, on_step=self._add, on_setup=self._add_setup)
         self._task = asyncio.create_task(engine.runs.attempt(asked))
         self._task.add_done_callback(lambda _: self._changed.set())
 
@@ -188,6 +188,9 @@ class _RunStream:
             await end_tasks(self._task)
             raise
         return StreamResponse(self._send(), stop=lambda: end_tasks(self._task), ping=HEARTBEAT_SECONDS)
+
+    def _add_setup(self, message: str) -> None:
+        self._add(Step(artifact="", state=message))
 
     def _add(self, step: Step) -> None:
         if step.text:
