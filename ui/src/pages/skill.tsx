@@ -125,9 +125,10 @@ function Text({ skill }: { skill: Skill }) {
   const body = bodyOf(skill.content);
   if (!body.trim()) return <p class="quiet">{t("skill.no_text")}</p>;
   const isCut = !isWhole && body.length > LONGEST;
+  const text = isCut ? body.slice(0, LONGEST) : body;
   return (
     <>
-      <Markdown text={isCut ? body.slice(0, LONGEST) : body} />
+      {isJson(body) ? <pre tabIndex={0}>{text}</pre> : <Markdown text={text} />}
       {isCut && (
         <button type="button" class="button" onClick={() => setWhole(true)}>
           {t("skill.show_all")}
@@ -135,6 +136,15 @@ function Text({ skill }: { skill: Skill }) {
       )}
     </>
   );
+}
+
+/** Return True for the manifest of a skill that is not a Markdown document. */
+function isJson(text: string): boolean {
+  try {
+    return typeof JSON.parse(text) === "object";
+  } catch {
+    return false;
+  }
 }
 
 function Missing({ id }: { id: string }) {
