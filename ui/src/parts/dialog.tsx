@@ -3,6 +3,9 @@ import { useEffect, useId, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import { Icon } from "./icons";
 
+const FIRST_FIELD =
+  ".dialog-body :is(textarea, select, input:not([type=radio], [type=checkbox], [type=file])):not([readonly], :disabled)";
+
 interface Props {
   title: string;
   onClose: () => void;
@@ -20,6 +23,8 @@ export function Dialog({ title, onClose, actions, isWide, children }: Props) {
     const before = document.activeElement;
     const shown = element.current;
     shown?.showModal();
+    // The browser would choose the button that closes it. The first field is what people came for.
+    shown?.querySelector<HTMLElement>(FIRST_FIELD)?.focus();
     return () => {
       // A key that was pressed meanwhile may have moved the focus on.
       const now = document.activeElement;
