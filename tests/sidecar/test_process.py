@@ -123,6 +123,12 @@ async def test_an_answer_without_outputs_is_a_failure_of_the_sidecar(start, call
         await start().execute(named("answer"), result, callbacks)
 
 
+@pytest.mark.parametrize("value", ["1e999", "NaN", "[" * 100 + "]" * 100])
+async def test_values_that_cannot_be_stored_everywhere_end_the_process(start, callbacks, value) -> None:
+    with pytest.raises(SidecarFailed, match="invalid message"):
+        await start().execute(named("raw"), {"outputs": value}, callbacks)
+
+
 async def test_more_messages_than_the_caller_can_handle_end_the_process(start, callbacks, monkeypatch) -> None:
     sidecar = start()
     await sidecar.version()

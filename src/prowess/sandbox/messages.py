@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Final, NoReturn, cast, get_args
 
@@ -111,8 +112,14 @@ def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"it contains {constant}, which is not valid JSON")
 
 
+def _parse_finite(number: str) -> float:
+    value = float(number)
+    # 1e999 is a number in JSON, but infinity here, which no JSON can express.
+    return value if math.isfinite(value) else _reject_constant(number[:20])
+
+
 # Made once: `json.loads` makes a decoder for each call that has options.
-_decode = json.JSONDecoder(parse_constant=_reject_constant).decode
+_decode = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite).decode
 
 
 def _replace_surrogates(value: Any) -> Any:

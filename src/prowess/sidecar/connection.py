@@ -19,10 +19,10 @@ from typing import IO, Any, Final, Protocol, cast
 from prowess.child.process import ChildProcess
 from prowess.errors import SidecarFailed, TooLarge, Unavailable
 from prowess.sandbox.folders import new_folder, remove_folder
+from prowess.sandbox.messages import parse_json
 from prowess.sandbox.programs import DATA_PATHS, PROGRAM_FOLDERS, existing_paths
 from prowess.sandbox.script_process import start_confined
 from prowess.sidecar.environment import SidecarProgram
-from prowess.skill.json_values import parse_json
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import MIB
 
@@ -249,7 +249,7 @@ class Connection:
         for line in lines:
             try:
                 self._take(_decode(line))
-            except (ValueError, RecursionError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError):
                 return "it sent an invalid message"
         return ""
 
@@ -321,7 +321,8 @@ def _encode(message: JsonObject) -> bytes:
 
 
 def _decode(line: bytes) -> JsonObject:
-    message: Any = parse_json(line)
+    # The outermost levels of an answer are those of the protocol.
+    message: Any = parse_json(line.decode(), around=3)
     if not isinstance(message, dict):
         raise TypeError
     return cast("JsonObject", message)
