@@ -64,7 +64,7 @@ def test_lines_and_json_are_read(run):
     assert run("""printf '{"n": [1, 2]}'""", output="json").data == {"n": [1, 2]}
 
 
-@pytest.mark.parametrize("printed", ["", "no json", "NaN", "[" * 60_000])
+@pytest.mark.parametrize("printed", ["", "no json", "NaN", "[-1e999]", "[" * 60_000])
 def test_json_that_is_none_fails_the_run(run, printed):
     with pytest.raises(RunFailed, match="is not JSON"):
         run("cat", {"text": printed}, stdin="{{ text }}", output="json")

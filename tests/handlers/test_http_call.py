@@ -354,7 +354,7 @@ def test_the_output_is_held_to_the_schema_of_the_skill(server, run):
         run("GET https://api.example.com/", skill=promised)
 
 
-@pytest.mark.parametrize("body", [b"{", b"", b"NaN", b"[" * 200 + b"]" * 200, b"[" * 100_000, b"1" * 5000])
+@pytest.mark.parametrize("body", [b"{", b"", b"NaN", b"1e999", b"[" * 200 + b"]" * 200, b"[" * 100_000, b"1" * 5000])
 def test_json_that_is_none_is_told(server, run, body):
     server.answer(body, Content_Type="application/json")
     if not body:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any, NoReturn, cast
 
 
 def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON text, or raise `ValueError` or `RecursionError`. NaN and Infinity are not JSON."""
-    return json.loads(text, parse_constant=_refuse_constant)
+    return json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _parse_finite(number: str) -> float:
+    value = float(number)
+    # 1e999 is a number in JSON, but infinity here, which could not be written as JSON again.
+    return value if isfinite(value) else _refuse_constant(number[:20])
 
 
 def json_object(value: object) -> dict[str, Any]:
