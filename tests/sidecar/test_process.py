@@ -124,9 +124,14 @@ async def test_an_answer_without_outputs_is_a_failure_of_the_sidecar(start, call
 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", "[" * 100 + "]" * 100])
-async def test_values_that_cannot_be_stored_everywhere_end_the_process(start, callbacks, value) -> None:
-    with pytest.raises(SidecarFailed, match="invalid message"):
-        await start().execute(named("raw"), {"outputs": value}, callbacks)
+async def test_values_that_cannot_be_stored_fail_their_request_alone(start, callbacks, value) -> None:
+    sidecar = start()
+    other = asyncio.create_task(sidecar.execute(named("hang"), {}, callbacks))
+    with pytest.raises(AnswerUnusable):
+        await sidecar.execute(named("raw"), {"outputs": value}, callbacks)
+    assert await sidecar.execute(named("echo"), {"a": 1}, callbacks)
+    assert not other.done()
+    other.cancel()
 
 
 async def test_more_messages_than_the_caller_can_handle_end_the_process(start, callbacks, monkeypatch) -> None:

@@ -249,7 +249,7 @@ class Connection:
         for line in lines:
             try:
                 self._take(_decode(line))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, RecursionError, KeyError, TypeError):
                 return "it sent an invalid message"
         return ""
 
@@ -321,8 +321,19 @@ def _encode(message: JsonObject) -> bytes:
 
 
 def _decode(line: bytes) -> JsonObject:
-    # The outermost levels of an answer are those of the protocol.
-    message: Any = parse_json(line.decode(), around=3)
+    """Return a message. One with values that cannot be stored becomes an error of its request.
+
+    A model may have written them, so only that request fails, and not the others of the process.
+    """
+    try:
+        # The outermost levels of an answer are those of the protocol.
+        message: Any = parse_json(line.decode(), around=3)
+    except ValueError as error:
+        message = json.loads(line)
+        if isinstance(message, dict):
+            about = cast("JsonObject", message)
+            said = {"type": "InvalidOutput", "message": str(error)}
+            return {"id": about.get("for", about.get("id")), "error": said}
     if not isinstance(message, dict):
         raise TypeError
     return cast("JsonObject", message)
