@@ -16,8 +16,7 @@ from prowess import Prowess
 from prowess.errors import Invalid
 from prowess.interfaces.auth.oidc import Provider as Client
 from prowess.interfaces.auth.oidc import make_provider
-from prowess.interfaces.auth.signin import find_session_callers
-from prowess.interfaces.auth.tokens import find_callers
+from prowess.interfaces.auth.tokens import find_callers, find_session_callers
 from prowess.interfaces.server import make_app
 from prowess.settings import read_settings
 

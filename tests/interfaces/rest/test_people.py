@@ -10,8 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from prowess import Prowess
-from prowess.interfaces.auth.signin import find_session_callers
-from prowess.interfaces.auth.tokens import find_callers
+from prowess.interfaces.auth.tokens import find_callers, find_session_callers
 from prowess.interfaces.server import make_app
 from prowess.policy.tokens import NewToken
 

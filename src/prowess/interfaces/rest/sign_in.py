@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from prowess.errors import NotFound
 from prowess.interfaces.auth.oidc import ATTEMPT_SECONDS, CALLBACK_PATH, Provider, read_attempt
-from prowess.interfaces.auth.signin import clear_session_cookie, session_secret, set_session_cookie
+from prowess.interfaces.auth.tokens import clear_session_cookie, session_secret, set_session_cookie
 from prowess.interfaces.rest.request import Body
 
 router = APIRouter(tags=["sign-in"])

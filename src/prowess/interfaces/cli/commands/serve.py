@@ -182,7 +182,7 @@ async def _serve(
 
     from prowess.interfaces.auth.browser import LOOPBACK_HOSTS
     from prowess.interfaces.auth.limits import REQUESTS_PER_MINUTE, RateLimits
-    from prowess.interfaces.auth.signin import find_session_callers
+    from prowess.interfaces.auth.tokens import find_session_callers
     from prowess.interfaces.listener import open_listener, serve_http
     from prowess.interfaces.server import make_app
     from prowess.skill.limits import DEFAULT_LIMITS
