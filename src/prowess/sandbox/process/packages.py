@@ -21,7 +21,6 @@ from typing import Any
 
 from prowess.errors import Invalid, TryLater, Unavailable
 from prowess.sandbox.folders import keep_error, private_folder
-from prowess.sandbox.wasm.component import Progress, ignore_progress
 from prowess.skill.needs import parse_requirement
 from prowess.storage.files.folder_lock import lock_folder
 
@@ -49,9 +48,7 @@ _UNREACHABLE = re.compile(r"error sending request|dns error|timed? ?out|connecti
 _ERROR_CHARS = 400
 
 
-def ensure_packages(
-    home: Path, requirements: Iterable[str], environment: Mapping[str, str], progress: Progress = ignore_progress
-) -> Path:
+def ensure_packages(home: Path, requirements: Iterable[str], environment: Mapping[str, str]) -> Path:
     """Return the folder with the packages of these requirements and their dependencies; install them if it is missing.
 
     It is cached in `home` by requirements, Python and platform. Any number of processes may call this at once: one installs,
@@ -66,7 +63,6 @@ def ensure_packages(
     program = find_uv()
     with lock_folder(folder, patience=PATIENCE_SECONDS):
         if not kept.is_dir():
-            progress(f"Installing packages: {', '.join(wanted)}.")
             _fetch([program, "pip", "install", *_FLAGS], wanted, kept, uv_environment(environment, folder))
     return kept
 

@@ -115,12 +115,12 @@ def hash_folder(folder: Path) -> str:
     return compute_hash(read_hashed_files(folder))
 
 
-def read_hashed_files(folder: Path, limits: Limits = DEFAULT_LIMITS) -> dict[str, bytes]:
+def read_hashed_files(folder: Path) -> dict[str, bytes]:
     """Return the files of a folder that the skills CLI hashes, by their paths."""
     found: dict[str, bytes] = {}
     descriptor = open_folder(str(folder))
     try:
-        _collect(descriptor, "", found, limits, limits.depth)
+        _collect(descriptor, "", found, DEFAULT_LIMITS, DEFAULT_LIMITS.depth)
     finally:
         os.close(descriptor)
     return found
