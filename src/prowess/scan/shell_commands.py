@@ -141,7 +141,7 @@ def run_command(shell: Shell, words: list[Value], stdin: Value, line: int) -> Va
     if called is not None:
         return called
     _run_written_file(shell, words[0], line)
-    handler = shell.table.get(name) or shell.table.get(re.sub(r"[\d.]+$", "", name))
+    handler = shell.table.get(name) or shell.table.get(name.rstrip("0123456789."))
     shell.behaviour.run_program(name, line) if handler is None and name not in _QUIET else None
     return handler(shell, command) if handler else _run_other(shell, command)
 
@@ -281,7 +281,7 @@ _QUIET = frozenset({
 
 def is_remote(text: str) -> bool:
     """Return True for `user@host:path`, a URL or a bucket."""
-    return bool(re.match(r"^[\w.-]*@?[\w.-]+:(?!\\)\S*$|^\w+://", text)) or looks_like_url(text)
+    return bool(re.match(r"^(?:[\w.-]*@)?[\w.-]+:(?!\\)\S*$|^\w+://", text)) or looks_like_url(text)
 
 
 def starts_shell(words: Sequence[str]) -> bool:

@@ -113,7 +113,7 @@ def _describe_route(
         "id": f"{method}-{path.strip('/')}".replace("/", "-").replace("{", "").replace("}", ""),
         "method": method.upper(),
         "path": path,
-        "pieces": re.split(r"(\{[^}]*\})", path),
+        "pieces": re.split(r"(\{[^{}]*\})", path),
         "summary": _sentence(operation.get("summary", "")),
         "text": _parts(operation.get("description", "")),
         "permission": _permission(operation),
@@ -225,7 +225,7 @@ def _resolve(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[
 
 def _curl(document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> str:
     """Return a command that sends a request to a route. `$URL` and `$TOKEN` are explained at the top of the page."""
-    address = re.sub(r"\{([^}]*)\}", lambda found: found[1].upper(), path)
+    address = re.sub(r"\{([^{}]*)\}", lambda found: found[1].upper(), path)
     needed = [one for one in operation.get("parameters", ()) if one["in"] == "query" and one.get("required")]
     query = "&".join(f"{one['name']}={one['name'].upper()}" for one in needed)
     words = ["curl"] + ([] if method == "get" else ["-X", method.upper()])
