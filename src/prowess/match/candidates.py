@@ -16,7 +16,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.match.arrays import Array
 from prowess.match.index import Index, LiveSegment
 from prowess.match.query import RARE_PART, STRENGTH_UNIT, Query
-from prowess.match.segment import IMPACT_SCALE, UNDECLARED, Segment
+from prowess.match.segment import FIELD_BITS, IMPACT_SCALE, Segment
 from prowess.match.vectors.embedder import SCALE
 from prowess.match.vectors.vector_table import sign_codes
 
@@ -34,24 +34,33 @@ _CHUNK = 1 << 15
 _MAXIMA = 6
 # OpenBLAS starts threads for a product with a vector from 460,800 values on; below, this many at a time are the fastest.
 _SMALL_PRODUCT = 1 << 16
+_ALL_FIELDS = (1 << FIELD_BITS) - 1
 _IMPACT_UNIT = float(STRENGTH_UNIT * IMPACT_SCALE)
 
 
 class SharedTerms:
     """The terms that a skill shares with the message."""
 
-    __slots__ = ("declared", "fields")
+    __slots__ = ("_declared", "_sizes", "fields")
 
     def __init__(self) -> None:
         self.fields: dict[int, int] = {}
         """For each term, in the order of the message, a bit for each field that has it."""
-        self.declared: list[int] = []
-        """For each term in a trigger phrase or keyword, the number of terms in the shortest such phrase."""
+        self._declared = self._sizes = 0
+
+    def add(self, term: int, marks: int) -> None:
+        """Add a term with the marks of its posting."""
+        self.fields[term] = marks & _ALL_FIELDS
+        sizes = marks >> FIELD_BITS
+        if sizes:
+            self._declared += 1
+            self._sizes |= sizes
 
     @property
     def may_be_declared(self) -> bool:
-        """False if the message lacks a term of every trigger phrase and keyword."""
-        return bool(self.declared) and min(self.declared) <= len(self.declared)
+        """False if there are fewer terms than the shortest trigger phrase or keyword with one of them has."""
+        shortest = self._sizes & -self._sizes  # the lowest bit
+        return 0 < shortest.bit_length() <= self._declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,11 @@ class Postings:
         terms = [term for term in query.strengths if term in places]
         chosen = np.array([places[term] for term in terms], np.int64)
         begins, ends = segment.posting_start.take(chosen), segment.posting_start.take(chosen + 1)
-        return cls(segment, terms, begins, ends, _concat(segment.postings, begins, ends))
+        documents = _concat(segment.postings, begins, ends)
+        # In a damaged file: summing up would take the memory for as many documents.
+        if documents.max(initial=0) >= max(segment.size, 1):
+            raise IndexError("a posting of a document that does not exist")
+        return cls(segment, terms, begins, ends, documents)
 
     def sum_impacts(self, query: Query) -> NDArray[np.float64]:
         """Return the sum of strength × impact for each document, in `_IMPACT_UNIT`s of BM25F."""
@@ -88,21 +101,14 @@ class Postings:
         is_wanted[documents] = True
         places = is_wanted.take(self.documents).nonzero()[0]
         lasts = (self.ends - self.begins).cumsum()
-        terms = lasts.searchsorted(places, "right")
+        terms: Array = lasts.searchsorted(places, "right")
         # Where they are in the segment.
         source = places + (self.ends - lasts).take(terms)
         found = {document: SharedTerms() for document in documents.tolist()}
-        for document, term, bits, size in zip(
-            self.documents.take(places).tolist(),
-            terms.tolist(),
-            self.segment.posting_fields.take(source).tolist(),
-            self.segment.posting_declared.take(source).tolist(),
-            strict=True,
-        ):
-            shared = found[document]
-            shared.fields[self.terms[term]] = bits
-            if size < UNDECLARED:
-                shared.declared.append(size)
+        marks = self.segment.posting_marks.take(source).tolist()
+        named: list[int] = terms.tolist()
+        for document, term, mark in zip(self.documents.take(places).tolist(), named, marks, strict=True):
+            found[document].add(self.terms[term], mark)
         return list(found.values())
 
 

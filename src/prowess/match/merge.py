@@ -139,8 +139,7 @@ def _merge_postings(parts: Sequence[SegmentPart], moved: Sequence[Array], terms:
     """Return the postings: per term, those of the first segment, then of the second, and so on, which keeps them sorted."""
     places = [np.searchsorted(terms, part.segment.terms) for part in parts]
     starts = offsets_of(_count_postings(parts, places, len(terms)))
-    columns = ("postings", "impacts", "posting_fields", "posting_declared")
-    found = {name: np.empty(starts[-1], getattr(parts[0].segment, name).dtype) for name in columns}
+    postings, impacts, marks = (np.empty(starts[-1], kind) for kind in (np.uint32, np.uint8, np.uint16))
     # Where the next posting of each term goes. A term that no live document has is not in `terms`: `searchsorted` gives
     # it the place of another, or the extra one at the end, which does no harm because it has no postings.
     following = np.append(starts[:-1], 0)
@@ -150,12 +149,11 @@ def _merge_postings(parts: Sequence[SegmentPart], moved: Sequence[Array], terms:
         holds = documents >= 0
         begins = offsets_of(part.term_count)[:-1]
         target = np.repeat(following[place] - begins, part.term_count) + np.arange(np.count_nonzero(holds))
-        found["postings"][target] = documents[holds]
-        for name in columns[1:]:
-            found[name][target] = getattr(segment, name)[holds]
+        postings[target], impacts[target] = documents[holds], segment.impacts[holds]
+        marks[target] = segment.posting_marks[holds]
         # `add.at`, because several terms may have the same place, one of them live: `+=` would add only the last one.
         np.add.at(following, place, part.term_count)
-    return {"posting_start": starts, **found}
+    return {"posting_start": starts, "postings": postings, "impacts": impacts, "posting_marks": marks}
 
 
 def _count_postings(parts: Sequence[SegmentPart], places: Sequence[Array], size: int) -> Array:

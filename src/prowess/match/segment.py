@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 IMPACT_SCALE = 100
 """The impact of a term on a skill runs from 1 to this."""
-UNDECLARED = 255
-"""No trigger phrase or keyword has the term, or only very long ones."""
+FIELD_BITS = len(FIELD_NAMES)
+"""The lowest bits of a posting's marks say which fields have the term."""
+DECLARED_SIZES = 9
+"""The bits above: the term is in a trigger phrase or keyword of one term, of two, and so on; the last one is for all longer ones."""
 # The parameter k1 of BM25F.
 _SATURATION = 1.2
 _quote = json.encoder.encode_basestring_ascii
@@ -56,10 +58,7 @@ class Segment:
     posting_start: Array  # terms → postings
     postings: Array  # documents, ascending within a term
     impacts: Array
-    posting_fields: Array  # a bit for each field of the document that has the term
-    posting_declared: (
-        Array  # the number of terms in its shortest trigger phrase or keyword with the term; see `UNDECLARED`
-    )
+    posting_marks: Array  # where in the document the term is: bits of `FIELD_BITS`, and of `DECLARED_SIZES` above them
     patterned: Array  # the documents that have intent patterns
     tags: Array  # hashes of all tags, ascending
     tagged_start: Array  # tags → documents
@@ -182,8 +181,7 @@ class _PhraseWords:
         starts = np.flatnonzero(np.append(True, is_new)) if len(terms) else np.zeros(0, np.int64)
         # Rounded, so that the sum of a few shares does not depend on their order.
         shares = np.repeat(self._shares(), self._sizes)[order]
-        fields = np.repeat(np.left_shift(1, self._fields, dtype=np.uint8), self._sizes)[order]
-        declared = np.repeat(self._count_declared_terms(), self._sizes)[order]
+        marks = np.repeat(self._marks(), self._sizes)[order]
         amount = np.round(np.add.reduceat(shares, starts), 6) if len(starts) else np.zeros(0)
         # Without the rarity of the term, which changes with every other skill; a query multiplies by it.
         impacts = np.rint(IMPACT_SCALE * amount / (_SATURATION + amount)).clip(1, IMPACT_SCALE)
@@ -192,17 +190,17 @@ class _PhraseWords:
             "posting_start": offsets_of(counts),
             "postings": documents[starts].astype(np.uint32),
             "impacts": impacts.astype(np.uint8),
-            "posting_fields": np.bitwise_or.reduceat(fields, starts) if len(starts) else fields,
-            "posting_declared": np.minimum.reduceat(declared, starts) if len(starts) else declared,
+            "posting_marks": np.bitwise_or.reduceat(marks, starts) if len(starts) else marks,
         }
 
-    def _count_declared_terms(self) -> Array:
-        """Return the number of terms in each trigger phrase and keyword, `UNDECLARED` for other phrases."""
+    def _marks(self) -> Array:
+        """Return the marks of the terms in each phrase."""
         is_declared = (self._fields == FIELD_NAMES.index("triggers")) | (self._fields == FIELD_NAMES.index("keywords"))
         phrases = np.repeat(np.flatnonzero(is_declared), self._sizes[is_declared])
         terms = self._table.term[self._table.places[np.repeat(is_declared, self._sizes)]]
-        counts = count_documents(phrases, terms, len(self._sizes))
-        return np.where(is_declared, counts, UNDECLARED).clip(max=UNDECLARED).astype(np.uint8)
+        counts = count_documents(phrases, terms, len(self._sizes)).clip(1, DECLARED_SIZES)
+        marks = np.left_shift(1, self._fields, dtype=np.uint16)
+        return marks | np.where(is_declared, 1 << (FIELD_BITS - 1 + counts), 0).astype(np.uint16)
 
     def _shares(self) -> Array:
         """Return what one word of each phrase adds to the impact."""

@@ -57,7 +57,7 @@ def test_damage_that_shows_only_in_use_is_mended_by_building_anew(near, clock, t
     monkeypatch.setattr(array_file, "CHECKED_END_BYTES", 0)
     catalog = counting(near)
     expected = Matcher(lambda: catalog, catalog, clock=clock, snapshot=Snapshot(tmp_path)).rank("slow database queries")
-    spoil(next(tmp_path.glob("*.segment")), "posting_fields")
+    spoil(next(tmp_path.glob("*.segment")), "postings")
     later = Matcher(lambda: catalog, catalog, clock=clock, snapshot=Snapshot(tmp_path))
     with caplog.at_level(logging.WARNING):
         assert later.rank("slow database queries") == expected
