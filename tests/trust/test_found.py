@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +297,27 @@ async def test_applications_name_the_folders_that_they_ship(untrusted: Any) -> N
     assert settings.trusted_folders == ()
     async with Prowess.open(untrusted.workspace, actor=ANN, trusted_folders=[untrusted.workspace]) as prowess:
         assert (await prowess.load("one"))["error"] is None
+
+
+@pytest.mark.parametrize("count", [2, 12])
+async def test_in_a_workspace_that_is_trusted_in_part_each_skill_is_judged_by_its_folder(
+    untrusted: Any, count: int
+) -> None:
+    near, far = untrusted.workspace / ".claude" / "skills", untrusted.workspace / ".agents" / "skills"
+    for number in range(count):
+        write(near, f"near-{number}")
+        write(far, f"far-{number}")
+        for folder in (near, far):
+            write(folder, f"both-{number}", f"from {folder}")
+    for trusted, other in ((near, far), (far, near)):
+        partly = replace(untrusted, environment={**untrusted.environment, "PROWESS_TRUSTED_FOLDERS": str(trusted)})
+        async with partly.open(ANN) as prowess:
+            trust = {card.slug: card.trust for card in await prowess.skills.cards()}
+            served = {slug: Path((await prowess.skills.get(slug)).location).parent for slug in trust}
+        assert len(trust) == 3 * count
+        assert {served[slug] for slug, level in trust.items() if level == "local"} == {trusted}
+        assert {served[slug] for slug, level in trust.items() if level == "found"} == {other}
+        assert set(trust.values()) == {"local", "found"}
 
 
 def test_the_command_line_marks_what_was_found(untrusted: Any, new_process: Any) -> None:

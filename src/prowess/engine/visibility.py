@@ -7,10 +7,12 @@ in a prompt: a description that nobody has read could tell the agent anything.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from prowess.catalog.store import store_key
 from prowess.engine.context import Context, Part
 from prowess.errors import ProwessError
 from prowess.lazy_dataclass import dataclass
@@ -129,8 +131,8 @@ class Visibility(Part):
 
     def _regard(self, item: SkillCard | Recommendation, stores: _ScopeStores, known: TrustRecords) -> _Regard:
         """Return how far a skill is trusted that nobody accepted with these bytes. Most need no look at the skill."""
-        if not stores.is_kept_elsewhere(item.scope, item.slug):
-            ruled = stores.are_ruled(item.scope)
+        if not stores.is_kept_elsewhere(item):
+            ruled = stores.is_ruled(item)
             if ruled is not None:
                 return _Regard("local" if ruled else "found")
         try:
@@ -178,54 +180,69 @@ class _Regard:
 
 
 class _ScopeStores:
-    """The stores of each scope, read once: whether its folders are under a standing rule, and what its databases hold."""
+    """The stores of each scope, asked once for many skills: which of them has a skill, and if that folder is trusted."""
 
     def __init__(self, stores: Callable[[], Sequence[Store]], known: TrustRecords) -> None:
         self._find_stores = stores
         self._known = known
+        self._split: dict[str, tuple[list[Store], list[Store]]] = {}
+        self._same: dict[str, bool | None] = {}
         self._ruled: dict[str, bool | None] = {}
-        self._slugs: dict[str, set[str]] = {}
-        self._asked = 0
+        self._digests: dict[str, dict[str, str] | None] = {}
+        self._asked = Counter[str]()
 
-    def is_kept_elsewhere(self, scope: str, slug: str) -> bool:
+    def is_kept_elsewhere(self, item: SkillCard | Recommendation) -> bool:
         """Return True if a store of the scope that is not a folder has the skill, or cannot be asked."""
-        # On a busy server a list often has one skill that is being written, and is accepted only a moment later. Listing
-        # thousands for that one takes longer than all the rest of the answer.
-        if scope not in self._slugs and self._asked < _FEW_SKILLS:
-            self._asked += 1
-            return any(_has(store, slug) for store in self._find_stores() if store.scope == scope and not store.folder)
-        if scope not in self._slugs:
-            held: set[str] = set()
-            for store in self._find_stores():
-                if store.scope == scope and not store.folder:
-                    try:
-                        held.update(card.slug for card in store.list_skills())
-                    except (ProwessError, OSError):
-                        held.add("")
-            self._slugs[scope] = held
-        return slug in self._slugs[scope] or "" in self._slugs[scope]
+        return any(self._digest(store, item.slug) is not None for store in self._of(item.scope)[1])
 
-    def are_ruled(self, scope: str) -> bool | None:
-        """Return True if all folders of the scope are trusted, False if none is, even in part; None if that is mixed."""
-        if scope not in self._ruled:
-            folders = [store for store in self._find_stores() if store.scope == scope and store.folder]
-            trusted = [store.frozen or self._known.has_rule(store.folder) for store in folders]
-            touched = any(self._known.has_rule_below(store.folder) for store in folders)
-            self._ruled[scope] = all(trusted) if all(trusted) or not (any(trusted) or touched) else None
-        return self._ruled[scope]
+    def is_ruled(self, item: SkillCard | Recommendation) -> bool | None:
+        """Return True if the folder with the skill is trusted, False if nothing in it is; None if one has to look at the skill."""
+        if item.scope not in self._same:
+            ruled = {self._is_folder_ruled(store) for store in self._of(item.scope)[0]}
+            self._same[item.scope] = ruled.pop() if len(ruled) == 1 else None
+        if self._same[item.scope] is not None:
+            return self._same[item.scope]
+        # Some of the scope's folders are trusted. The nearest one with the skill counts.
+        for store in self._of(item.scope)[0]:
+            if (digest := self._digest(store, item.slug)) is not None:
+                return self._is_folder_ruled(store) if digest == item.digest else None
+        return None
+
+    def _of(self, scope: str) -> tuple[list[Store], list[Store]]:
+        """Return the folders of a scope, nearest first, and its other stores."""
+        if scope not in self._split:
+            stores = [store for store in self._find_stores() if store.scope == scope]
+            self._split[scope] = [one for one in stores if one.folder], [one for one in stores if not one.folder]
+        return self._split[scope]
+
+    def _is_folder_ruled(self, store: Store) -> bool | None:
+        if store.folder not in self._ruled:
+            is_trusted = store.frozen or self._known.has_rule(store.folder)
+            # Links to skills are not followed, so all skills of a folder are really inside it.
+            is_mixed = not is_trusted and self._known.has_rule_below(store.folder)
+            self._ruled[store.folder] = None if is_mixed else is_trusted
+        return self._ruled[store.folder]
+
+    def _digest(self, store: Store, slug: str) -> str | None:
+        """Return the digest of a skill in a store, None if the store has no such skill, and '' if it cannot be asked."""
+        key = store_key(store)
+        try:
+            # On a busy server a list often has one skill that is being written, and is accepted only a moment later. Listing
+            # thousands for that one takes longer than all the rest of the answer.
+            if key not in self._digests and self._asked[key] < _FEW_SKILLS:
+                self._asked[key] += 1
+                return store.get_digest(slug)
+            if key not in self._digests:
+                self._digests[key] = {card.slug: card.digest for card in store.list_skills()}
+        except (ProwessError, OSError):
+            self._digests[key] = None
+        digests = self._digests[key]
+        return "" if digests is None else digests.get(slug)
 
 
 def _with_trust(card: SkillCard, trust: Trust) -> SkillCard:
     # Copying the cards of a page takes longer than finding out how far they are trusted.
     return card if card.trust == trust else card.model_copy(update={"trust": trust})
-
-
-def _has(store: Store, slug: str) -> bool:
-    """Return True if a store has a skill, or cannot be asked."""
-    try:
-        return store.get_digest(slug) is not None
-    except (ProwessError, OSError):
-        return True
 
 
 def _read_subject(context: Context, store: Store, outline: SkillOutline) -> Subject:
