@@ -210,7 +210,7 @@ def _stemmer() -> Callable[[list[str]], list[str]]:
     return library.Stemmer("english", 0).stemWords
 
 
-_CLAUSE_START = r"(?:(?<=^)|(?<=[\n.;:!?()\[\]—–-])|(?<=, )|(?<=\bbut )|(?<=\band ))\s*(?:\*\*|__)?"
+_CLAUSE_START = r"(?:(?<=^)|(?<=[\n.;:!?()\[\]—–-])|(?<=, )|(?<=\bbut )|(?<=\band ))\s{0,99}+(?:\*\*|__)?"
 _SUBJECT = r"(?:please |you |(?:(?:this|the)(?: skill)?|it) )?"
 _USE = r"(?:use|trigger|apply|invoke|activate|cover)"
 _EXCLUDES = (

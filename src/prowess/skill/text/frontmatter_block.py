@@ -25,7 +25,7 @@ _OPEN = lazy_pattern(r"---+[ \t]*\n")
 _BLANK = lazy_pattern(r"(?:[ \t]*\n)*")
 _SPACE = lazy_pattern(r"[ \t\n]*")
 _COMMENT = lazy_pattern(r"[ \t]*<!--")
-_FENCE = lazy_pattern(r"[ \t]*(```+|~~~+)[ \t]*(?:ya?ml|markdown|md|skill)?[ \t]*\n(?=(?:[ \t]*\n)*---+[ \t]*\n)")
+_FENCE = lazy_pattern(r"[ \t]*(```+|~~~+)[ \t]*(?:(?:ya?ml|markdown|md|skill)[ \t]*)?\n(?=(?:[ \t]*\n)*---+[ \t]*\n)")
 # Most `---` lines below the top of a file are rules. Only one with a name or a description right below it can open
 # frontmatter.
 _LATER = lazy_pattern(r"^---[ \t]*\n(?=(?:[^\n]*\n){0,6}?[ \t]*[\"']?(?:name|description)[\"']?[ \t]*:)", re.MULTILINE)
