@@ -356,14 +356,15 @@ def _free_files(original: Original, files: list[File]) -> list[File]:
 
 
 def _with_kept_sidecar(skill: Skill, files: list[File], original: Original) -> list[File] | None:
-    """Return the files with the sidecar that was there, comments and all, if they still make this skill without a problem."""
+    """Return the files with the sidecar that was there, comments and all, if they still make this skill without an error."""
     kept = original.package.get(SIDECAR)
     if kept is None:
         return None
     written = [*files, kept]
     reading = read(Candidate(Package.written(skill.name, written), original.limits))
-    found = None if reading.problems else reading.skill
-    return written if found is not None and same_json(dump_content(found), dump_content(skill)) else None
+    if reading.skill is None or any(problem.severity == "error" for problem in reading.problems):
+        return None
+    return written if same_json(dump_content(reading.skill), dump_content(skill)) else None
 
 
 def _with_sidecar(
