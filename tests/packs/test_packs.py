@@ -158,7 +158,7 @@ def test_a_role_is_not_offered_for_a_message_where_it_only_ships_with_prowess(
 ) -> None:
     monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
     assert told("match", "CI failed on main, a flaky test makes the build red") == []
-    assert "ci-fixer" in {card["slug"] for card in told("list")}
+    assert "ci-fixer" in {card["slug"] for card in told("list", "--scope", "system")}
 
 
 def test_the_visionary_gives_a_schema_that_is_closed_and_requires_what_it_names() -> None:
