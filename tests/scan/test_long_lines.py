@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.cpu import cpu_limit
 
@@ -85,6 +87,18 @@ def test_many_files_are_scanned_by_one_child():
     assert scan_package(Package.of_texts("demo", files)) == ()
     with worker._idle._children as children:
         assert len(children) == 1
+
+
+def test_an_idle_child_is_ended_and_leaves_no_zombie(monkeypatch: pytest.MonkeyPatch):
+    scan_package(Package.of_texts("demo", {"a.sh": LONG + "echo 4\n"}))
+    with worker._idle._children as children:
+        pids = [child._child.pid for child in children]
+    monkeypatch.setattr(worker, "_IDLE_SECONDS", 0)
+    scan_package(Package.of_texts("demo", {"a.sh": LONG + "echo 5\n"}))
+    assert worker._timer is not None
+    worker._timer.join()
+    assert pids
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 @pytest.mark.parametrize("name", ["a.sh", "a.js"])

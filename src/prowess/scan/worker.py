@@ -1,12 +1,13 @@
 """Scan a file in a child process, because some texts take tree-sitter hours and gigabytes, or crash it, and it cannot be stopped.
 
-A child is kept for the next file, and exits when none comes for a while.
+A child is kept for the next file, and ended when none comes for a while.
 """
 
 from __future__ import annotations
 
 import atexit
 import json
+import threading
 from typing import Any
 
 from prowess.child import frames
@@ -23,6 +24,7 @@ _ANSWER_BYTES = MIB
 _WAIT_SECONDS = 120.0
 """The limit of a file is CPU time, which takes far longer on a busy machine. This ends the wait for a child that hangs."""
 _MOST_IDLE = 2
+_IDLE_SECONDS = 10.0
 
 
 class ScanWorker:
@@ -63,6 +65,19 @@ class ScanWorker:
 
 _idle: IdleChildren[ScanWorker] = IdleChildren()
 atexit.register(_idle.end)
+_timer: threading.Timer | None = None
+
+
+def _keep(worker: ScanWorker) -> None:
+    """Keep a child for the next file. If none comes for a while, end it."""
+    global _timer
+    _idle.put(worker, most=_MOST_IDLE)
+    # Not left to the child: if it exited by itself, it would stay a zombie until somebody asks for it.
+    last, _timer = _timer, threading.Timer(_IDLE_SECONDS, _idle.end)
+    _timer.daemon = True
+    _timer.start()
+    if last:
+        last.cancel()
 
 
 def scan_in_child(file: File, budget: Budget, seconds: int) -> tuple[list[Finding], float]:
@@ -87,7 +102,7 @@ def scan_in_child(file: File, budget: Budget, seconds: int) -> tuple[list[Findin
 
 def _ask(request: bytes) -> dict[str, Any] | None:
     """Return a child's answer, or None if the system does not let a child live."""
-    # An idle child may exit just before the request, and any may be killed from outside.
+    # A child may be killed from outside.
     for _ in range(2):
         try:
             worker = _idle.take() or ScanWorker()
@@ -101,7 +116,7 @@ def _ask(request: bytes) -> dict[str, Any] | None:
         except BaseException:
             worker.end()  # the answer to this request would be taken for the answer to the next
             raise
-        _idle.put(worker, most=_MOST_IDLE)
+        _keep(worker)
         return answer
     return None
 

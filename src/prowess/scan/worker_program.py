@@ -2,7 +2,7 @@
 
 A request has one line of JSON, `{path, steps, seconds, memory}`, and then the bytes of the file. An answer is JSON, `{findings,
 steps, seconds}`; `findings` is null if the fork did not live to report. It ends when its input ends, and so with the process
-that started it, or when there is no request for a while.
+that started it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import select
 import sys
 from contextlib import suppress
 from typing import Any
@@ -21,7 +20,6 @@ from prowess.scan.finding import Budget
 from prowess.scan.package_scan import scan_file
 from prowess.skill.package import File
 
-IDLE_SECONDS = 10.0
 ANALYSERS = (javascript, powershell, python, shell)
 """Imported here once, not in each fork."""
 
@@ -31,10 +29,7 @@ def main() -> None:
     shell.load_parser()
     javascript.load_language()
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    while select.select([source], [], [], IDLE_SECONDS)[0]:
-        head = source.read(frames.HEADER.size)
-        if len(head) < frames.HEADER.size:
-            return
+    while len(head := source.read(frames.HEADER.size)) == frames.HEADER.size:
         answer = _scan_in_fork(source.read(frames.HEADER.unpack(head)[0]))
         target.write(frames.encode_frame(frames.ONLY, frames.DONE, answer))
         target.flush()
