@@ -1,9 +1,9 @@
-"""Optimise a skill that classifies support tickets, on a real model, and report what the held-out test says.
+"""Optimize a skill that classifies support tickets, on a real model, and report what the held-out test says.
 
     python benchmarks/optimize.py [--model local:smollm2] [--methods rewrite,bootstrap_few_shot] [--calls 700] [--minutes 15]
     python benchmarks/optimize.py --methods rewrite --rewrites benchmarks/material/tickets_rewrites.json
 
-The material is 120 labelled tickets that were written for this, of which the optimiser never sees the held-out ones. Each
+The material is 120 labelled tickets that were written for this, of which the optimizer never sees the held-out ones. Each
 method starts from the same one-line prompt. A small model answers tickets, but cannot propose rewrites; with `--rewrites`,
 they come from a file, as if a larger model had written them, and everything is measured on the small one. The result is printed as measured: a gain with its interval, or none. Prints a
 table, and writes optimize.json. `prowess model fetch smollm2` brings the default model.
@@ -58,7 +58,7 @@ SKILL = Path(__file__).parent / "material" / "tickets"
 async def measure(
     model: Model | str, methods: Sequence[str], *, calls: int, minutes: float, home: str = ""
 ) -> list[dict[str, Any]]:
-    """Optimise the skill by each method, and return what each measured."""
+    """Optimize the skill by each method, and return what each measured."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder, "workspace")

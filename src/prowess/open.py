@@ -131,7 +131,7 @@ class Feeds:
 
 
 class LiveWatch:
-    """Looks at approved optimisations when a skill has run, so that one that does worse is rolled back without a worker.
+    """Looks at approved optimizations when a skill has run, so that one that does worse is rolled back without a worker.
 
     Which skills are watched is read once a minute. A skill that is not costs nothing else.
     """
@@ -213,7 +213,7 @@ class Prowess(Engine):
 
     @cached_property
     def optimize(self) -> Optimizations:
-        """Optimise skills, test candidates on held-out cases, and decide about proposals."""
+        """Optimize skills, test candidates on held-out cases, and decide about proposals."""
         from prowess.authoring.optimize.optimizations import Optimizations
 
         return Optimizations(self)

@@ -22,7 +22,7 @@ MAX_FAILURES = 8
 
 @dataclass(slots=True, kw_only=True)
 class Optimization:
-    """A program with the rows, the metric and the options to optimise it with."""
+    """A program with the rows, the metric and the options to optimize it with."""
 
     session: Session
     program: dspy.Module
@@ -209,7 +209,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
 
 
 def optimize(run: Optimization, optimizer: Optimizer) -> JsonObject:
-    """Return the optimised state. A run that is stopped returns the best state so far, or None."""
+    """Return the optimized state. A run that is stopped returns the best state so far, or None."""
     for name in ("llm_calls", "metric_calls"):
         if limit := run.options[f"max_{name}"]:
             run.session.limits[name] = limit

@@ -53,7 +53,7 @@ def run_execute(session: Session, message: JsonObject) -> JsonObject:
 
 
 def run_optimize(session: Session, message: JsonObject) -> JsonObject:
-    """Optimise a program with the rows of the message. Returns its state."""
+    """Optimize a program with the rows of the message. Returns its state."""
     optimizer = find_optimizer(message.get("optimizer") or "bootstrap_few_shot")
     options = check_options(optimizer.options, message.get("optimizer_options"))
     seed = message.get("seed") or 0

@@ -30,7 +30,7 @@ class Server:
         self._sessions: dict[int | str, Session] = {}
         self._lock = threading.Lock()
         execute = ThreadPoolExecutor(EXECUTE_THREADS, "execute")
-        # Its own pool: optimisations last long, and must not keep executions waiting.
+        # Its own pool: optimizations last long, and must not keep executions waiting.
         optimize = ThreadPoolExecutor(OPTIMIZE_THREADS, "optimize")
         self._requests: dict[str, tuple[ThreadPoolExecutor, Handler]] = {
             "execute": (execute, run_execute),

@@ -46,7 +46,7 @@ def checker(**changes: Any) -> Skill:
         PromptTemplate(name="Check Prompt", ordinal=2, content="Compare {{ a }} with {{ b }}."),
         PromptTemplate(name="Check Prompt", ordinal=1, variant="anthropic", content="<a>{{ a }}</a>"),
         DspyModule(
-            name="Optimised",
+            name="Optimized",
             ordinal=3,
             content='{"template_id": "chain_of_thought"}',
             state='{"demos": [{"b": 1, "a": 2.5}]}',
@@ -154,7 +154,7 @@ def test_artifacts_come_by_ordinal_then_name_and_variant(store: Store) -> None:
         ("Check Prompt", "anthropic"),
         ("Check Prompt", None),
     ]
-    assert {a.name for a in store.get_artifacts(saved.id, ("description", "dspy_module"))} == {"Overview", "Optimised"}
+    assert {a.name for a in store.get_artifacts(saved.id, ("description", "dspy_module"))} == {"Overview", "Optimized"}
 
 
 def test_an_outline_is_the_skill_without_the_content_of_its_parts(store: Store, pack: Callable[..., Package]) -> None:
@@ -180,14 +180,14 @@ def test_the_digest_of_a_skill_is_that_of_its_current_files(store: Store) -> Non
 def test_an_artifact_keeps_all_that_its_kind_holds(store: Store) -> None:
     saved = store.create_skill(checker())
 
-    module = saved.artifact("Optimised")
+    module = saved.artifact("Optimized")
 
     assert isinstance(module, DspyModule)
     assert module.state == '{"demos": [{"b": 1, "a": 2.5}]}'
     assert module.fallback == "Check Prompt"
     assert module.metadata == {"zeta": 1, "alpha": {"deep": [1, "two", None, True]}}
     assert store.get_artifact(module.id) == module
-    assert module.id == artifact_id(saved.id, "Optimised", None)
+    assert module.id == artifact_id(saved.id, "Optimized", None)
     assert (module.skill_id, module.revision) == (saved.id, saved.digest)
 
 

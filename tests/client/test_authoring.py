@@ -1,4 +1,4 @@
-"""Skills are evaluated, optimised and composed through a client of a server."""
+"""Skills are evaluated, optimized and composed through a client of a server."""
 
 from __future__ import annotations
 

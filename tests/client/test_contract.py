@@ -86,7 +86,7 @@ READS: dict[str, Call] = {
     "organizations": lambda api: api.organizations.list(),
     "tokens": lambda api: api.tokens.list(),
     "evals": lambda api: api.evals.list(),
-    "optimisations": lambda api: api.optimize.list(),
+    "optimizations": lambda api: api.optimize.list(),
     "compositions": lambda api: api.compose.list(),
 }
 
@@ -116,7 +116,7 @@ FAILURES: dict[str, Call] = {
     "unknown version": lambda api: api.skills.rollback("nothing", 1),
     "delete nothing": lambda api: api.skills.delete("nothing"),
     "unknown evaluation": lambda api: api.evals.get("nothing"),
-    "unknown optimisation": lambda api: api.optimize.get("nothing"),
+    "unknown optimization": lambda api: api.optimize.get("nothing"),
     "unknown composition": lambda api: api.compose.show("nothing"),
 }
 

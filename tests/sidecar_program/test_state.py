@@ -43,7 +43,7 @@ def execute(sidecar, blob):
 
 
 def optimized(sidecar, template_id, state=None):
-    """The state after an optimisation that changes nothing but demos."""
+    """The state after an optimization that changes nothing but demos."""
     rows = [{"question": "Capital of Italy?", "answer": "Paris"}]
     options = {"max_bootstrapped_demos": 1, "max_labeled_demos": 0}
     answers = {

@@ -1,4 +1,4 @@
-"""Evaluations, optimisations and drafts: figures that can be read, and decisions that a person makes."""
+"""Evaluations, optimizations and drafts: figures that can be read, and decisions that a person makes."""
 
 from __future__ import annotations
 

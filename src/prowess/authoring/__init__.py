@@ -1,1 +1,1 @@
-"""Make skills and improve them: evaluate, optimise, compose."""
+"""Make skills and improve them: evaluate, optimize, compose."""

@@ -1,4 +1,4 @@
-"""Evaluate, optimise and draft skills on a server."""
+"""Evaluate, optimize and draft skills on a server."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def _decode_run(value: Any) -> EvalRun:
 
 
 class Optimizations(Part):
-    """The optimisations of the caller; an administrator sees those of the whole organization. The server does them."""
+    """The optimizations of the caller; an administrator sees those of the whole organization. The server does them."""
 
     async def start(self, request: OptimizationRequest) -> Proposal:
-        """Start an optimisation as a durable job, and return at once. Nothing changes before a person approves the result."""
+        """Start an optimization as a durable job, and return at once. Nothing changes before a person approves the result."""
         if not isinstance(request.model, str) or not isinstance(request.evaluation_model, str):
             raise Invalid("A server cannot use a model object.", hint="Pass the name of a model.")
         if request.cases:
@@ -112,7 +112,7 @@ class Optimizations(Part):
         return _decode_proposal(await self._transport.post("/optimizations", body))
 
     async def list(self, *, skill: str = "", states: Sequence[str] = (), limit: int = 50) -> list[Proposal]:
-        """Return optimisations, newest first."""
+        """Return optimizations, newest first."""
         given = {"skill": skill} if skill else {}
         given |= {"state": states[0]} if len(states) == 1 else {}
         most = None if len(states) > 1 else limit
@@ -120,7 +120,7 @@ class Optimizations(Part):
         return [one for one in found if not states or one.state in states][:limit]
 
     async def get(self, given: str) -> Proposal:
-        """Return an optimisation by its id or at least four leading characters of it, or raise `NotFound`."""
+        """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
         return _decode_proposal(await self._transport.get(_proposal_path(given)))
 
     async def diff(self, given: str) -> ProposalDiff:
@@ -140,7 +140,7 @@ class Optimizations(Part):
         return _decode_proposal(await self._transport.post(f"{_proposal_path(given)}/reject", {"note": note}))
 
     async def cancel(self, given: str) -> Proposal:
-        """End the search of a running optimisation; the server tests the best so far."""
+        """End the search of a running optimization; the server tests the best so far."""
         return _decode_proposal(await self._transport.post(f"{_proposal_path(given)}/cancel", {}))
 
 

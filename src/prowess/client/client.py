@@ -108,7 +108,7 @@ class AsyncClient:
 
     @cached_property
     def optimize(self) -> Optimizations:
-        """Optimise skills, and decide about proposals."""
+        """Optimize skills, and decide about proposals."""
         from prowess.client.authoring import Optimizations
 
         return Optimizations(self._transport)

@@ -116,7 +116,7 @@ def read_program(module: DspyModule) -> tuple[Program, dict[str, JsonObject]]:
     except ValueError as error:
         raise Unavailable(
             f"The saved state of {module.name!r} cannot be used: {error}.",
-            hint="Optimise it again, or remove the state.",
+            hint="Optimize it again, or remove the state.",
         ) from None
     program = Program(template_id=template, signature=cast("str | JsonObject", signature), options=options, state=state)
     return program, tools

@@ -32,7 +32,7 @@ async def _evaluate(engine: Engine, job_id: str, parameters: JsonObject, progres
 
 
 async def _optimize(engine: Engine, _: str, parameters: JsonObject, on_progress: ProgressListener) -> JsonObject:
-    """Do the optimisation with the id `proposal`; `done` and `total` of the job count model calls."""
+    """Do the optimization with the id `proposal`; `done` and `total` of the job count model calls."""
     from prowess.authoring.optimize.optimizations import Optimizations
 
     # A job is done by one worker at a time, and may be taken over at once from one that died.
@@ -43,7 +43,7 @@ async def _optimize(engine: Engine, _: str, parameters: JsonObject, on_progress:
 
 
 async def _reoptimize(engine: Engine, _: str, __: JsonObject, on_progress: ProgressListener) -> JsonObject:
-    """Optimise every module again whose state another version of DSPy made, and offer the results as proposals."""
+    """Optimize every module again whose state another version of DSPy made, and offer the results as proposals."""
     from prowess.authoring.optimize.optimizations import Optimizations
 
     done = await Optimizations(engine).refresh(on_progress=_count_calls(on_progress))

@@ -144,14 +144,14 @@ async def _sync_marketplace(worker: JobWorker) -> None:
 
 
 async def _watch_optimizations(worker: JobWorker) -> None:
-    """Compare the live runs of approved optimisations with those before, and roll back what regressed."""
+    """Compare the live runs of approved optimizations with those before, and roll back what regressed."""
     from prowess.authoring.optimize.watch import watch_approved
 
     await watch_approved(worker.engine())
 
 
 async def _reoptimize(worker: JobWorker) -> None:
-    """Optimise the modules again whose state another version of DSPy made."""
+    """Optimize the modules again whose state another version of DSPy made."""
     from prowess.authoring.optimize.optimizations import Optimizations
 
     await Optimizations(worker.engine()).refresh()

@@ -81,7 +81,7 @@ class ProcessSidecar:
         return result["outputs"]
 
     async def optimize(self, request: OptimizeRequest, callbacks: Callbacks, on_progress: OnProgress) -> Optimized:
-        """Optimise a program."""
+        """Optimize a program."""
         message = {
             "type": "optimize",
             **_program_fields(request.program),
@@ -192,7 +192,7 @@ def _read_error(error: JsonObject) -> ProwessError:
     if kind == "InvalidState":
         # A fallback runs: the state may have been made with another version of DSPy.
         return Unavailable(
-            f"The saved state does not load: {message}", hint="Optimise the skill again, or remove the state."
+            f"The saved state does not load: {message}", hint="Optimize the skill again, or remove the state."
         )
     if kind == "InvalidOutput":
         return AnswerUnusable(

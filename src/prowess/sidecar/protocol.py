@@ -60,7 +60,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeRequest:
-    """An optimisation. Rows of data have the inputs and outputs of the signature; none of them may be held out."""
+    """An optimization. Rows of data have the inputs and outputs of the signature; none of them may be held out."""
 
     program: Program
     optimizer: OptimizerName
@@ -72,7 +72,7 @@ class OptimizeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimized:
-    """The result of an optimisation. One that was cancelled has the best state so far, or None."""
+    """The result of an optimization. One that was cancelled has the best state so far, or None."""
 
     state: JsonObject | None
     dspy: str
@@ -122,7 +122,7 @@ class Sidecar(Protocol):
     async def optimize(
         self, request: OptimizeRequest, callbacks: Callbacks, on_progress: Callable[[JsonObject], None]
     ) -> Optimized:
-        """Optimise a program. Cancelling returns early from the sidecar's side; the caller keeps what progress reported."""
+        """Optimize a program. Cancelling returns early from the sidecar's side; the caller keeps what progress reported."""
         ...
 
     async def close(self) -> None:

@@ -47,7 +47,7 @@ class _SavedSignature(_Strict):
 
 
 class _SavedPredictor(_Strict):
-    # Leftovers of an optimisation that a run does not use: they may be there, and are not kept.
+    # Leftovers of an optimization that a run does not use: they may be there, and are not kept.
     traces: list[JsonValue] = []
     train: list[JsonValue] = []
     demos: list[dict[str, JsonValue]] = Field(default=[], max_length=MAX_DEMOS)

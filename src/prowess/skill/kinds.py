@@ -192,7 +192,7 @@ class CliCommand(Artifact):
 
 
 class DspyModule(Artifact):
-    """A known module template with its optimised state, never code.
+    """A known module template with its optimized state, never code.
 
     `content` is JSON with `template_id` and parameters; `state` is the JSON text of the saved state.
     """

@@ -1,4 +1,4 @@
-"""Store optimisations, and count the live runs that decide whether an approved one stays."""
+"""Store optimizations, and count the live runs that decide whether an approved one stays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ sa.Index("ix_optimizer_proposals_state", proposals.c.state)
 ProposalState = Literal["running", "refused", "proposed", "approved", "rejected", "watching", "kept", "rolled_back"]
 
 TRIAL_SESSION = "optimize:"
-"""How the session of a trace begins whose run was a measurement of the optimiser, not work."""
+"""How the session of a trace begins whose run was a measurement of the optimizer, not work."""
 EVAL_SESSION = "eval:"
 """How the session of a trace begins whose run was part of an evaluation."""
 
@@ -53,7 +53,7 @@ _P = proposals.c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalRow:
-    """One optimisation of a skill. See `proposal_tables` for the columns."""
+    """One optimization of a skill. See `proposal_tables` for the columns."""
 
     id: str
     organization_id: str = ""
@@ -85,18 +85,18 @@ class ProposalRow:
 
 
 def add(connection: sa.Connection, row: ProposalRow) -> None:
-    """Store a new optimisation."""
+    """Store a new optimization."""
     connection.execute(sa.insert(proposals), row_values(row, proposals.c))
 
 
 def get(connection: sa.Connection, proposal_id: str) -> ProposalRow | None:
-    """Return an optimisation of any owner by its id."""
+    """Return an optimization of any owner by its id."""
     row = connection.execute(sa.select(proposals).where(_P.id == proposal_id)).mappings().first()
     return ProposalRow(**row) if row else None
 
 
 def find(connection: sa.Connection, organization_id: str, user_id: str | None, given: str) -> list[ProposalRow]:
-    """Return the optimisations whose id begins with this prefix; at most two, which make it ambiguous."""
+    """Return the optimizations whose id begins with this prefix; at most two, which make it ambiguous."""
     query = sa.select(proposals).where(*_owned(organization_id, user_id), _P.id.startswith(given, autoescape=True))
     return [ProposalRow(**row) for row in connection.execute(query.limit(2)).mappings()]
 
@@ -111,7 +111,7 @@ def list_rows(
     before: tuple[str, str] | None = None,
     limit: int,
 ) -> list[ProposalRow]:
-    """Return optimisations, newest first; with `before`, those older than that time and id."""
+    """Return optimizations, newest first; with `before`, those older than that time and id."""
     query = sa.select(proposals).where(*_owned(organization_id, user_id))
     if skill:
         query = query.where(_P.skill_slug == skill)
@@ -126,7 +126,7 @@ def list_rows(
 def count_rows(
     connection: sa.Connection, organization_id: str, user_id: str | None, *, skill: str = "", states: Sequence[str] = ()
 ) -> int:
-    """Return how many optimisations there are."""
+    """Return how many optimizations there are."""
     query = sa.select(sa.func.count()).select_from(proposals).where(*_owned(organization_id, user_id))
     if skill:
         query = query.where(_P.skill_slug == skill)
@@ -136,7 +136,7 @@ def count_rows(
 
 
 def list_watched(connection: sa.Connection, organization_id: str | None = None) -> list[ProposalRow]:
-    """Return the approved optimisations whose live runs are watched; of one organization, or of all."""
+    """Return the approved optimizations whose live runs are watched; of one organization, or of all."""
     query = sa.select(proposals).where(_P.state == "watching")
     if organization_id is not None:
         query = query.where(_P.organization_id == organization_id)
@@ -146,7 +146,7 @@ def list_watched(connection: sa.Connection, organization_id: str | None = None) 
 def change(
     connection: sa.Connection, proposal_id: str, values: Mapping[str, Any], *, states: Sequence[ProposalState]
 ) -> ProposalRow | None:
-    """Change an optimisation that is in one of these states, and return it; None if it is in another."""
+    """Change an optimization that is in one of these states, and return it; None if it is in another."""
     guard = sa.and_(_P.id == proposal_id, _P.state.in_(states))
     if connection.execute(sa.update(proposals).where(guard).values(**values, updated_at=now())).rowcount != 1:
         return None

@@ -1,4 +1,4 @@
-"""Cases are split by their inputs: stable, near duplicates together, and held-out cases out of an optimiser's reach."""
+"""Cases are split by their inputs: stable, near duplicates together, and held-out cases out of an optimizer's reach."""
 
 from __future__ import annotations
 

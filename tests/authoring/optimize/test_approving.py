@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def propose(prowess, ask):
-    """Store the proposal that an optimisation would make, without the work."""
+    """Store the proposal that an optimization would make, without the work."""
     made = await prowess.optimize.prepare(ask())
     store, skill = prowess.catalog.find("triage")
     change = Change(kind="prompt", artifact="sort", content=BETTER)
@@ -58,7 +58,7 @@ async def test_an_approved_candidate_is_a_new_version_that_is_trusted_and_watche
         assert skill.digest == done.candidate_digest
         last = (await prowess.skills.history("triage"))[-1]
         assert (last.number, last.digest) == (approved.version, done.candidate_digest)
-        assert last.note.startswith("Good. Optimised with rewrite")
+        assert last.note.startswith("Good. Optimized with rewrite")
         with pytest.raises(Conflict, match="is watching, not proposed"):
             await prowess.optimize.approve(done.id)
         with pytest.raises(Conflict, match="is watching, not proposed"):
@@ -94,7 +94,7 @@ async def test_a_skill_that_changed_meanwhile_is_a_conflict_and_nothing_is_lost(
         done = await propose(prowess, ask)
         triage(place, prompt="Mine: {{ message }}")
         for refused in (prowess.optimize.approve, prowess.optimize.diff):
-            with pytest.raises(Conflict, match="has changed since the optimisation began"):
+            with pytest.raises(Conflict, match="has changed since the optimization began"):
                 await refused(done.id)
         assert await prompt_of(prowess) == "Mine: {{ message }}"
         triage(place)

@@ -1,4 +1,4 @@
-"""The benchmark of the optimiser works with any model; its material is as large as it says."""
+"""The benchmark of the optimizer works with any model; its material is as large as it says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimising through the sidecar: a module around a prompt, the state of a module, and what happens at a new version."""
+"""Optimizing through the sidecar: a module around a prompt, the state of a module, and what happens at a new version."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def guess(_, __, ___):
 
 
 async def find_state(request, callbacks, on_progress):
-    """Ask the model and the metric once each, as an optimiser does, and return a state."""
+    """Ask the model and the metric once each, as an optimizer does, and return a state."""
     row = request.training[0]
     inputs = {"message": row["message"]}
     reply = await callbacks.llm({"messages": [{"role": "user", "text": f"one word: {row['message']}"}]})

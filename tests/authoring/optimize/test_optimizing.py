@@ -1,4 +1,4 @@
-"""Optimising the text of a prompt: from the cases to a proposal that is proven, or a refusal with its figures."""
+"""Optimizing the text of a prompt: from the cases to a proposal that is proven, or a refusal with its figures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_a_gain_within_noise_is_refused_with_its_figures(place, triage, as
 async def test_too_few_cases_are_refused_with_what_is_needed(place, triage, ask, model):
     triage(place, cases=make_cases(8))
     async with place.open() as prowess:
-        with pytest.raises(Refused, match=r"Too few cases to optimise 'sort': .*held out \(6 needed\)") as refused:
+        with pytest.raises(Refused, match=r"Too few cases to optimize 'sort': .*held out \(6 needed\)") as refused:
             await prowess.optimize.run(ask(model=model))
         [kept] = await prowess.optimize.list()
     assert "Add about " in refused.value.hint
@@ -147,7 +147,7 @@ async def test_live_runs_are_data_but_measurements_are_not(place, triage, ask, m
         assert len(model.requests) > before
         again = await prowess.optimize.run(ask(model=model))
         texts = [request.messages[-1].text for request in model.requests]
-        # The second optimisation has the same 30 cases: the runs of the first are not among them.
+        # The second optimization has the same 30 cases: the runs of the first are not among them.
         assert again.test["cases"] == done.test["cases"]
         assert again.test["uses"] == 2
         assert "used for 2 candidates" in again.reason
@@ -327,7 +327,7 @@ async def test_a_skill_that_changed_before_it_was_done_is_a_conflict(place, tria
     async with place.open() as prowess:
         row = await prowess.optimize.prepare(ask())
         triage(place, prompt="Another prompt: {{ message }}")
-        with pytest.raises(Conflict, match="has changed since the optimisation began"):
+        with pytest.raises(Conflict, match="has changed since the optimization began"):
             await prowess.optimize.resume(row.id)
 
 

@@ -1,4 +1,4 @@
-"""Optimising when a skill is chosen: trigger phrases and descriptions, against queries, without harm to neighbours."""
+"""Optimizing when a skill is chosen: trigger phrases and descriptions, against queries, without harm to neighbours."""
 
 from __future__ import annotations
 

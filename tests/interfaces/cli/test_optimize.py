@@ -61,7 +61,7 @@ def test_a_proposal_is_made_listed_shown_and_approved_by_a_person(prowess, video
     assert "recording" in prowess("show", "video", "--json").out
     again = prowess("optimize", "approve", short)
     assert again.code != 0
-    assert "has changed since the optimisation began" in again.err
+    assert "has changed since the optimization began" in again.err
 
 
 @pytest.mark.long
@@ -99,7 +99,7 @@ def test_too_few_queries_say_what_to_add(prowess, video):
 
 def test_nothing_yet_says_how_to_begin(prowess, workspace):
     assert "prowess optimize run SKILL" in prowess("optimize").out
-    assert "No optimisation 'abcd'" in prowess("optimize", "show", "abcd").err
+    assert "No optimization 'abcd'" in prowess("optimize", "show", "abcd").err
     assert "made with the installed version" in prowess("optimize", "refresh").out
 
 

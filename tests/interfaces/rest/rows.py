@@ -123,7 +123,7 @@ def make_ended_job(world: World) -> dict[str, str]:
 
 
 def make_ended_optimization(world: World) -> dict[str, str]:
-    """Start an optimisation and wait for its end: there are too few queries."""
+    """Start an optimization and wait for its end: there are too few queries."""
     made = world.do("POST", "/api/v1/optimizations", json=_OPTIMIZATION)
     while world.do("GET", f"/api/v1/optimizations/{made['id']}")["state"] == "running":
         time.sleep(0.02)

@@ -52,7 +52,7 @@ Answer with one JSON object that satisfies the schema. Write all of it, also the
 - prompt_template: a Jinja template. Use every input as {{{{ name }}}}. Say what the answer must look like.
 - code_template: leave it empty unless the work needs a loop over many pages or calculations. It is Python in a sandbox \
 without files or network. Inputs are variables. `from prowess import …` offers {", ".join(HOST_FUNCTION_NAMES)} and submit.
-- dspy_template: leave it empty unless the person asks for a dspy_module or for optimised execution. Then choose a \
+- dspy_template: leave it empty unless the person asks for a dspy_module or for optimized execution. Then choose a \
 template, usually chain_of_thought; the prompt stays as the fallback.
 - assertions: a few checks of the answer, such as {{"type": "length", "check": "char_range", "max": 4000, "description": …}} \
 or {{"type": "pattern", "check": "match", "pattern": "…", "description": …}}.

@@ -58,7 +58,7 @@ class EvalCase:
     files: tuple[EvalFile, ...] = ()
     """Files whose text is part of the message."""
     expected: Any = None
-    """The expected output, for exact scorers, judges and optimisers."""
+    """The expected output, for exact scorers, judges and optimizers."""
     checks: tuple[Check, ...] = ()
     """Empty if the assertions of the artifact decide."""
     threshold: float | None = None

@@ -4,7 +4,7 @@ The inputs of a case decide, by their digest. So a case stays where it is when o
 its checks change; and the same inputs under another id, in other case or spacing, are never on both sides. Shares are met on
 average, for each label as well, and not exactly: only a random choice per case is stable.
 
-An optimiser gets `OptimizerCases`, which has no held-out cases. The decision about its result uses `held_out_cases`.
+An optimizer gets `OptimizerCases`, which has no held-out cases. The decision about its result uses `held_out_cases`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerCases:
-    """The cases that an optimiser may see. About the held-out ones, it knows their number and digest."""
+    """The cases that an optimizer may see. About the held-out ones, it knows their number and digest."""
 
     train: tuple[EvalCase, ...]
     validation: tuple[EvalCase, ...]
@@ -76,7 +76,7 @@ def assign_splits(cases: Sequence[EvalCase], shares: Shares = DEFAULT_SHARES) ->
 
 
 def optimizer_cases(cases: Sequence[EvalCase], shares: Shares = DEFAULT_SHARES) -> OptimizerCases:
-    """Return the cases for an optimiser, without those that are held out."""
+    """Return the cases for an optimizer, without those that are held out."""
     held = held_out_cases(cases, shares)
     return OptimizerCases(
         train=_chosen(cases, "train", shares),

@@ -1,4 +1,4 @@
-"""Optimise an artifact: measure it on its cases, let a method search, and test the result on the held-out ones."""
+"""Optimize an artifact: measure it on its cases, let a method search, and test the result on the held-out ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from prowess.skill.template import find_variables
 
 
 class ArtifactPlan:
-    """Optimises the text of a prompt, or a module of DSPy."""
+    """Optimizes the text of a prompt, or a module of DSPy."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ _SCHEMA_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """The module to optimise: its name, its content, and the prompt that it is made around ('' for one that exists)."""
+    """The module to optimize: its name, its content, and the prompt that it is made around ('' for one that exists)."""
 
     name: str
     content: str
@@ -158,18 +158,18 @@ class Module:
 
 
 def plan_module(skill: Skill, artifact: str, template_id: str) -> Module:
-    """Return the module that is optimised for an artifact: itself, or a new one around a prompt."""
+    """Return the module that is optimized for an artifact: itself, or a new one around a prompt."""
     found = skill.find_artifact(artifact)
     if isinstance(found, DspyModule):
         program, _ = read_program(found)
         return Module(name=found.name, content=found.content, program=program, returns=returned_field(found))
     if not isinstance(found, PromptTemplate):
-        raise Invalid(f"{artifact!r} is a {found.kind}, which cannot be optimised.")
+        raise Invalid(f"{artifact!r} is a {found.kind}, which cannot be optimized.")
     user = next((one.name for one in skill.artifacts if one is not found and _uses_output(one.content, found)), "")
     if user:
         raise Invalid(
             f"{user!r} uses the output of {found.name!r} by its name, which a module around it would change.",
-            hint="Optimise the text of the prompt instead: `--method rewrite`.",
+            hint="Optimize the text of the prompt instead: `--method rewrite`.",
         )
     signature = make_signature(found)
     told: JsonObject = {"template_id": template_id, "signature": signature}
@@ -252,7 +252,7 @@ def _inputs_of(inputs: JsonObject, program: Program) -> JsonObject:
 
 
 async def optimize_module(search: Search, module: Module, method: str, context: Context) -> None:
-    """Let an optimiser of DSPy search for a better state. The best that it reports is kept even if it is stopped."""
+    """Let an optimizer of DSPy search for a better state. The best that it reports is kept even if it is stopped."""
     answers = _Answers(search, module, context)
     stopped = asyncio.Event()
     answers.on_spent = stopped.set
@@ -302,7 +302,7 @@ def _key(inputs: JsonObject, program: Program) -> str:
 
 
 class _Answers:
-    """Answers an optimiser: requests go to the model of the optimisation, outputs are graded as every measurement is."""
+    """Answers an optimizer: requests go to the model of the optimization, outputs are graded as every measurement is."""
 
     def __init__(self, search: Search, module: Module, context: Context) -> None:
         self._search = search
@@ -333,7 +333,7 @@ class _Answers:
         inputs = json_object(payload.get("inputs"))
         case = self._cases.get(_key(inputs, self._module.program))
         if case is None:
-            raise Invalid("The optimiser asked to score inputs that are not among its cases.")
+            raise Invalid("The optimizer asked to score inputs that are not among its cases.")
         call = await self._call(inputs)
         output = make_output(json_object(payload.get("outputs")), self._module.returns)
         value, feedback = await self._search.bench.grade(call, case, output)
@@ -342,11 +342,11 @@ class _Answers:
 
     async def tool(self, payload: JsonObject) -> Any:  # noqa: ARG002
         """Refuse: a candidate that nobody has accepted touches nothing."""
-        raise Refused("Tools do not run while a module is optimised.")
+        raise Refused("Tools do not run while a module is optimized.")
 
     async def code(self, payload: JsonObject) -> JsonObject:  # noqa: ARG002
         """Refuse: a candidate that nobody has accepted touches nothing."""
-        raise Refused("Code does not run while a module is optimised.")
+        raise Refused("Code does not run while a module is optimized.")
 
     async def _call(self, inputs: JsonObject) -> Call:
         return await self._search.bench.call(self._search.skill, self._search.artifact, inputs)

@@ -2,7 +2,7 @@
 
 A candidate is text of a model that nobody has accepted. It is sent to the model that it is measured with, and to nothing
 else: only prompts and modules without tools are measured, outside any session. The traces of measurements are marked, so
-that they are neither data for the next optimisation nor live runs.
+that they are neither data for the next optimization nor live runs.
 """
 
 from __future__ import annotations
@@ -208,16 +208,16 @@ def check_measurable(skill: Skill, artifact: str) -> None:
     found = skill.find_artifact(artifact)
     if found.kind not in ("prompt_template", "dspy_module"):
         raise Invalid(
-            f"{artifact!r} is a {found.kind}, which cannot be optimised.",
+            f"{artifact!r} is a {found.kind}, which cannot be optimized.",
             hint="Name a prompt_template or a dspy_module with `--artifact`, or use `--method phrases`.",
         )
     if sum(one.name == found.name for one in skill.artifacts) > 1:
         raise Invalid(
             f"{artifact!r} has several variants, of which the model chooses one.",
-            hint="Optimise a skill with one variant, then copy the result.",
+            hint="Optimize a skill with one variant, then copy the result.",
         )
     if isinstance(found, DspyModule) and found.settings.get("tools"):
         raise Invalid(
             f"{artifact!r} uses tools, which must not run for candidates that nobody has accepted.",
-            hint="Optimise a module without tools.",
+            hint="Optimize a module without tools.",
         )

@@ -1,4 +1,4 @@
-"""The budget of an optimisation, what is used of it, and what is kept back for the test at the end."""
+"""The budget of an optimization, what is used of it, and what is kept back for the test at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGER_PROMPTS = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What an optimisation may use. The minutes are those of the search; the test after it takes as long as it takes."""
+    """What an optimization may use. The minutes are those of the search; the test after it takes as long as it takes."""
 
     usd: float | None = None
     calls: int = DEFAULT_CALLS

@@ -58,7 +58,7 @@ def apply_change(skill: Skill, change: Change) -> Skill:
             found = True
             artifacts.append(_make_module(cast("PromptTemplate", artifact), change))
     if not found:
-        raise Invalid(f"{skill.slug!r} has no artifact {change.artifact!r}.", hint="Optimise the skill again.")
+        raise Invalid(f"{skill.slug!r} has no artifact {change.artifact!r}.", hint="Optimize the skill again.")
     return skill.model_copy(update={"artifacts": tuple(artifacts)})
 
 

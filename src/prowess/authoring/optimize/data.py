@@ -1,4 +1,4 @@
-"""The cases that an optimisation works with: from eval files and from the traces of live runs."""
+"""The cases that an optimization works with: from eval files and from the traces of live runs."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def check_enough(cases: OptimizerCases, artifact: str) -> None:
     """Raise `Refused` if there are too few cases to search with or to prove anything by."""
     have = (len(cases.train), len(cases.validation), cases.held_out_count)
     need = (MIN_TRAIN, MIN_VALIDATION, MIN_HELD_OUT)
-    refuse_too_few(f"optimise {artifact!r}", have, need, "cases")
+    refuse_too_few(f"optimize {artifact!r}", have, need, "cases")
 
 
 def refuse_too_few(purpose: str, have: Sequence[int], need: Sequence[int], what: str) -> None:

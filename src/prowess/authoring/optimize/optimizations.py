@@ -1,4 +1,4 @@
-"""Optimise skills, and decide about the results: the part `Prowess.optimize`."""
+"""Optimize skills, and decide about the results: the part `Prowess.optimize`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from prowess.storage.proposals import ProposalRow
 from prowess.threads import offload
 
 BUSY_SECONDS = 10.0
-"""An optimisation that has stored something as short ago is being done: its process does that every second."""
+"""An optimization that has stored something as short ago is being done: its process does that every second."""
 DEAD_SECONDS = 60.0
-"""An optimisation that has stored nothing for so long is not being done by any process."""
+"""An optimization that has stored nothing for so long is not being done by any process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class ProposalDiff:
 
 
 class Optimizations:
-    """The optimisations of the actor; an administrator sees those of the whole organization."""
+    """The optimizations of the actor; an administrator sees those of the whole organization."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -62,9 +62,9 @@ class Optimizations:
     async def run(
         self, request: OptimizationRequest, *, on_progress: ProgressListener = ignore_progress, graceful: bool = False
     ) -> Proposal:
-        """Optimise a skill and wait for the result: a proposal, or a refusal with its figures.
+        """Optimize a skill and wait for the result: a proposal, or a refusal with its figures.
 
-        With `graceful`, cancelling ends the search and tests the best so far. Raise what prevents an optimisation, such as
+        With `graceful`, cancelling ends the search and tests the best so far. Raise what prevents an optimization, such as
         `Refused` if there are too few cases.
         """
         prepared = await self.prepare(request)
@@ -72,7 +72,7 @@ class Optimizations:
         return await self._do(row, request, on_progress, graceful=graceful)
 
     async def prepare(self, request: OptimizationRequest) -> Proposal:
-        """Store an optimisation that is yet to be done, by `resume` or as the task `optimize` of a job."""
+        """Store an optimization that is yet to be done, by `resume` or as the task `optimize` of a job."""
         actor = self._context.actor
         actor.require("skills.run")
         if request.cases and actor.is_remote:
@@ -83,7 +83,7 @@ class Optimizations:
         if store.frozen:
             raise Refused(
                 f"The skill {skill.slug!r} is part of an installed package and cannot be changed.",
-                hint=f"Copy it to your workspace and optimise the copy: `prowess fork {skill.slug}`.",
+                hint=f"Copy it to your workspace and optimize the copy: `prowess fork {skill.slug}`.",
             )
         request = replace(request, skill=skill.slug, artifact=_choose_artifact(skill, request))
         moment = now()
@@ -111,7 +111,7 @@ class Optimizations:
         graceful: bool = False,
         exclusive: bool = True,
     ) -> Proposal:
-        """Do an optimisation that was prepared or interrupted. One that has ended is returned as it is.
+        """Do an optimization that was prepared or interrupted. One that has ended is returned as it is.
 
         After an interruption, the best candidate so far is tested; the search is done only if there is none. With
         `exclusive`, raise `Conflict` if another process is doing it.
@@ -121,7 +121,7 @@ class Optimizations:
             return to_proposal(row)
         if exclusive and row.updated_at > max(row.created_at, seconds_from_now(-BUSY_SECONDS)):
             raise Conflict(
-                f"The optimisation {row.id[:8]} is being done by another process.",
+                f"The optimization {row.id[:8]} is being done by another process.",
                 hint=f"`prowess optimize cancel {row.id[:8]}` ends its search.",
             )
         return await self._do(row, stored_request(row.request), on_progress, graceful=graceful)
@@ -129,16 +129,16 @@ class Optimizations:
     async def list(
         self, *, skill: str = "", states: Sequence[str] = (), limit: int = 50, before: tuple[str, str] | None = None
     ) -> list[Proposal]:
-        """Return optimisations, newest first; with `before`, those older than that time and id."""
+        """Return optimizations, newest first; with `before`, those older than that time and id."""
         rows = await self._records.list(skill=skill, states=states, before=before, limit=limit)
         return [to_proposal(row) for row in rows]
 
     async def count(self, *, skill: str = "", states: Sequence[str] = ()) -> int:
-        """Return how many optimisations there are."""
+        """Return how many optimizations there are."""
         return await self._records.count(skill=skill, states=states)
 
     async def get(self, given: str) -> Proposal:
-        """Return an optimisation by its id or at least four leading characters of it, or raise `NotFound`."""
+        """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
         return to_proposal(await self._records.find(given))
 
     async def diff(self, given: str) -> ProposalDiff:
@@ -149,7 +149,7 @@ class Optimizations:
         self._require_person("see a candidate")
         row = await self._records.find(given)
         if row.change is None:
-            raise Conflict(f"The optimisation {row.id[:8]} has no candidate: {row.reason or row.state}.")
+            raise Conflict(f"The optimization {row.id[:8]} has no candidate: {row.reason or row.state}.")
         change = Change.model_validate(row.change)
         skill, package = await self._read_base(row)
         _, changed = build_candidate(skill, package, change, self._context.resources.limits)
@@ -175,7 +175,7 @@ class Optimizations:
             base, package = await self._read_base(row)
             _, changed = build_candidate(base, package, change, self._context.resources.limits)
             if changed.digest != row.candidate_digest:
-                raise Conflict("The candidate cannot be built again from the skill.", hint="Optimise the skill again.")
+                raise Conflict("The candidate cannot be built again from the skill.", hint="Optimize the skill again.")
             # Two people may approve at once: one of them gets on.
             await self._records.change(row.id, {"state": "approved"}, states=("proposed", "approved"))
             try:
@@ -206,7 +206,7 @@ class Optimizations:
         )
 
     async def cancel(self, given: str) -> Proposal:
-        """End the search of a running optimisation; the process that does it tests the best so far.
+        """End the search of a running optimization; the process that does it tests the best so far.
 
         If no process does it any more, it is refused, with the best so far still to be seen.
         """
@@ -222,7 +222,7 @@ class Optimizations:
         return [to_proposal(row) for row in ended]
 
     async def refresh(self, *, on_progress: ProgressListener = ignore_progress) -> list[Proposal]:
-        """Optimise every module again whose state another version of DSPy made, and return the results.
+        """Optimize every module again whose state another version of DSPy made, and return the results.
 
         A module that was tried before from the same files is left alone. Until a result is approved, the old state is used.
         """
@@ -259,7 +259,7 @@ class Optimizations:
         return to_proposal(await optimizer.run())
 
     async def _install_sidecar(self, row: ProposalRow, request: OptimizationRequest) -> None:
-        """Install the sidecar if it is needed and missing. If that fails, the optimisation is refused."""
+        """Install the sidecar if it is needed and missing. If that fails, the optimization is refused."""
         if not request.needs_sidecar:
             return
         try:
@@ -273,7 +273,7 @@ class Optimizations:
             raise
 
     async def _store_version(self, base: Skill, change: Change, row: ProposalRow, note: str) -> None:
-        said = f"Optimised with {row.method} (proposal {row.id[:8]}). {row.reason}"
+        said = f"Optimized with {row.method} (proposal {row.id[:8]}). {row.reason}"
         await self._engine.skills.update(apply_change(base, change), note=f"{note} {said}".strip())
 
     async def _read_base(self, row: ProposalRow) -> tuple[Skill, Package]:
@@ -284,8 +284,8 @@ class Optimizations:
         skill, package = await offload(read)
         if package is None or skill.digest != row.base_digest or package.digest != skill.digest:
             raise Conflict(
-                f"The skill {row.skill_slug!r} has changed since the optimisation began, so its result does not apply.",
-                hint=f"Optimise it again: `prowess optimize run {row.skill_slug} --method {row.method}`. The result stays stored.",
+                f"The skill {row.skill_slug!r} has changed since the optimization began, so its result does not apply.",
+                hint=f"Optimize it again: `prowess optimize run {row.skill_slug} --method {row.method}`. The result stays stored.",
             )
         return skill, package
 
@@ -308,7 +308,7 @@ class Optimizations:
 
 
 def _choose_artifact(skill: Skill, request: OptimizationRequest) -> str:
-    """Return the name of the artifact to optimise; '' for trigger phrases and descriptions."""
+    """Return the name of the artifact to optimize; '' for trigger phrases and descriptions."""
     if request.method in TRIGGER_METHODS:
         if request.artifact:
             raise Invalid(f"The method {request.method} changes no artifact.", hint="Omit `--artifact`.")
@@ -321,7 +321,7 @@ def _choose_artifact(skill: Skill, request: OptimizationRequest) -> str:
     if len(fitting) != 1:
         there = ", ".join(one.name for one in fitting) or "none"
         raise Invalid(
-            f"The skill {skill.slug!r} has {len(fitting)} artifacts that can be optimised: {there}.",
+            f"The skill {skill.slug!r} has {len(fitting)} artifacts that can be optimized: {there}.",
             hint="Name one with `--artifact`, or use `--method phrases`.",
         )
     check_measurable(skill, fitting[0].name)

@@ -1,7 +1,7 @@
-"""Carry out one optimisation, from the cases to a proposal or a refusal with its figures.
+"""Carry out one optimization, from the cases to a proposal or a refusal with its figures.
 
-Everything that must survive a crash is in the row of the optimisation: the best candidate so far, what was used of the
-budget, and that the held-out cases were used. An optimisation that is started again tests the best candidate it has,
+Everything that must survive a crash is in the row of the optimization: the best candidate so far, what was used of the
+budget, and that the held-out cases were used. An optimization that is started again tests the best candidate it has,
 and searches only if it has none.
 """
 
@@ -43,7 +43,7 @@ STORE_SECONDS = 1.0
 
 
 class Optimizer:
-    """Carries out one optimisation. With `graceful`, a cancellation during the search ends the search only."""
+    """Carries out one optimization. With `graceful`, a cancellation during the search ends the search only."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Optimizer:
         package = store.get_package(skill.id)
         if package is None or skill.digest != self._row.base_digest or package.digest != skill.digest:
             raise Conflict(
-                f"The skill {skill.slug!r} has changed since the optimisation began.", hint="Start another one."
+                f"The skill {skill.slug!r} has changed since the optimization began.", hint="Start another one."
             )
         return skill, package
 

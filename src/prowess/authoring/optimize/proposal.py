@@ -1,4 +1,4 @@
-"""What to optimise and how, and an optimisation as interfaces show it."""
+"""What to optimize and how, and an optimization as interfaces show it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_REPEATS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizationRequest:
-    """What to optimise, what to measure it by, and what it may cost."""
+    """What to optimize, what to measure it by, and what it may cost."""
 
     skill: str
     artifact: str = ""
@@ -69,7 +69,7 @@ class OptimizationRequest:
 
 
 def stored_request(record: JsonObject) -> OptimizationRequest:
-    """Return the request of a stored optimisation."""
+    """Return the request of a stored optimization."""
     told = {**record}
     budget = Budget(**cast("JsonObject", told.pop("budget")))
     return OptimizationRequest(**told, budget=budget)
@@ -77,7 +77,7 @@ def stored_request(record: JsonObject) -> OptimizationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """One optimisation: what it tried, what it measured, and what became of it."""
+    """One optimization: what it tried, what it measured, and what became of it."""
 
     id: str
     state: ProposalState
@@ -110,7 +110,7 @@ class Proposal:
 
 
 def to_proposal(row: ProposalRow) -> Proposal:
-    """Return a stored optimisation as interfaces show it."""
+    """Return a stored optimization as interfaces show it."""
     return Proposal(
         id=row.id,
         state=row.state,
@@ -151,7 +151,7 @@ def event_data(row: ProposalRow) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far an optimisation is."""
+    """How far an optimization is."""
 
     phase: Literal["base", "search", "test"]
     calls: int

@@ -1,4 +1,4 @@
-"""Read and change the rows of optimisations, and publish each change of state as an event."""
+"""Read and change the rows of optimizations, and publish each change of state as an event."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SHORTEST_ID = 4
 
 
 class Records:
-    """The optimisations of the actor's organization; without `admin`, those of the actor's own user."""
+    """The optimizations of the actor's organization; without `admin`, those of the actor's own user."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def add(self, row: ProposalRow) -> ProposalRow:
-        """Store a new optimisation and publish it."""
+        """Store a new optimization and publish it."""
 
         def write() -> None:
             with self._context.resources.records().write() as connection:
@@ -38,7 +38,7 @@ class Records:
         return row
 
     async def find(self, given: str) -> ProposalRow:
-        """Return an optimisation by its id or at least four leading characters of it, or raise `NotFound`."""
+        """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
         hint = "`prowess optimize list` shows them."
 
         def read() -> list[ProposalRow]:
@@ -49,15 +49,15 @@ class Records:
 
         found = await offload(read)
         if len(found) > 1:
-            raise NotFound(f"Several optimisations begin with {given[:40]!r}.", hint="Give more characters.")
+            raise NotFound(f"Several optimizations begin with {given[:40]!r}.", hint="Give more characters.")
         if not found:
-            raise NotFound(f"No optimisation {given[:40]!r}.", hint=hint)
+            raise NotFound(f"No optimization {given[:40]!r}.", hint=hint)
         return found[0]
 
     async def list(
         self, *, skill: str, states: Sequence[str], before: tuple[str, str] | None, limit: int
     ) -> list[ProposalRow]:
-        """Return optimisations, newest first."""
+        """Return optimizations, newest first."""
 
         def read() -> list[ProposalRow]:
             if not self._context.resources.has_records():
@@ -70,7 +70,7 @@ class Records:
         return await offload(read)
 
     async def count(self, *, skill: str, states: Sequence[str]) -> int:
-        """Return how many optimisations there are."""
+        """Return how many optimizations there are."""
 
         def read() -> int:
             if not self._context.resources.has_records():
@@ -83,7 +83,7 @@ class Records:
     async def change(
         self, proposal_id: str, values: Mapping[str, Any], *, states: Sequence[ProposalState]
     ) -> ProposalRow:
-        """Change an optimisation and publish that; raise `Conflict` if it is in another state by now."""
+        """Change an optimization and publish that; raise `Conflict` if it is in another state by now."""
 
         def write() -> ProposalRow:
             with self._context.resources.records().write() as connection:
@@ -92,7 +92,7 @@ class Records:
                     now = proposals.get(connection, proposal_id)
                     state = now.state if now else "deleted"
                     raise Conflict(
-                        f"The optimisation {proposal_id[:8]} is {state}, not {' or '.join(states)}.",
+                        f"The optimization {proposal_id[:8]} is {state}, not {' or '.join(states)}.",
                         hint=f"`prowess optimize show {proposal_id[:8]}` shows it.",
                     )
                 _append_event(connection, changed)
@@ -103,7 +103,7 @@ class Records:
         return changed
 
     async def store_progress(self, proposal_id: str, values: Mapping[str, Any]) -> ProposalRow | None:
-        """Store how far an optimisation is, without an event, and return it; None if it has ended."""
+        """Store how far an optimization is, without an event, and return it; None if it has ended."""
 
         def write() -> ProposalRow | None:
             with self._context.resources.records().write() as connection:

@@ -1,4 +1,4 @@
-"""Optimise text without DSPy: a model proposes rewrites of a prompt or a description from what went wrong."""
+"""Optimize text without DSPy: a model proposes rewrites of a prompt or a description from what went wrong."""
 
 from __future__ import annotations
 

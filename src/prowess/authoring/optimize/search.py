@@ -28,7 +28,7 @@ class PairedScores:
 
 
 class Plan(Protocol):
-    """One way to optimise: how the base is measured, how candidates are found, and how one is tested at the end."""
+    """One way to optimize: how the base is measured, how candidates are found, and how one is tested at the end."""
 
     held_out: HeldOut
 

@@ -1,4 +1,4 @@
-"""Optimise when a skill is chosen: its trigger phrases, or its description, against its trigger queries.
+"""Optimize when a skill is chosen: its trigger phrases, or its description, against its trigger queries.
 
 No method here may take messages from a neighbour: a candidate that competes with a skill it did not compete with before
 is dropped.
@@ -52,7 +52,7 @@ async def read_queries(engine: Engine, skill: Skill) -> list[EvalCase]:
 
 
 class TriggerPlan:
-    """Optimises trigger phrases or the description of a skill."""
+    """Optimizes trigger phrases or the description of a skill."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class TriggerPlan:
         self._visible = optimizer_cases(queries, SHARES)
         have = (len(self._visible.train), len(self._visible.validation), len(self.held_out.cases))
         refuse_too_few(
-            f"optimise the triggers of {skill.slug!r}", have, (MIN_QUERIES, MIN_QUERIES, MIN_HELD_OUT), "queries"
+            f"optimize the triggers of {skill.slug!r}", have, (MIN_QUERIES, MIN_QUERIES, MIN_HELD_OUT), "queries"
         )
         self.best: tuple[Change, float] | None = None
         self._base = 0.0

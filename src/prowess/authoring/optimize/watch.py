@@ -1,4 +1,4 @@
-"""Watch approved optimisations in live runs, and roll back one that does worse than what it replaced.
+"""Watch approved optimizations in live runs, and roll back one that does worse than what it replaced.
 
 See `decision.judge_live` for when that is. A rollback restores the old version as a new one, with the trust that the old
 one had, on behalf of the person who approved the candidate; it is in the audit log and an event, never silent.
@@ -21,7 +21,7 @@ CHANNEL = "optimizer"
 
 
 async def watch_approved(engine: Engine, *, organization: str | None = None, skill: str = "") -> list[ProposalRow]:
-    """Judge every approved optimisation that is watched, roll back those that regressed, and return those that ended.
+    """Judge every approved optimization that is watched, roll back those that regressed, and return those that ended.
 
     With `organization` None, those of all organizations.
     """
@@ -43,7 +43,7 @@ async def watch_approved(engine: Engine, *, organization: str | None = None, ski
 
 
 async def _judge(engine: Engine, row: ProposalRow) -> ProposalRow | None:
-    """Compare the live runs of both versions; return the optimisation if it is no longer watched."""
+    """Compare the live runs of both versions; return the optimization if it is no longer watched."""
     owner = engine.as_actor(stored_actor(row.actor), channel=CHANNEL)
     records = Records(owner.context)
     test = await offload(_read_live, owner, row)

@@ -1,4 +1,4 @@
-"""Routes of optimisations: start one as a job, list and show them, see the candidate, approve, reject and stop."""
+"""Routes of optimizations: start one as a job, list and show them, see the candidate, approve, reject and stop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ProposalId = Annotated[str, Path(max_length=200, description="The id, or at leas
 
 
 class OptimizationBody(Body):
-    """What to optimise, what to measure it by, and what it may cost."""
+    """What to optimize, what to measure it by, and what it may cost."""
 
     skill_slug: Name
     artifact: Name = ""
@@ -63,7 +63,7 @@ class RejectBody(Body):
 
 @shape_of(Proposal)
 class OptimizationShape(Shape):
-    """One optimisation: what it tried, what it measured, and what became of it."""
+    """One optimization: what it tried, what it measured, and what became of it."""
 
 
 class CandidateShape(Shape):
@@ -75,7 +75,7 @@ class CandidateShape(Shape):
 
 @router.post("", response_model=OptimizationShape, status_code=201)
 async def start_optimization(body: OptimizationBody, engine: Runner) -> Response:
-    """Start an optimisation as a durable job, and return at once. Nothing changes before a person approves the result."""
+    """Start an optimization as a durable job, and return at once. Nothing changes before a person approves the result."""
     request = OptimizationRequest(
         skill=body.skill_slug,
         artifact=body.artifact,
@@ -105,7 +105,7 @@ async def list_optimizations(
     skill: Annotated[str, Query(max_length=200, description="Only of this skill.")] = "",
     state: Annotated[ProposalState | None, Query(description="Only in this state.")] = None,
 ) -> Response:
-    """Return the caller's optimisations, newest first; all of the organization for an administrator."""
+    """Return the caller's optimizations, newest first; all of the organization for an administrator."""
     part = engine.optimize
     states = () if state is None else (state,)
     found = await part.list(skill=skill, states=states, limit=page.limit + 1, before=page.after_row)
@@ -115,7 +115,7 @@ async def list_optimizations(
 
 @router.get("/{id}", response_model=OptimizationShape)
 async def get_optimization(id: ProposalId, engine: Reader) -> Response:
-    """Return one optimisation with its figures."""
+    """Return one optimization with its figures."""
     return respond(await engine.optimize.get(id))
 
 

@@ -70,7 +70,7 @@ def optimize_command(ctx: click.Context, workspace: str | None, as_json: bool) -
     help="Longest time of the search. The test follows.",
 )
 @click.option("--repeats", type=click.IntRange(1, 20), default=1, show_default=True, help="Runs of each held-out case.")
-@click.option("--model", "-m", default="", help="Model to optimise for (default: PROWESS_MODEL).")
+@click.option("--model", "-m", default="", help="Model to optimize for (default: PROWESS_MODEL).")
 @click.option("--evaluation-model", default="", help="Model that judges in rubrics and semantic assertions.")
 @click.option("--template", default="predict", show_default=True, help="Template of a new DSPy module.")
 @click.option(
@@ -131,7 +131,7 @@ def run(
 @click.argument("id")
 @common_options
 def resume(id: str, workspace: str | None, as_json: bool) -> None:
-    """Go on with an optimisation that was interrupted: test the best so far, or search if there is none."""
+    """Go on with an optimization that was interrupted: test the best so far, or search if there is none."""
     _follow(lambda prowess, show: prowess.optimize.resume(id, on_progress=show, graceful=True), workspace, as_json)
 
 
@@ -164,7 +164,7 @@ def _start_job(request: OptimizationRequest, workspace: str | None, *, as_json: 
     if as_json:
         print_json(prepared)
         return
-    click.echo(f"Started the optimisation {prepared.id[:8]} as the job optimize-{prepared.id[:8]}.")
+    click.echo(f"Started the optimization {prepared.id[:8]} as the job optimize-{prepared.id[:8]}.")
     click.echo(f"A worker does it: `prowess worker`. `prowess optimize show {prepared.id[:8]}` shows how far it is.")
 
 
@@ -194,7 +194,7 @@ def _shown_progress() -> Generator[Callable[[Progress], None]]:
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50).")
 @common_options
 def list_proposals(skill: str, states: tuple[str, ...], limit: int, workspace: str | None, as_json: bool) -> None:
-    """List optimisations, newest first."""
+    """List optimizations, newest first."""
     _list(skill, states, limit, workspace, as_json=as_json)
 
 
@@ -209,7 +209,7 @@ def _list(skill: str, states: tuple[str, ...], limit: int, workspace: str | None
         print_json(found)
         return
     if not found:
-        click.echo("No optimisations. `prowess optimize run SKILL` starts one.")
+        click.echo("No optimizations. `prowess optimize run SKILL` starts one.")
         return
     rows = [
         (
@@ -238,7 +238,7 @@ def _difference(proposal: Proposal) -> str:
 @click.argument("id")
 @common_options
 def show(id: str, workspace: str | None, as_json: bool) -> None:
-    """Show an optimisation with its figures. ID is its id, or the first four or more characters of it."""
+    """Show an optimization with its figures. ID is its id, or the first four or more characters of it."""
 
     async def read(prowess: Prowess) -> Proposal:
         await prowess.optimize.watch()
@@ -252,7 +252,7 @@ def show(id: str, workspace: str | None, as_json: bool) -> None:
 
 
 def _print(proposal: Proposal) -> None:
-    """Print an optimisation for a person, with what to do next."""
+    """Print an optimization for a person, with what to do next."""
     short = proposal.id[:8]
     cost = "" if proposal.cost_usd is None else f", ${proposal.cost_usd:.4f}"
     facts = [
@@ -353,7 +353,7 @@ def reject(id: str, note: str, workspace: str | None, as_json: bool) -> None:
 @click.argument("id")
 @common_options
 def cancel(id: str, workspace: str | None, as_json: bool) -> None:
-    """End the search of a running optimisation. The best so far is tested."""
+    """End the search of a running optimization. The best so far is tested."""
     _report(lambda prowess: prowess.optimize.cancel(id), "Stopping", workspace, as_json=as_json)
 
 
@@ -368,7 +368,7 @@ def _report(work: Callable[[Prowess], Any], word: str, workspace: str | None, *,
 @optimize_command.command("refresh", examples=("prowess optimize refresh", "prowess optimize refresh --json"))
 @common_options
 def refresh(workspace: str | None, as_json: bool) -> None:
-    """Optimise every DSPy module again whose state another version of DSPy made. The results are proposals."""
+    """Optimize every DSPy module again whose state another version of DSPy made. The results are proposals."""
     with _shown_progress() as show:
         done = with_engine(workspace, lambda prowess: prowess.optimize.refresh(on_progress=show))
     if as_json:

@@ -1,4 +1,4 @@
-"""What the optimiser tried for a skill, what it measured, and what became of it."""
+"""What the optimizer tried for a skill, what it measured, and what became of it."""
 
 from __future__ import annotations
 
