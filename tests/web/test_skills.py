@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,7 +118,8 @@ def test_skills_in_folders_that_nobody_has_accepted_lead_to_the_approvals(
     expect(page.locator(".skills-row")).to_contain_text("not accepted")
     view.check_access()
     page.get_by_role("link", name="Review").click()
-    expect(page).to_have_url(re.compile("/approvals$"))
+    expect(page.get_by_role("tab", name="Found skills")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("article", name="found-here")).to_be_visible()
 
 
 @pytest.mark.long

@@ -465,7 +465,10 @@ ROUTES: dict[str, Row] = {
     "DELETE /api/v1/connectors/{name}/allowed": Row(needs="approvals.resolve", **_OF_CONNECTOR),
     "GET /api/v1/evals": Row(**_READ),
     "POST /api/v1/evals": Row(
-        needs="skills.run", request=lambda world: {"json": {"skill_slug": make_evaluated(world)}}, status=201
+        needs="skills.run",
+        request=lambda world: {"json": {"skill_slug": make_evaluated(world)}},
+        status=201,
+        owner="organization",
     ),
     "GET /api/v1/evals/{id}": Row(**_READ, make=make_eval, owner="user"),
     "GET /api/v1/evals/{id}/compare/{other}": Row(**_READ, make=make_compared, owner="user"),

@@ -108,8 +108,8 @@ class EvalComparisonShape(Shape):
 async def start_eval(body: EvalBody, engine: Runner) -> Response:
     """Start an evaluation as a job, and return the job at once. The `result` of the job has the id as `run`.
 
-    A skill without cases is an error. One that needs an approval waits for it. A job of the same name with the same body is returned, and goes on if it was
-    interrupted.
+    A skill without cases is an error. A job that needs an approval waits for it. A job of the same name with the same body
+    is returned, and goes on if it was interrupted.
     """
     told = body.model_dump(mode="json", exclude={"skill_slug", "name"})
     plan = EvalPlan(target=body.skill_slug, **told)
