@@ -141,9 +141,8 @@ class Session:
                 log.debug("The session of the connector %s ended.", self.opener.name, exc_info=True)
             else:
                 failure = _to_error(self, error)
-                if not isinstance(
-                    failure, ProwessError
-                ):  # for example, the SDK does not know its version of the protocol
+                # For example, the SDK does not know the server's version of the protocol.
+                if not isinstance(failure, ProwessError):
                     said = f"The connector {self.opener.name!r} could not be opened: {_short(str(failure))}"
                     failure = RunFailed(said, hint=self.hint)
                 self._ready.set_exception(failure)
