@@ -119,3 +119,13 @@ def test_a_long_script_is_followed_from_its_start_to_its_end(name: str):
 def test_a_long_statement_is_scanned_as_a_whole():
     code = "class A {\n" + "  print() { console.log('a') }\n" * 1_000 + "}\n"
     assert scan_package(Package.of_texts("demo", {"a.js": code})) == ()
+
+
+@pytest.mark.parametrize("name", ["a.ps1", "a.sh", "a.js"])
+def test_code_whose_end_is_not_scanned_says_so(name: str):
+    mark = "//" if name == "a.js" else "#"
+    comment = f"{mark} {'x' * 1_000}\n"
+    findings = scan_package(Package.of_texts("demo", {name: comment * 500 + DOWNLOAD}))
+    assert [one.message for one in findings if one.kind == "not-scanned"] == [
+        f"The code has more than {'200,000' if name == 'a.ps1' else '400,000'} characters; only the start was scanned."
+    ]

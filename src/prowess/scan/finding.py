@@ -132,6 +132,13 @@ class Report:
             Finding(severity=severity, kind=kind, path=self.path, line=where, excerpt=shown, message=message, hint=hint)
         )
 
+    def cut(self, code: str, most: int) -> str:
+        """Return the start of the code, and record it if there is more than that."""
+        if len(code) > most:
+            message = f"The code has more than {most:,} characters; only the start was scanned."
+            self.add("warning", "not-scanned", None, message)
+        return code[:most]
+
     def part(self, text: str, line: int | None, *, cap: Severity | None = None) -> Report:
         """Return a report about a part that starts at this line of the file, such as a code block. It shares the findings."""
         return self._child(text, None, (line or 1) + self.first_line - 1, cap or self.cap, self.depth)

@@ -52,15 +52,9 @@ def load_language() -> Any:
 
 def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS) -> None:
     """Scan JavaScript or TypeScript code."""
-    if len(text) > MAX_CHARS:
-        behaviour.report.add(
-            "warning",
-            "not-scanned",
-            None,
-            f"The code has more than {MAX_CHARS:,} characters; only the start was scanned.",
-        )
+    code = behaviour.report.cut(text, MAX_CHARS)
     _judge_shape(behaviour.report, text)
-    root = parse(behaviour.report, text[:MAX_CHARS], load_language())
+    root = parse(behaviour.report, code, load_language())
     script = Script(behaviour, taint)
     # The first walk learns what functions take and return; its findings are dropped.
     silent = Report(path=behaviour.report.path, text=text, budget=behaviour.report.budget, depth=behaviour.report.depth)

@@ -47,7 +47,7 @@ _REVERSE = re.compile(r"net\.sockets\.tcpclient", re.IGNORECASE)
 def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS) -> None:
     """Scan PowerShell code, statement by statement."""
     variables: dict[str, Value] = {}
-    lines = re.sub(r"`\r?\n", " ", text[:MAX_CHARS]).split("\n")
+    lines = re.sub(r"`\r?\n", " ", behaviour.report.cut(text, MAX_CHARS)).split("\n")
     for number, line in enumerate(lines, start=1):
         behaviour.report.budget.spend()
         if not line.lstrip().startswith("#"):

@@ -36,8 +36,8 @@ _DEV_TCP = re.compile(r"^/dev/(?:tcp|udp)/([^/]+)/")
 
 
 @lru_cache(maxsize=1)
-def load_parser() -> Any:
-    """Return the parser, loaded once."""
+def load_language() -> Any:
+    """Return the grammar, loaded once."""
     import tree_sitter
     import tree_sitter_bash
 
@@ -46,15 +46,9 @@ def load_parser() -> Any:
 
 def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS) -> None:
     """Scan shell code."""
-    if len(text) > MAX_CHARS:
-        behaviour.report.add(
-            "warning",
-            "not-scanned",
-            None,
-            f"The code has more than {MAX_CHARS:,} characters; only the start was scanned.",
-        )
-    code = _SPLIT_WORD.sub("", _PROMPT.sub("", text[:MAX_CHARS].replace("\r\n", "\n")))
-    Shell(behaviour, taint).run(parse(behaviour.report, code, load_parser()), NOTHING)
+    start = behaviour.report.cut(text, MAX_CHARS).replace("\r\n", "\n")
+    code = _SPLIT_WORD.sub("", _PROMPT.sub("", start))
+    Shell(behaviour, taint).run(parse(behaviour.report, code, load_language()), NOTHING)
 
 
 class Shell:

@@ -26,7 +26,7 @@ ANALYSERS = (javascript, powershell, python, shell)
 
 def main() -> None:
     """Answer requests from standard input."""
-    shell.load_parser()
+    shell.load_language()
     javascript.load_language()
     source, target = sys.stdin.buffer, sys.stdout.buffer
     while len(head := source.read(frames.HEADER.size)) == frames.HEADER.size:
