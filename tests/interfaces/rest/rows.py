@@ -266,6 +266,8 @@ class Row:
     make: Callable[[World], Mapping[str, str]] = nothing
     owner: Literal["", "organization", "user"] = ""
     request: Mapping[str, Any] | Callable[[World], Mapping[str, Any]] = field(default_factory=dict)
+    # The request where it names what was made.
+    about: Callable[[Mapping[str, str]], Mapping[str, Any]] | None = None
     status: int = 200
     exceptions: Mapping[str, int] = field(default_factory=dict)
     """Callers for whom the status is another one although they have the permission."""
@@ -466,7 +468,8 @@ ROUTES: dict[str, Row] = {
     "GET /api/v1/evals": Row(**_READ),
     "POST /api/v1/evals": Row(
         needs="skills.run",
-        request=lambda world: {"json": {"skill_slug": make_evaluated(world)}},
+        make=lambda world: {"slug": make_evaluated(world)},
+        about=lambda made: {"json": {"skill_slug": made["slug"]}},
         status=201,
         owner="organization",
     ),

@@ -81,6 +81,8 @@ def send(world: World, caller: str, route: str, row: Row, values: dict[str, str]
     method, path = fill(route, values)
     if row.stream and expected(row, caller) < 300 and "zzz" not in path:
         return httpx2.Response(world.status_of_stream(caller, path))
+    if row.about:
+        return world.send(caller, method, path, **row.about(values))
     return world.send(caller, method, path, **(row.request(world) if callable(row.request) else row.request))
 
 
