@@ -245,8 +245,10 @@ async def test_the_events_of_a_run_tell_its_beginning_and_its_end(each_place, gr
     greeter(each_place)
     async with each_place.open() as prowess:
         result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel(["Hi."]))
-    async with each_place.open() as prowess:
+        # Also those that are still to be written.
         events = await prowess.events.list(names=("run_started", "run_finished"))
+    async with each_place.open() as prowess:
+        assert await prowess.events.list(names=("run_started", "run_finished")) == events
     assert [event.name for event in events] == ["run_started", "run_finished"]
     assert {event.data["run"] for event in events} == {result.run_id}
     assert events[1].data["status"] == "ok"

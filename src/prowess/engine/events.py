@@ -23,7 +23,13 @@ class Events(Part):
         """Return the events after a number, in order."""
         user = self._visible_user()
         feed = self._context.resources.feed(self._context.actor.organization)
-        return await offload(lambda: feed.read(after, limit, names=names, session_id=session, user=user))
+
+        def read() -> list[Event]:
+            # Events are written in the background: who lists them expects what was just done here.
+            self._context.resources.recorder().flush()
+            return feed.read(after, limit, names=names, session_id=session, user=user)
+
+        return await offload(read)
 
     async def first(self) -> int:
         """Return the number of the oldest event that is kept, or 1. Older ones were pruned."""
