@@ -335,24 +335,16 @@ def corpus(shared: Callable[[str], Path]) -> Iterator[Package]:
             yield Package.of_texts(folder, {"SKILL.md": data})
 
 
-def _fit_all(packages: list[Package], folder: Path) -> int:
+@pytest.mark.long
+def test_real_skills_can_be_fitted_to_every_profile(shared: Callable[[str], Path], tmp_path: Path) -> None:
     count = 0
-    for package in packages:
+    for number, package in enumerate(corpus(shared)):
         if not validate(package).ok:
             continue
-        for profile in PROFILE_NAMES:
+        # Every skill, and every profile with skills from all of the corpus: a third of all pairs.
+        for profile in PROFILE_NAMES[number % 3 :: 3]:
             writing = fitted(package, profile)
             count += 1
             if profile in ("agentskills", "claude-api"):
-                assert _reference_accepts(writing.package, folder / str(count))
-    return count
-
-
-@pytest.mark.long
-def test_real_skills_can_be_fitted_to_every_profile(shared: Callable[[str], Path], tmp_path: Path) -> None:
-    assert _fit_all(list(corpus(shared))[::15], tmp_path) > 1500
-
-
-@pytest.mark.long
-def test_all_real_skills_can_be_fitted_to_every_profile(shared: Callable[[str], Path], tmp_path: Path) -> None:
-    assert _fit_all(list(corpus(shared)), tmp_path) > 25_000
+                assert _reference_accepts(writing.package, tmp_path / str(count))
+    assert count > 8_000
