@@ -56,6 +56,16 @@ def test_publish_checks_uploads_and_keeps_versions(
     assert unknown.code == 4
 
 
+def test_publish_takes_the_slug_of_a_new_skill(prowess: Prowess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    prowess("new", "my-skill")
+    with registry(tmp_path / "registry", monkeypatch) as (_, shelf):
+        done = prowess("registry", "publish", "my-skill", "--yes")
+        unknown = prowess("registry", "publish", "no-skill", "--yes")
+
+    assert (done.code, [entry.name for entry in shelf.entries()]) == (0, ["my-skill"])
+    assert (unknown.code, "'no-skill' does not exist." in unknown.err) == (4, True)
+
+
 def test_publish_signs_with_a_key_of_ones_own(
     prowess: Prowess, skill: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-KEYS = {"path", "form", "slug", "title", "description", "ok", "problems", "findings"}
+KEYS = {"path", "form", "slug", "title", "description", "ok", "problems", "findings", "profile"}
 PROBLEM_KEYS = {"code", "severity", "field", "line", "message", "hint"}
 
 
@@ -89,6 +89,31 @@ def test_a_pattern_that_only_a_backtracking_engine_fears_is_in_order(prowess, wo
     ran = prowess("validate", folder, "--json")
     assert ran.code == 0, ran.out
     assert [card["slug"] for card in prowess("list", "--json").json] == ["fine"]
+
+
+def test_a_skill_may_be_named_by_its_slug_even_if_it_is_broken(prowess, workspace, write_skill):
+    write_skill("fine", "---\nname: fine\ndescription: fine\n---\nBody.\n")
+    folder = write_skill("sly", "---\nname: sly\ndescription: fine\n---\nhello \U000e0041\U000e0042 there\n")
+    ran = prowess("validate", "fine", "sly", "--json")
+    assert [(line["slug"], line["ok"]) for line in ran.lines] == [("fine", True), ("sly", False)]
+    assert ran.lines[1]["path"].endswith(folder.name)
+
+
+def test_a_skill_in_the_database_has_no_folder_to_validate(prowess, workspace, write_skill, tmp_path):
+    folder = write_skill("fine", "---\nname: fine\ndescription: fine\n---\nBody.\n")
+    folder.rename(tmp_path / "fine")
+    prowess("import", tmp_path / "fine")
+    ran = prowess("validate", "fine")
+    assert ran.code == 3
+    assert "prowess export fine --to DIR" in ran.err
+
+
+def test_several_profiles_are_checked_one_after_the_other(prowess, sample):
+    ran = prowess(
+        "validate", ".claude/skills/commit-messages", "--profile", "claude-code", "--profile", "agentskills", "--json"
+    )
+    assert ran.code == 3
+    assert [(line["profile"], line["ok"]) for line in ran.lines] == [("claude-code", True), ("agentskills", False)]
 
 
 def test_a_path_that_is_not_there_is_an_error(prowess, workspace):

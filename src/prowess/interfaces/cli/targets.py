@@ -1,4 +1,4 @@
-"""Resolve the targets of `eval` and `lint`: a slug, a path of skills, or an eval file."""
+"""Resolve the targets of commands: a slug, a path of skills, or an eval file."""
 
 from __future__ import annotations
 
@@ -69,8 +69,33 @@ async def find_skills(prowess: Prowess, target: str) -> list[SkillTarget]:
         return await _from_path(prowess, path)
 
 
+async def find_path(prowess: Prowess, target: str) -> Path:
+    """Return the path that a target names, or else the folder of the skill with that slug, even if the skill is broken.
+
+    Raise `Invalid` if the skill has no folder. A target that is neither is returned as a path, for the caller to report.
+    """
+    path = Path(target)
+    if _exists(path) or "/" in target:
+        return path
+    try:
+        location = Path((await prowess.skills.get(target)).location)
+    except ProwessError:
+        broken = next((fault for fault in await prowess.skills.faults() if fault.slug == target), None)
+        return Path(broken.location) if broken is not None else path
+    if not _is_folder(location):
+        raise Invalid(
+            f"The skill {target[:80]!r} is not stored in a folder.",
+            hint=f"Write it to one, and pass its path: prowess export {target[:80]} --to DIR",
+        )
+    return location
+
+
 def _exists(path: Path) -> bool:
     return path.exists()
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir()
 
 
 def is_eval_file(path: Path) -> bool:

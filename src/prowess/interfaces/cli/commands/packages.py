@@ -34,44 +34,66 @@ if TYPE_CHECKING:
 PROFILES = ("agentskills", "claude-api", "claude-code", "codex", "mcp", "bernstein", "prowess")
 
 
-@command("validate", "prowess validate", "prowess validate .agents/skills/my-skill --profile claude-code")
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--profile", type=click.Choice(PROFILES), default="prowess", help="Rules to check against.")
+@command(
+    "validate",
+    "prowess validate",
+    "prowess validate my-skill",
+    "prowess validate .agents/skills/my-skill --profile claude-code --profile codex",
+)
+@click.argument("targets", nargs=-1, metavar="[SLUG|PATH]...")
+@click.option(
+    "--profile",
+    "profiles",
+    type=click.Choice(PROFILES),
+    multiple=True,
+    default=("prowess",),
+    show_default=True,
+    help="Rules to check against (repeatable).",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Show only skills with problems.")
 @common_options
 def validate_command(
-    paths: tuple[str, ...],
-    profile: Any,
+    targets: tuple[str, ...],
+    profiles: tuple[Any, ...],
     quiet: bool,
     workspace: str | None,
     as_json: bool,
 ) -> None:
     """Check skills and show how to fix problems.
 
-    PATH is a skill folder, file or archive, or a folder that contains skills. The default is the current folder.
+    SLUG is an available skill in a folder. PATH is a skill folder, file or archive, or a folder that contains skills. The
+    default is the current folder.
     """
+    from prowess.interfaces.cli.targets import find_path
+
+    profiles = tuple(dict.fromkeys(profiles))
     with progress_bar("Checking") as watch:
 
-        async def work(prowess: Prowess) -> list[CheckResult]:
-            return await prowess.skills.check(*map(Path, paths or (".",)), profile=profile, watch=watch)
+        async def work(prowess: Prowess) -> list[list[CheckResult]]:
+            paths = [await find_path(prowess, target) for target in targets or (".",)]
+            return [await prowess.skills.check(*paths, profile=profile, watch=watch) for profile in profiles]
 
         checked = with_engine(workspace, work)
-    for item in checked:
-        if as_json:
-            print_json_line(checked_json(item))
-        elif not (quiet and item.ok and not item.dangers):
-            _print_checked(item)
+    for profile, items in zip(profiles, checked, strict=True):
+        for item in items:
+            if as_json:
+                print_json_line({**checked_json(item), "profile": profile})
+            elif not (quiet and item.ok and not item.dangers):
+                _print_checked(item)
+        if not as_json:
+            click.echo(_summarize(items, profile))
+    # A skill with dangerous findings may be valid, but exit code 0 would recommend it.
+    if any(not item.ok or item.dangers for items in checked for item in items):
+        raise click.exceptions.Exit(EXIT_CODES[Invalid])
+
+
+def _summarize(checked: list[CheckResult], profile: str) -> str:
     bad = sum(not item.ok for item in checked)
     grave = sum(item.dangers > 0 for item in checked)
-    if not as_json:
-        verdict = f"{bad} with errors" if bad else "no errors"
-        if grave:
-            verdict += f", {grave} with dangerous findings. Read those files before you use them"
-        count = f"{len(checked)} skill{'s' * (len(checked) != 1)}"
-        click.echo(f"{count} checked against the profile {profile}, {verdict}.")
-    # A skill with dangerous findings may be valid, but exit code 0 would recommend it.
-    if bad or grave:
-        raise click.exceptions.Exit(EXIT_CODES[Invalid])
+    verdict = f"{bad} with errors" if bad else "no errors"
+    if grave:
+        verdict += f", {grave} with dangerous findings. Read those files before you use them"
+    return f"{len(checked)} skill{'s' * (len(checked) != 1)} checked against the profile {profile}, {verdict}."
 
 
 def _print_checked(item: CheckResult) -> None:

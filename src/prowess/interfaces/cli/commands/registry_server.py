@@ -23,6 +23,7 @@ from prowess.interfaces.cli.output import one_line, print_json
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from prowess.open import Prowess
     from prowess.skill.package import Package
     from prowess.sources.package_shelf import PackageShelf
     from prowess.sources.publication import Publisher
@@ -136,20 +137,28 @@ def _check_tokens(shelf: PackageShelf, host: str) -> None:
     "prowess registry publish skills/ --yes --json",
     "prowess registry publish my-skill --key signing.key",
 )
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("targets", nargs=-1, required=True, metavar="SLUG|PATH...")
 @_url_option
 @_token_option
 @click.option("--key", "key_file", metavar="FILE", help="Sign with this private key, not with that of the registry.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@json_option
+@common_options
 def publish_command(
-    paths: tuple[str, ...], url: str, token_file: str | None, key_file: str | None, yes: bool, as_json: bool
+    targets: tuple[str, ...],
+    url: str,
+    token_file: str | None,
+    key_file: str | None,
+    yes: bool,
+    workspace: str | None,
+    as_json: bool,
 ) -> None:
     """Check skills, show what they may do, ask, and publish them to a registry.
 
-    Name and version are those in the skill. A version never changes: to publish other files, raise the version.
+    SLUG is an available skill in a folder; PATH is a skill, or a folder of skills. Name and version are those in the
+    skill. A version never changes: to publish other files, raise the version.
     """
-    packages = [package for path in paths for package in _check_packages(Path(path), as_json=as_json)]
+    paths = _find_paths(targets, workspace)
+    packages = [package for path in paths for package in _check_packages(path, as_json=as_json)]
     private_key = _read_key(key_file)
     publisher_of = _prepare_publisher(url, token_file)
     if not yes:
@@ -230,6 +239,18 @@ def _require_extra() -> None:
 
     if any(find_spec(name) is None for name in ("cryptography", "fastapi", "httptools", "uvicorn")):
         raise Unavailable("The registry server is not installed.", hint="Install it: pip install 'prowess[server]'")
+
+
+def _find_paths(targets: tuple[str, ...], workspace: str | None) -> list[Path]:
+    paths = [Path(target) for target in targets]
+    if all(path.exists() for path in paths):
+        return paths
+    from prowess.interfaces.cli.targets import find_path
+
+    async def work(prowess: Prowess) -> list[Path]:
+        return [await find_path(prowess, target) for target in targets]
+
+    return with_engine(workspace, work)
 
 
 def _check_packages(path: Path, *, as_json: bool) -> list[Package]:
