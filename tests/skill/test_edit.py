@@ -146,6 +146,53 @@ def test_the_sidecar_keeps_its_comments_when_it_still_says_the_same():
     assert read_package(changed).skill.version == "2.0.0"
 
 
+def test_an_edited_field_leaves_the_rest_of_the_sidecar_as_the_author_wrote_it():
+    written = b"""# by hand
+title: Notes   # short
+triggers:
+  - take notes
+  # as people say it
+
+# the release
+version: '1.0.0'
+parameters: {type: object, properties: {text: {type: string}}}
+"""
+    sidecar = File(path="agents/prowess.yaml", content=written)
+    pack = Package(name="notes", files=(File(path="SKILL.md", content=SKILL_MD.encode()), sidecar))
+    skill = read_package(pack).skill
+    update = {"trigger_phrases": ("take notes", "minutes"), "version": "2.0.0", "output_schema": {"type": "object"}}
+    package = rewrite_package(skill.model_copy(update=update), pack)
+    assert package.get("agents/prowess.yaml").content.decode() == (
+        "# by hand\ntitle: Notes   # short\ntriggers:\n  - take notes\n  - minutes\n\n# the release\nversion: '2.0.0'\n"
+        "parameters: {type: object, properties: {text: {type: string}}}\noutput_schema:\n  type: object\n"
+    )
+    none_left = rewrite_package(skill.model_copy(update={"trigger_phrases": ()}), pack)
+    assert b"triggers" not in none_left.get("agents/prowess.yaml").content
+    assert b"# the release\nversion: '1.0.0'\n" in none_left.get("agents/prowess.yaml").content
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"{title: Notes, version: '1.0.0'}\n",
+        b"{title: Notes,\nversion: '1.0.0'}\n",
+        b"---\ntitle: Notes\nversion: '1.0.0'\n...\n",
+        b"title: Notes\r\nversion: '1.0.0'\r\n",
+        b"title: Notes\rversion: '1.0.0'\r",
+        b"'title': Notes\nversion: '1.0.0'",
+        b"  title: Notes\n  version: '1.0.0'\n",
+        b"title: 'No\xc2\x85tes'\nversion: '1.0.0'\n",
+    ],
+)
+def test_a_sidecar_of_any_layout_can_be_edited(written):
+    sidecar = File(path="agents/prowess.yaml", content=written)
+    pack = Package(name="notes", files=(File(path="SKILL.md", content=SKILL_MD.encode()), sidecar))
+    skill = read_package(pack).skill
+    update = {"version": "2.0.0", "output_schema": {"type": "object"}}
+    again = read_package(rewrite_package(skill.model_copy(update=update), pack)).skill
+    assert (again.title, again.version, again.output_schema) == (skill.title, "2.0.0", {"type": "object"})
+
+
 def test_the_stores_id_does_not_enter_the_files(skill, pack):
     package = rewrite_package(changed(skill, title="New"), pack)
     assert b"id-1" not in package.get("agents/prowess.yaml").content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from prowess.errors import Invalid, Problem
@@ -248,3 +249,14 @@ def _encode(artifact: Artifact, path: str, before: File | None, limits: Limits) 
     if isinstance(artifact, PromptTemplate) and is_data(path):
         return write_prompt(path, artifact.model_dump(), before.content if before else None, limits)
     return artifact.content.encode()
+
+
+def with_execute_file(entries: Sequence[JsonObject], package: Package, plain: tuple[str, ...]) -> list[JsonObject]:
+    """Return the entries. One called `execute` without a path gets the path of the execute file."""
+    listed = {entry.get("path") for entry in entries if isinstance(entry.get("path"), str)} | set(plain)
+    path = next((path for path in EXECUTE_FILES if package.get(path) is not None and path not in listed), None)
+    return [{**entry, "path": path} if path is not None and _is_execute(entry) else entry for entry in entries]
+
+
+def _is_execute(entry: JsonObject) -> bool:
+    return "path" not in entry and entry.get("name") == EXECUTE and entry.get("kind", "function") == "function"

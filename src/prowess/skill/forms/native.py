@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from prowess.errors import Problem
@@ -12,12 +12,12 @@ from prowess.skill.forms.artifact_builder import artifact_from, build_artifact, 
 from prowess.skill.forms.data import same_json
 from prowess.skill.forms.form import Candidate, Reading, error, info
 from prowess.skill.forms.frontmatter_fields import read_fields
-from prowess.skill.forms.layout import EXECUTE, EXECUTE_FILES, PathAllocator, files_of, kind_of, needs_file, settings_of
+from prowess.skill.forms.layout import PathAllocator, files_of, kind_of, needs_file, settings_of, with_execute_file
 from prowess.skill.forms.markdown_reader import build_skill, check_body, construct_instructions, file_artifact
 from prowess.skill.forms.markdown_writer import body_artifact
 from prowess.skill.forms.origin import Origin, Original, dump_content
 from prowess.skill.forms.prompt_files import is_data
-from prowess.skill.forms.sidecar_file import RUN_FIELDS, SKILL_FIELDS, Sidecar, dump_sidecar, read_sidecar
+from prowess.skill.forms.sidecar_file import RUN_FIELDS, SKILL_FIELDS, Sidecar, dump_sidecar, edit_sidecar, read_sidecar
 from prowess.skill.forms.skill_md import SkillMd, write_skill_md
 from prowess.skill.kinds import KINDS, Artifact, Instructions, JsonObject, Kind, is_plugin_kind, kind_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
@@ -141,7 +141,7 @@ def _artifacts(
     package: Package, path: str, document: Document, sidecar: Sidecar, problems: list[Problem], limits: Limits
 ) -> list[Artifact]:
     """Return the body, then the sidecar's list in its order, then files that are artifacts by location."""
-    entries = _with_execute_file(limit_entries(sidecar.artifacts, problems), package, sidecar.not_artifacts)
+    entries = with_execute_file(limit_entries(sidecar.artifacts, problems), package, sidecar.not_artifacts)
     listed = {entry.get("path") for entry in entries if isinstance(entry.get("path"), str)}
     found: list[Artifact | None] = []
     if document.body.strip() and path not in listed:
@@ -158,17 +158,6 @@ def _artifacts(
                 artifact_from(settings_of(kind, unlisted, package, problems, limits=limits), unlisted, problems)
             )
     return [artifact for artifact in found if artifact is not None]
-
-
-def _with_execute_file(entries: Sequence[JsonObject], package: Package, plain: tuple[str, ...]) -> list[JsonObject]:
-    """Return the entries. One called `execute` without a path gets the path of the execute file."""
-    listed = {entry.get("path") for entry in entries if isinstance(entry.get("path"), str)} | set(plain)
-    path = next((path for path in EXECUTE_FILES if package.get(path) is not None and path not in listed), None)
-    return [{**entry, "path": path} if path is not None and _is_execute(entry) else entry for entry in entries]
-
-
-def _is_execute(entry: JsonObject) -> bool:
-    return "path" not in entry and entry.get("name") == EXECUTE and entry.get("kind", "function") == "function"
 
 
 def _unlisted(package: Package, listed: set[Any], plain: tuple[str, ...]) -> list[tuple[Kind, str]]:
@@ -233,7 +222,7 @@ def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> l
     if plain:
         fields["not_artifacts"] = plain
     files = [skill_md.file, *files, *_free_files(original, files)]
-    return _with_kept_sidecar(skill, files, original) or _with_sidecar(
+    return _with_kept_sidecar(skill, fields, files, original) or _with_sidecar(
         skill.name, fields, files, artifacts, entries, original.limits
     )
 
@@ -355,16 +344,21 @@ def _free_files(original: Original, files: list[File]) -> list[File]:
     return [file for file in original.others if file.path not in taken and file.path != SIDECAR]
 
 
-def _with_kept_sidecar(skill: Skill, files: list[File], original: Original) -> list[File] | None:
-    """Return the files with the sidecar that was there, comments and all, if they still make this skill without an error."""
+def _with_kept_sidecar(skill: Skill, fields: JsonObject, files: list[File], original: Original) -> list[File] | None:
+    """Return the files with the sidecar that was there, comments and all, if it still makes this skill or can be edited to."""
     kept = original.package.get(SIDECAR)
     if kept is None:
         return None
-    written = [*files, kept]
-    reading = read(Candidate(Package.written(skill.name, written), original.limits))
-    if reading.skill is None or any(problem.severity == "error" for problem in reading.problems):
-        return None
-    return written if same_json(dump_content(reading.skill), dump_content(skill)) else None
+    wanted, before = dump_content(skill), original.reading.skill
+    was = wanted if before is None else dump_content(before)
+    changed = {key: fields.get(key) for key, field in SKILL_FIELDS.items() if not same_json(was[field], wanted[field])}
+    for content in (kept.content, edit_sidecar(kept.content, changed, original.limits)):
+        written = [*files, replace(kept, content=content)]
+        reading = read(Candidate(Package.written(skill.name, written), original.limits))
+        is_valid = not any(problem.severity == "error" for problem in reading.problems)
+        if is_valid and reading.skill is not None and same_json(dump_content(reading.skill), wanted):
+            return written
+    return None
 
 
 def _with_sidecar(

@@ -141,3 +141,32 @@ def dump_sidecar(fields: JsonObject) -> bytes:
     """Return the sidecar with these fields in their fixed order."""
     ordered = {name: fields[name] for name in Sidecar.model_fields if name in fields}
     return dump(ordered).encode()
+
+
+def edit_sidecar(data: bytes, changes: JsonObject, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """Return a sidecar with some fields replaced, added, or removed (None). All other lines stay as the author wrote them.
+
+    A file that is not written with one field after the other is returned unchanged. Callers read the result back.
+    """
+    if not changes:
+        return data
+    parsed = parse_yaml(SIDECAR, data, limits)
+    starts = parsed.lines or {}
+    if parsed.object is None or parsed.problems:
+        return data
+    # Not `splitlines`: it also splits at characters that are part of a line here.
+    lines = data.decode(errors="replace").rstrip("\n").split("\n")
+    if not all(line <= len(lines) and lines[line - 1].startswith(name) for name, line in starts.items()):
+        return data
+    new = {
+        name: [] if value is None else dump({name: value}).rstrip("\n").split("\n") for name, value in changes.items()
+    }
+    # From the last field to the first, so that the lines of those that follow stay where they are.
+    for name in sorted(starts.keys() & new, key=lambda name: -starts[name]):
+        first = starts[name] - 1
+        end = min([line - 1 for line in starts.values() if line - 1 > first], default=len(lines))
+        # Comments before the next field belong to that field.
+        while end > first + 1 and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
+            end -= 1
+        lines[first:end] = new.pop(name)
+    return "\n".join([*lines, *(line for added in new.values() for line in added), ""]).encode()
