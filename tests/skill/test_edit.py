@@ -193,6 +193,20 @@ def test_a_sidecar_of_any_layout_can_be_edited(written):
     assert (again.title, again.version, again.output_schema) == (skill.title, "2.0.0", {"type": "object"})
 
 
+def test_artifacts_with_and_without_a_file_keep_the_order_of_the_list():
+    listed = (
+        "artifacts:\n  - {path: prompts/check.j2}\n  - {kind: review, name: judge, rubric_id: style}\n"
+        "  - {path: prompts/again.j2}\n  - {kind: review, name: first, rubric_id: style, ordinal: 0}\n"
+    )
+    files = {"SKILL.md": SKILL_MD, "agents/prowess.yaml": listed, "prompts/check.j2": "a", "prompts/again.j2": "b"}
+    pack = Package.of_texts("notes", files)
+    skill = read_package(pack).skill
+    ordinals = {one.name: one.ordinal for one in skill.artifacts}
+    assert ordinals == {"instructions": 0, "check": 1, "judge": 1, "again": 1, "first": 0}
+    again = read_package(rewrite_package(skill.model_copy(update={"title": "New"}), pack)).skill
+    assert {one.name: one.ordinal for one in again.artifacts} == ordinals
+
+
 def test_the_stores_id_does_not_enter_the_files(skill, pack):
     package = rewrite_package(changed(skill, title="New"), pack)
     assert b"id-1" not in package.get("agents/prowess.yaml").content

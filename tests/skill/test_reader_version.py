@@ -124,7 +124,7 @@ SAMPLES = {
 }
 
 FINGERPRINTS: tuple[int, dict[str, str]] = (
-    3,
+    4,
     {
         "agentskills": "e300ef2523e1ffdf",
         "agentskills, sloppy": "3298d519ce1e3a85",
@@ -134,7 +134,7 @@ FINGERPRINTS: tuple[int, dict[str, str]] = (
         "devai": "da76e8b791a7f81f",
         "inklings": "85d3af4171a7bf00",
         "agentlayerrules": "320f9dc58618d432",
-        "native": "a5c4cda3c4407cc6",
+        "native": "3583f767bb015d7e",
         "refused, hidden text": "c5924550af04b42c",
         "refused, no skill": "ec8a07612112da49",
     },

@@ -185,7 +185,8 @@ def _listed_artifact(
 ) -> Artifact | None:
     path = entry.get("path")
     if path is None:
-        return build_artifact(entry, entry, where, problems)
+        # As for files, so that artifacts with and without a file run in the order of the list.
+        return build_artifact({"ordinal": 1, **entry}, entry, where, problems)
     if path == body.path:
         settings = {**body.model_dump(include={"kind", "name", "path", "content", "ordinal"}), **entry}
         return build_artifact(settings, entry, where, problems)
@@ -311,7 +312,7 @@ def _entry(artifact: Artifact, skill_md: str, package: Package, limits: Limits) 
     stated |= {"kind": artifact.kind, "name": artifact.name, "ordinal": artifact.ordinal}
     path = artifact.path
     if path is None:
-        return {key: value for key, value in stated.items() if key != "ordinal" or value}
+        return {key: value for key, value in stated.items() if key != "ordinal" or value != 1}
     if path == skill_md:
         base: JsonObject = {"kind": "instructions", "name": "instructions", "path": path, "ordinal": 0}
     else:
