@@ -62,7 +62,8 @@ async def test_a_command_needs_an_administrator_to_allow_its_program(tools):
         await _agree(prowess, {"file": "a.txt"}, artifact="count")
         with pytest.raises(Refused, match="'wc' is not allowed") as caught:
             await prowess.run("tools", {"file": "a.txt"}, artifacts="count")
-        assert "allowed_binaries" in caught.value.hint
+        command = """prowess policy set allowed_binaries '["wc"]'"""
+        assert caught.value.hint == f"An administrator can allow it: `{command}`."
         await prowess.policy.set("allowed_binaries", ["wc"])
         result = await prowess.run("tools", {"file": "a.txt"}, artifacts="count")
         assert result.output.data == ["2 texts/a.txt"]

@@ -132,10 +132,12 @@ def _check_allowed(call: Call, program: str, grants: Grants) -> None:
         receipt.touch("binaries", program)
         return
     receipt.refuse("binaries", program)
+    message = f"The program {program!r} is not allowed."
+    # A denial stands alone in an approval; here its first sentence is the message.
+    hint = grants.denied.get(program, "").removeprefix(f"{message} ")
     raise Refused(
-        f"The program {program!r} is not allowed.",
-        hint=grants.denied.get(program)
-        or f"An administrator can allow it: `prowess policy set allowed_binaries '[\"{program}\"]'`.",
+        message,
+        hint=hint or f"An administrator can allow it: `prowess policy set allowed_binaries '[\"{program}\"]'`.",
     )
 
 
