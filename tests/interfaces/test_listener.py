@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 import uvicorn
 
-from prowess.interfaces.listener import GuardedProtocol, serve_http
+from prowess.errors import Unavailable
+from prowess.interfaces.listener import GuardedProtocol, open_listener, serve_http
 
 pytestmark = pytest.mark.anyio
 
@@ -191,3 +192,16 @@ async def test_a_server_that_is_interrupted_before_it_starts_ends_quietly(caplog
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(serve())
     assert (began, caplog.records) == ([], [])
+
+
+@pytest.mark.parametrize("host", ["name.invalid", "203.0.113.7"])
+def test_an_address_of_another_machine_is_refused_with_the_option_to_change(host):
+    with pytest.raises(Unavailable) as refused:
+        open_listener(host, 0)
+    assert refused.value.hint == "Pass an address of this machine with --host."
+
+
+def test_a_port_in_use_is_refused_with_the_option_to_change():
+    with open_listener("127.0.0.1", 0) as other, pytest.raises(Unavailable) as refused:
+        open_listener("127.0.0.1", other.getsockname()[1])
+    assert refused.value.hint == "Choose another port with --port."

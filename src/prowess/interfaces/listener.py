@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
 import sys
@@ -36,9 +37,10 @@ def open_listener(host: str, port: int) -> socket.socket:
         opened.listen(128)
     except OSError as error:
         opened.close()
-        raise Unavailable(
-            f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint="Choose another port with --port."
-        ) from error
+        # The name cannot be resolved, or the address belongs to another machine: then no port helps.
+        is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        hint = "Pass an address of this machine with --host." if is_host else "Choose another port with --port."
+        raise Unavailable(f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint=hint) from error
     return opened
 
 
