@@ -54,6 +54,9 @@ MCP_PATH = "/mcp"
 CLEAN_UP_SECONDS = 3600.0
 """How often records that are no longer kept are deleted, at least."""
 
+JOBS_RETRY_SECONDS = 10.0
+"""How soon to try again to do jobs, at most: a server may start before its database."""
+
 
 def make_app(
     engine: Engine,
@@ -176,24 +179,32 @@ class _App:
             # At launch, and then from time to time. Servers on one database share the work: a source has one sync at a time.
             with suppress(ProwessError):
                 await engine.marketplace.sync()
-            # Where jobs are installed, schedules do the same, once for all servers.
-            if await _start_jobs(engine):
-                return
             # Several servers on one database do this at different times, and not at the same moment after a deployment.
-            await asyncio.sleep(CLEAN_UP_SECONDS * random.uniform(0.5, 1.0))
+            pause = CLEAN_UP_SECONDS * random.uniform(0.5, 1.0)
+            # Where jobs are installed, schedules do the same, once for all servers.
+            if await _start_jobs(engine, seconds=pause):
+                return
             await engine.clean_up()
 
 
-async def _start_jobs(engine: Prowess) -> bool:
-    """Do jobs and schedules in this process, which include the clean-up. Return False if they cannot be done here now."""
+async def _start_jobs(engine: Prowess, *, seconds: float) -> bool:
+    """Do jobs and schedules in this process, which include the clean-up. Return False if that fails for so long."""
     if find_spec("dbos") is None:
+        await asyncio.sleep(seconds)
         return False
-    try:
-        await engine.jobs.work(scheduled=True)
-    except ProwessError as error:
-        log.warning("Jobs are not done by this server now: %s", error)
-        return False
-    return True
+    loop, reported = asyncio.get_running_loop(), ""
+    end = loop.time() + seconds
+    while loop.time() < end:
+        try:
+            await engine.jobs.work(scheduled=True)
+        except ProwessError as error:
+            if error.message != reported:
+                log.warning("This server does no jobs yet, and tries again until it can: %s", error)
+            reported = error.message
+            await asyncio.sleep(JOBS_RETRY_SECONDS * random.uniform(0.5, 1.0))
+        else:
+            return True
+    return False
 
 
 def _as_agent(caller: Caller) -> Caller:

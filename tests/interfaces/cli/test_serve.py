@@ -185,6 +185,8 @@ def test_it_does_not_listen_for_others_before_there_is_a_token(folder):
     [
         (["--database", "postgresql://db.invalid/x"], {}, "openssl rand -hex 32"),
         (["--database", "postgresql://db.invalid/x"], {"PROWESS_SECRET_KEY": "short"}, "at least 32"),
+        (["--database", "mysql://db.invalid/x"], {"PROWESS_SECRET_KEY": "k" * 32}, "'mysql' are not supported"),
+        (["--database", "/srv/agents.db"], {"PROWESS_SECRET_KEY": "k" * 32}, "The database URL is not valid."),
         (["--allow-host", "*"], {}, "Invalid host name"),
         (["--allow-origin", "*"], {}, "--allow-origin"),
         (["--public-url", "skills.example"], {}, "--public-url"),
@@ -256,6 +258,12 @@ def test_a_replica_waits_for_its_database_and_resumes_by_itself_when_it_comes_ba
         while get("/readyz").status_code != 200:
             pass
 
+    def wait_for_worker() -> None:
+        psycopg = pytest.importorskip("psycopg")
+        with psycopg.connect(url) as connection:
+            while not connection.execute("SELECT 1 FROM job_workers").fetchall():
+                pass
+
     stoppable_postgres.stop()
     with running(folder, "--database", url, **key) as server:
         assert not list((folder / "home").glob("*token"))
@@ -264,5 +272,6 @@ def test_a_replica_waits_for_its_database_and_resumes_by_itself_when_it_comes_ba
             stoppable_postgres.start()
             wait_until_ready()
             assert get("/api/v1/settings").status_code == 200
+            wait_for_worker()
             stoppable_postgres.stop()
             check_unavailable()

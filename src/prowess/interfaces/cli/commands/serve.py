@@ -109,6 +109,11 @@ def serve_command(
     chosen = choose_workspace(workspace)
     url = environment.get("PROWESS_DATABASE_URL", "")
     replica = bool(url) and not sqlite_path(url)
+    if replica:
+        # A database that is away may come back, and requests wait for it. A wrong URL stays wrong.
+        from prowess.storage.postgres import parse_url
+
+        parse_url(url)
     if replica and chosen is None:
         environment.setdefault("PROWESS_SKILL_FOLDERS", "off")
     options = _Options(
