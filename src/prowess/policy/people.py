@@ -165,7 +165,7 @@ class People:
             if before is not None and before.deactivated_at is None:
                 raise Conflict(
                     f"{user} is already a member of {target}.",
-                    hint=f"`prowess user change {user}` changes their permissions.",
+                    hint=f"`prowess user change {user} --org {target} --permissions LIST` changes their permissions.",
                 )
             is_new = people.add_user(connection, user, **details, by=recorded_name(actor, target))
             # Whether a user of another organization exists and is active is for the operator to know.
@@ -347,7 +347,7 @@ def _keep_an_admin(connection: sa.Connection, leaving: Member) -> None:
     if leaving.role == "admin" and people.count_admins(connection, leaving.organization_id) == 1:
         raise Refused(
             f"{leaving.user_id} is the last admin of {leaving.organization_id}.",
-            hint="Make another member admin first: prowess user change USER --admin",
+            hint=f"Make another member admin first: `prowess user change USER --org {leaving.organization_id} --admin`",
         )
 
 

@@ -42,6 +42,9 @@ def test_users_are_added_changed_shown_and_removed(prowess, acme):
     assert added.out == "Added bob to acme with skills.read, skills.run.\n"
     assert "prowess token create --org acme --user bob" in added.err
     assert changed.json["permissions"] == ["skills.read"]
+    assert "Nothing to change" in prowess("user", "change", "bob", "--org", "acme").err
+    assert prowess("user", "show", "bob", "--org", "acme", "--json").json["permissions"] == ["skills.read"]
+    assert "prowess user change bob --org acme" in prowess("user", "add", "bob", "--org", "acme").err
     assert "member of acme, active" in prowess("user", "show", "bob", "--org", "acme").out
     assert "Removed bob from acme" in prowess("user", "remove", "bob", "--org", "acme").out
     assert [one["user_id"] for one in prowess("user", "list", "--org", "acme", "--json").json] == ["ann", "bob"]

@@ -190,7 +190,7 @@ def _issuer() -> str:
 @click.argument("user")
 @org_option
 @click.option("--admin", is_flag=True, help="Let the user manage the organization.")
-@click.option("--permissions", metavar="LIST", help=f"{PERMISSIONS_HELP} (default: all but admin).")
+@click.option("--permissions", metavar="LIST", help=f"{PERMISSIONS_HELP}.")
 @click.option("--subject", default="", metavar="ID", help="Only bind this subject at PROWESS_OIDC_ISSUER to the user.")
 @common_options
 def change_user(
@@ -205,6 +205,9 @@ def change_user(
     """Replace the permissions of a user, effective at once, or let an account at a provider sign in as the user."""
     if subject and (admin or permissions):
         raise click.UsageError("--subject cannot be combined with --admin or --permissions.")
+    # No default, unlike for a new user: a command without permissions in it must not give or remove any.
+    if not (subject or admin or permissions):
+        raise click.UsageError("Nothing to change. Pass --permissions LIST, --admin or --subject ID.")
     issuer = _issuer() if subject else ""
 
     async def work(prowess: Prowess) -> Member:

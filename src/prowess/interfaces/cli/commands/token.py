@@ -72,8 +72,8 @@ def create_token(
 ) -> None:
     """Create a token and print it once.
 
-    NAME helps you to recognize it later. It is not stored, so it cannot be shown again. A token that can approve or
-    administer can be created only at a terminal, or with the approver token.
+    NAME helps you to recognize the token later. The token itself is not stored, so it cannot be shown again. A token that
+    can approve or administer can be created only at a terminal, or with the approver token.
     """
     from prowess.policy.actor import AGENT_PERMISSIONS
 
