@@ -23,6 +23,22 @@ def test_every_decision_is_a_row(prowess, sample):
     assert "approval_minutes" in prowess("audit").out
 
 
+def test_the_operator_reads_verifies_and_exports_the_log_of_an_organization(prowess, workspace):
+    prowess("org", "create", "acme")
+    prowess("user", "add", "ann", "--org", "acme", "--admin")
+    assert "ann: admin, approvals.resolve" in prowess("audit", "--org", "acme").out
+    assert prowess("audit").out == "No decisions yet.\n"
+    verified = prowess("audit", "verify", "--org", "acme", "--json").json
+    assert (verified["ok"], verified["rows"]) == (True, 2)
+    assert len(prowess("audit", "export", "--org", "acme").out.splitlines()) == 2
+    assert "No organization 'nope'" in prowess("audit", "verify", "--org", "nope").err
+
+
+def test_a_row_about_a_token_names_it_and_what_it_allows(prowess, workspace):
+    assert prowess("token", "create", "ci", "--scopes", "skills.read").code == 0
+    assert "ci: skills.read" in prowess("audit").out
+
+
 def test_a_deleted_skill_leaves_a_row_before_and_a_row_after(prowess, sample):
     prowess("delete", "release-notes")
     rows = prowess("audit", "--json").json

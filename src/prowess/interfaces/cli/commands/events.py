@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prowess.events import Event
     from prowess.open import Prowess
     from prowess.policy.account import Answer, SkillAccount, SkillBytes
+    from prowess.storage.audit_chain import AuditVerdict
     from prowess.storage.ledger import AuditRow
 
 
@@ -145,6 +146,19 @@ class _AuditGroup(DefaultGroup):
     default = "skill"
 
 
+_org_option = click.option(
+    "--org", "organization", default="", metavar="ID", help="Organization whose log it is, for the operator."
+)
+
+
+async def _of_organization(prowess: Prowess, organization: str) -> Prowess:
+    """Return the engine for one organization. Raise `NotFound` if there is none of this id."""
+    if not organization:
+        return prowess
+    await prowess.organizations.get(organization)
+    return prowess.as_actor(organization=organization)
+
+
 @group(
     "audit",
     "prowess audit",
@@ -162,9 +176,12 @@ class _AuditGroup(DefaultGroup):
     show_default=True,
     help="Maximum number of rows.",
 )
+@_org_option
 @common_options
 @click.pass_context
-def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: str | None, as_json: bool) -> None:
+def audit_command(
+    ctx: click.Context, after: int | None, limit: int, organization: str, workspace: str | None, as_json: bool
+) -> None:
     """Show the latest decisions about skills: who decided, on which bytes, and the outcome.
 
     `prowess audit SLUG` shows who accepted a skill.
@@ -172,7 +189,7 @@ def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: 
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
 
-    rows = with_engine(workspace, lambda prowess: _read_audit(prowess, after, limit), quick=True)
+    rows = with_engine(workspace, lambda prowess: _read_audit(prowess, after, limit, organization), quick=True)
     if as_json:
         print_json(rows)
         return
@@ -196,7 +213,8 @@ def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: 
     print_table(head, table, flexible=7, optional=("digest", "no.", "actor"))
 
 
-async def _read_audit(prowess: Prowess, after: int | None, limit: int) -> Sequence[AuditRow]:
+async def _read_audit(prowess: Prowess, after: int | None, limit: int, organization: str) -> Sequence[AuditRow]:
+    prowess = await _of_organization(prowess, organization)
 
     if after is not None:
         return await prowess.audit.rows(after=after, limit=limit)
@@ -208,7 +226,12 @@ def _audit_reason(row: AuditRow) -> str:
     detail = row.detail
     if "setting" in detail:
         return f"{detail['setting']}: {detail.get('before')} -> {detail.get('after')}"
-    return str(detail.get("why") or detail.get("note") or "")
+    if row.slug:
+        return str(detail.get("why") or detail.get("note") or "")
+    # What the row is about: a user, a token and its user, an organization, or a source.
+    about = " of ".join(str(detail[key]) for key in ("name", "user") if detail.get(key))
+    granted = ", ".join(detail.get("permissions") or detail.get("scopes") or ())
+    return str(detail.get("why") or detail.get("note") or ": ".join(part for part in (about, granted) if part))
 
 
 @audit_command.command("skill", examples=("prowess audit skill my-skill", "prowess audit skill my-skill --json"))
@@ -280,13 +303,20 @@ def _print_answer(answer: Answer) -> None:
 
 @audit_command.command("export", examples=("prowess audit export > audit.jsonl", "prowess audit export --after 1200"))
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="N", help="Only rows after this number.")
+@_org_option
 @common_options
-def export_audit(after: int, workspace: str | None, as_json: bool) -> None:  # noqa: ARG001  (it prints nothing but JSON)
+def export_audit(
+    after: int,
+    organization: str,
+    workspace: str | None,
+    as_json: bool,  # noqa: ARG001  (it prints nothing but JSON)
+) -> None:
     """Print every row with its hash, oldest first, one JSON object per line. Do this before old rows are pruned."""
-    with_engine(workspace, lambda prowess: _export_rows(prowess, after))
+    with_engine(workspace, lambda prowess: _export_rows(prowess, after, organization))
 
 
-async def _export_rows(prowess: Prowess, after: int) -> None:
+async def _export_rows(prowess: Prowess, after: int, organization: str) -> None:
+    prowess = await _of_organization(prowess, organization)
     while rows := await prowess.audit.rows(after=after, limit=_EXPORT_ROWS):
         for row in rows:
             print_json_line(row)
@@ -297,14 +327,19 @@ async def _export_rows(prowess: Prowess, after: int) -> None:
 @click.option(
     "--head", default="", metavar="HASH", help="Last hash that you stored elsewhere; detects rows removed from the end."
 )
+@_org_option
 @common_options
-def verify_audit(head: str, workspace: str | None, as_json: bool) -> None:
+def verify_audit(head: str, organization: str, workspace: str | None, as_json: bool) -> None:
     """Verify the hash chain: whether any row was changed, removed, added or moved.
 
     The chain alone does not show that rows were removed from its end. To detect that as well, store the printed head
-    elsewhere and pass it with --head.
+    elsewhere and pass it with --head. Each organization has a log and a head of its own.
     """
-    verdict = with_engine(workspace, lambda prowess: prowess.audit.verify(head=head), quick=True)
+
+    async def work(prowess: Prowess) -> AuditVerdict:
+        return await (await _of_organization(prowess, organization)).audit.verify(head=head)
+
+    verdict = with_engine(workspace, work, quick=True)
     if as_json:
         print_json(verdict)
     elif verdict.ok:
