@@ -73,6 +73,7 @@ def test_the_operator_creates_an_organization_and_manages_its_members(site: Site
     dialog.get_by_label("User id").fill("bob")
     dialog.get_by_role("button", name="Add").click()
     bob = page.get_by_role("row", name="bob")
+    expect(page.get_by_text("prowess user sign-in USER --org acme")).to_be_visible()
     bob.get_by_role("button", name="Change").click()
     dialog.get_by_label("skills.write", exact=False).uncheck()
     dialog.get_by_role("button", name="Save").click()

@@ -11,7 +11,7 @@ import { Page } from "../parts/page";
 import { RunDialog } from "../parts/run-dialog";
 import { Loading, ProblemBox } from "../parts/states";
 import { say } from "../parts/toast";
-import { may } from "../state";
+import { may, me } from "../state";
 import { ArtifactPanel, jsonMarks, languageOf } from "./editor/artifact";
 import { ConflictDialog, MergePanel, type Theirs } from "./editor/conflict";
 import { plainLines } from "./editor/draft";
@@ -348,6 +348,8 @@ function fieldProblems(faults: Fault[]): Record<string, string> {
 }
 
 const SCOPES = ["org", "user", "workspace"] as const;
+// The workspace of a server is a folder of its operator.
+const MEMBER_SCOPES = ["org", "user"] as const;
 
 function ScopeChoice({ scope, onChange }: { scope: string; onChange: (scope: string) => void }) {
   return (
@@ -356,7 +358,10 @@ function ScopeChoice({ scope, onChange }: { scope: string; onChange: (scope: str
         label={t("editor.scope")}
         value={scope}
         onChange={onChange}
-        options={SCOPES.map((value) => ({ value, label: t(`editor.scope_${value}`) }))}
+        options={(me.value?.organization_id ? MEMBER_SCOPES : SCOPES).map((value) => ({
+          value,
+          label: t(`editor.scope_${value}`),
+        }))}
       />
       <span class="quiet">{t(`editor.about_scope_${scope}` as MessageKey)}</span>
     </div>

@@ -18,6 +18,12 @@ const TONES: Record<string, Tone> = {
   revoked: "warn",
 };
 
+/** Return what an entry is about: a skill, a setting, a token, a source, an organization or a user. */
+function subjectOf({ slug, detail }: Row): string {
+  const found = [slug, detail.setting, detail.name, detail.user].find((one) => typeof one === "string" && one);
+  return (found as string | undefined) ?? "";
+}
+
 export function Entry({ row, onAccount }: { row: Row; onAccount: (slug: string) => void }) {
   return (
     <li>
@@ -27,8 +33,7 @@ export function Entry({ row, onAccount }: { row: Row; onAccount: (slug: string) 
           <time title={moment(row.at)}>{ago(row.at)}</time>
           <span class="audit-what">
             <strong>{row.actor || t("audit.nobody")}</strong> {named("audit.do_", row.action)}{" "}
-            {row.slug && <code>{row.slug}</code>}
-            {!row.slug && typeof row.detail.setting === "string" && <code>{row.detail.setting}</code>}
+            {subjectOf(row) && <code>{subjectOf(row)}</code>}
           </span>
           <Badge tone={TONES[row.outcome] ?? "plain"}>{named("audit.was_", row.outcome)}</Badge>
         </summary>

@@ -10,6 +10,7 @@ import { Dialog } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
 import { asProblem, Empty, More, ProblemBox, Shown, Words } from "../../parts/states";
 import { attempt, say } from "../../parts/toast";
+import { me } from "../../state";
 import { DEFAULT_PERMISSIONS, PERMISSIONS, PermissionChoice } from "./permissions";
 
 type Member = Shapes["MemberShape"];
@@ -124,6 +125,11 @@ export function Members({ isOperator, organizations, organization, onChoose }: P
         }
       </Shown>
       <More of={members} />
+      <p class="quiet">
+        <Words
+          text={t("people.members_sign_in", { organization: organization || me.value?.organization_id || "ID" })}
+        />
+      </p>
       {changed && (
         <MemberDialog
           member={changed === "new" ? undefined : changed}

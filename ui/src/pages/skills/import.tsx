@@ -7,6 +7,7 @@ import { Button, Choice, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { asProblem, Loading, ProblemBox, Words } from "../../parts/states";
 import { say } from "../../parts/toast";
+import { me } from "../../state";
 
 type Checked = Shapes["ValidationShape"];
 type Result = Shapes["ImportShape"];
@@ -94,7 +95,8 @@ export function ImportDialog({ file, onClose, onDone }: Props) {
               <select {...ids} value={scope} onChange={(event) => setScope(event.currentTarget.value as typeof scope)}>
                 <option value="org">{t("skills.scope_org")}</option>
                 <option value="user">{t("skills.scope_user")}</option>
-                <option value="workspace">{t("skills.scope_workspace")}</option>
+                {/* The workspace of a server is a folder of its operator. */}
+                {!me.value?.organization_id && <option value="workspace">{t("skills.scope_workspace")}</option>}
               </select>
             )}
           </Field>
