@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import secrets
@@ -99,10 +100,16 @@ def _write_temporary(path: Path, secret: str) -> Path:
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{secret}\n")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{secret}\n")
+    except OSError:
+        temporary.unlink()
+        raise
     return temporary
 
 
 def _cannot_write(path: Path, error: OSError) -> Unavailable:
-    return Unavailable(f"Cannot write {str(path)!r}: {error.strerror}.", hint="Check the permissions of PROWESS_HOME.")
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = "Free some disk space and try again." if is_full else "Check the permissions of PROWESS_HOME."
+    return Unavailable(f"Cannot write {str(path)!r}: {error.strerror}.", hint=hint)
