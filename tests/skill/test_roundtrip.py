@@ -226,6 +226,18 @@ def test_a_data_form_names_the_text_and_the_fields_that_it_cannot_hold(form):
     assert ("LICENSE" in lost) == (form == "inklings")
 
 
+def test_a_descriptor_takes_the_schema_of_its_generation():
+    sidecar = (
+        "artifacts:\n  - {path: prompts/ask.mustache}\n"
+        "  - {kind: json_generation, name: answer, prompt_id: ask, output_schema: {type: object}}\n"
+    )
+    made = package({"SKILL.md": PLAIN, "agents/prowess.yaml": sidecar, "prompts/ask.mustache": "Ask {{what}}."})
+    written = write_package(read_package(made).skill, made, "agentlayerrules").package
+    reading = read_package(written)
+    assert [problem.code for problem in reading.problems if problem.severity == "error"] == []
+    assert reading.skill.artifact("generate").output_schema == {"type": "object"}
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("target", ["native", "agentskills", "agentcy", "bernstein"])
 def test_line_ends_survive_every_document_form(end, target):

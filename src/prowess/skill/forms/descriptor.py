@@ -286,7 +286,10 @@ def dump_template(skill: Skill) -> JsonObject:
             template = next(name for name, kind in TEMPLATES.items() if kind == artifact.kind)
             stated = artifact.model_dump(exclude_defaults=True, include=set(CONFIG_FIELDS[template]))
             config: dict[str, Any] = {key: stated[key] for key in CONFIG_FIELDS[template] if key in stated}
-            return {"template_type": template, "template_config": {**config, **artifact.metadata}}
+            # A descriptor has one schema; without any, a generation could not be read back.
+            own = artifact.output_schema if skill.output_schema is None else None
+            schema: JsonObject = {"output_schema": own} if own and isinstance(artifact, JsonGeneration) else {}
+            return {"template_type": template, "template_config": {**config, **artifact.metadata}, **schema}
     return {}
 
 
