@@ -147,7 +147,11 @@ def find_session(connection: sa.Connection, actor: Actor, session: str) -> Sessi
     if row is None and session.startswith("default:"):
         raise NotFound("No skill is enabled in 'default'.", hint="Run `prowess enable SLUG` to enable one.")
     if row is None:
-        raise NotFound(f"Session {session[:80]!r} not found.", hint="Run `prowess sessions` to list the sessions.")
+        raise NotFound(
+            f"Session {session[:80]!r} not found.",
+            hint="Run `prowess sessions` to list the sessions, or open it with `prowess sessions open`, in Python with "
+            "`sessions.open`.",
+        )
     return row
 
 

@@ -195,7 +195,7 @@ def _print_preview(found: RegistryPreview) -> None:
         ("Skill", f"{found.slug or hit.skill_id}  {found.title}"),
         ("Description", found.description or hit.description),
         ("Registry", f"{hit.registry}, {hit.url}"),
-        ("Version", " ".join(part for part in (hit.version, found.revision) if part)),
+        ("Version", " ".join(dict.fromkeys(part for part in (hit.version, found.revision) if part))),
         ("Installs", "" if hit.installs is None else f"{hit.installs:,}"),
         ("Digest", f"sha256:{found.digest}"),
         ("Size", f"{found.size:,} bytes, {found.content_length:,} characters in a prompt"),
