@@ -5,13 +5,16 @@ Each line of the input is a request in JSON, and each line of the output the exi
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import json
 import os
 import runpy
+import shutil
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -20,11 +23,21 @@ from typing import Any, cast
 
 from prowess.interfaces.cli.main import COMMANDS, load_command
 
-TYPICAL = ("list", "doctor")
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+TYPICAL = (
+    "list",
+    "doctor",
+    "match write",
+    "policy",
+    "enable commit-messages",
+    "import .agents/skills/commit-messages",
+    "run consistency-checker --dry-run -i entity=Mira",
+)
 
 
 def serve() -> None:
-    """Fork for each request. Only the children leave this function by an exception, the exit of their command."""
+    """Fork for each request. Only the children leave this function by an exception, an error of their program."""
     for name in COMMANDS:
         load_command(name)
     for name in used_modules():
@@ -34,7 +47,12 @@ def serve() -> None:
     while line := sys.stdin.readline():
         child = os.fork()
         if child == 0:
-            run(json.loads(line))
+            try:
+                run(json.loads(line))
+            except SystemExit as ended:
+                if not isinstance(ended.code, str):
+                    end(ended.code or 0)
+                raise
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
         sys.stdout.flush()
@@ -55,16 +73,20 @@ def used_modules() -> list[str]:
 def find_used_modules() -> list[str]:
     """Run typical commands in children, so that nothing else stays. Return the modules that they import."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "HOME": folder, "PROWESS_HOME": folder, "PROWESS_BACKGROUND": "off"}
-        request = {"environment": environment, "folder": folder, **dict.fromkeys(("in", "out", "err"), os.devnull)}
+        workspace = shutil.copytree(EXAMPLES, Path(folder, "examples")) / "workspace"
+        homes = {"HOME": folder, "PROWESS_HOME": folder, "PROWESS_TRUSTED_FOLDERS": folder}
+        environment = {**os.environ, **homes, "PROWESS_BACKGROUND": "off", "PROWESS_SIDECAR": "off"}
+        request = {"environment": environment, "folder": workspace, **dict.fromkeys(("in", "out", "err"), os.devnull)}
+        names = Path(folder, "names")
         for command in TYPICAL:
             if (child := os.fork()) == 0:
                 with suppress(SystemExit):
-                    run({**request, "arguments": [command]})
-                Path(folder, command).write_text("\n".join(sys.modules))
+                    run({**request, "arguments": command.split()})
+                with names.open("a") as file:
+                    file.write("\n".join([*sys.modules, ""]))
                 os._exit(0)
             os.waitpid(child, 0)
-        return [name for command in TYPICAL for name in Path(folder, command).read_text().split()]
+        return list(dict.fromkeys(names.read_text().split()))
 
 
 def run(request: dict[str, Any]) -> None:
@@ -87,6 +109,20 @@ def run(request: dict[str, Any]) -> None:
         exec(compile(request["code"], "<string>", "exec"), vars(program))
         sys.exit()
     runpy.run_module("prowess", run_name="__main__", alter_sys=True)
+
+
+def end(code: int) -> None:
+    """End this process as Python does, but leave its modules as they are. Return only if its output cannot be written.
+
+    To take them apart, Python would write to all the memory that is shared with the parent, and so copy it: that takes
+    longer than most commands.
+    """
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":
