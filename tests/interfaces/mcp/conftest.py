@@ -26,6 +26,7 @@ from mcp.client.streamable_http import streamable_http_client
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
 from prowess.interfaces.listener import GuardedProtocol, open_listener
+from prowess.interfaces.mcp import notifications
 from prowess.interfaces.mcp.http import asgi_app
 from prowess.interfaces.mcp.server import make_security, make_server
 from prowess.open import Prowess
@@ -58,6 +59,12 @@ Write = Callable[..., Path]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for changes more often, so that tests do not wait."""
+    monkeypatch.setattr(notifications, "MAX_POLL_SECONDS", 0.1)
 
 
 def write_files(folder: Path, files: dict[str, Any]) -> None:
