@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs/assets/terminal.svg"
 
 
+@pytest.mark.long
 def test_the_terminal_picture_is_current(tmp_path):
     program = f"import picture, pathlib; print(picture.picture(pathlib.Path({str(tmp_path)!r}, 'home')), end='')"
     drawn = subprocess.run(

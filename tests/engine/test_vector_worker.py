@@ -128,6 +128,7 @@ os._exit(3)
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("how", "code"), [("exits", 3), ("interrupted", -signal.SIGINT)])
 def test_it_outlives_a_caller_that_ends_at_once(settings, how: str, code: int) -> None:
     command = [sys.executable, "-c", CALLER, how]
@@ -136,6 +137,7 @@ def test_it_outlives_a_caller_that_ends_at_once(settings, how: str, code: int) -
     wait_for_vectors(settings)
 
 
+@pytest.mark.long
 def test_a_long_lived_caller_keeps_no_zombie(settings) -> None:
     assert start_worker(settings)
     wait_for_vectors(settings)
@@ -160,6 +162,7 @@ def is_zombie(pid: str) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_killed_at_any_moment_it_keeps_what_it_has_and_another_goes_on(settings) -> None:
     folder = vectors_folder(settings.home)
     folder.mkdir(parents=True)
@@ -185,6 +188,7 @@ def test_one_that_cannot_begin_is_not_started_again_at_once(settings, monkeypatc
     assert missing(settings) == MANY
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("note", ["[]", '{"embedder": "default"}', '{"embedder": "default", "until": 1e300}'])
 def test_what_lies_in_the_lock_file_stops_nothing(settings, note: str) -> None:
     folder = vectors_folder(settings.home)

@@ -91,6 +91,7 @@ async def test_a_run_waits_for_an_approval_that_another_process_gives(place, lin
     assert denied.error.code == "approval-denied"
 
 
+@pytest.mark.long
 async def test_a_job_ends_if_its_user_was_removed_while_it_waited(place, line, station):
     request = line("one", inputs={"n": 1})
     async with place.open(local_person("operator")) as prowess:
@@ -124,6 +125,7 @@ async def _deny(prowess, agent, request, place, line):
     return await agent.jobs.wait(job.id)
 
 
+@pytest.mark.long
 async def test_a_cancelled_batch_stops_and_a_retry_does_the_rest(place, line, station):
     station.gate = asyncio.Event()
     async with place.open() as prowess:
@@ -157,6 +159,7 @@ class Priced:
         raise AssertionError(f"Nothing is streamed in a batch: {request}")
 
 
+@pytest.mark.long
 async def test_a_batch_with_a_priced_model_spends_no_more_than_its_limit(each_place, monkeypatch):
     model = Priced()
     monkeypatch.setattr(models, "_open_model", lambda *_: model)
@@ -234,6 +237,7 @@ def replace_organization(actor: Actor) -> Actor:
     return Actor(name=actor.name, organization="other", user=actor.user)
 
 
+@pytest.mark.long
 async def test_a_job_does_not_mix_versions_of_a_skill_and_stores_nothing_that_may_not_be_stored(place, line, station):
     request = line("one")
     station.told = lambda _, n: SpendExceeded("Enough.") if n == 1 else None

@@ -337,6 +337,7 @@ def test_a_later_process_needs_nothing_heavy_to_match_a_catalog_that_is_as_it_wa
     assert cold(workspace, PLANTS, "plant-care") == []
 
 
+@pytest.mark.long
 def test_a_change_is_seen_by_the_next_process(workspace, incoming):
     cold(workspace, QUERIES, "sql-tuner")
     cold(workspace, PLANTS)

@@ -178,7 +178,7 @@ def many(count: int, seed: int) -> list[SearchDocument]:
     ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("base", [0, 200, 3])
 def test_many_small_changes_give_the_answers_of_one_build_and_few_segments(base):
     there = {document.slug: document for document in many(base, 1)}
@@ -265,6 +265,7 @@ def left(some: Iterable[SearchDocument], gone: set[str]) -> list[SearchDocument]
     return [document for document in some if document.slug not in gone]
 
 
+@pytest.mark.long
 def test_a_large_catalog_gives_the_same_answers_in_one_segment_and_in_several():
     some = many(4_000, 9)
     whole = build(some)

@@ -62,13 +62,13 @@ HOSTILE_MUSTACHE = {
 VALUES = {"bag": [0], "box": {"k": 1}, "a": True, "s": "text", "d": {}, "l": list(range(100))}
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_template_is_bounded(render, name):
     bounded(render, HOSTILE[name], "jinja")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", HOSTILE_MUSTACHE)
 def test_a_hostile_mustache_template_is_bounded(render, name):
     bounded(render, HOSTILE_MUSTACHE[name], "mustache")

@@ -154,6 +154,7 @@ def test_packages_of_another_skill_cannot_be_read(run, tmp_path):
     assert (done.stdout, b"Permission denied" in done.stderr) == (b"mine", True)
 
 
+@pytest.mark.long
 def test_common_programs_bear_what_is_refused_to_them(run, tmp_path):
     for argv in (
         ("ls", "-la", "/usr/share"),
@@ -362,6 +363,7 @@ def test_a_command_that_a_signal_ends_says_which(run):
     assert run("sh", "-c", "kill -SEGV $$").exit_code == -signal.SIGSEGV
 
 
+@pytest.mark.long
 def test_many_commands_run_at_a_time(commands):
     async def all_of_them():
         return await asyncio.gather(*(commands.run(Command(argv=("echo", str(n)))) for n in range(8)))

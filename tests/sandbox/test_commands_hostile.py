@@ -178,7 +178,7 @@ for n in range(3, 1024):
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("code", READING.values(), ids=READING)
 def test_nothing_outside_can_be_read(attempt, code):
     attempt(code)
@@ -187,7 +187,7 @@ def test_nothing_outside_can_be_read(attempt, code):
 OPEN = ("plainly", "through_a_link", "through_a_hard_link", "through_proc_root", "the_list_of_a_folder")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", OPEN)
 def test_where_nothing_is_confined_the_same_attempts_succeed(canaries, tmp_path, name):
     code = READING[name].replace("@FILE@", str(canaries.file)).replace("@FOLDER@", str(canaries.folder))
@@ -220,7 +220,7 @@ print('ESCAPED') if libc.mount(None, b'/', None, 32 | 4096, None) == 0 else None
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("code", WRITING.values(), ids=WRITING)
 def test_nothing_outside_can_be_changed(attempt, code):
     attempt(code)
@@ -242,7 +242,7 @@ OTHER_USERS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("code", OTHER_USERS.values(), ids=OTHER_USERS)
 def test_no_file_is_made_that_runs_as_whoever_it_belongs_to(tmp_path, code):
     lent = tmp_path / "lent"
@@ -280,7 +280,7 @@ if watch >= 0 and libc.inotify_add_watch(watch, b'@FOLDER@', 0xfff) >= 0: print(
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("code", LOOKING.values(), ids=LOOKING)
 def test_nothing_outside_is_looked_at(attempt, code):
     attempt(f"import os\n{code}")
@@ -304,7 +304,7 @@ print('ESCAPED') if ctypes.CDLL(None).syscall(425, 8, ctypes.create_string_buffe
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("code", CONNECTING.values(), ids=CONNECTING)
 def test_nothing_can_be_connected_to(attempt, code):
     attempt(code)
@@ -334,7 +334,7 @@ print('ESCAPED') if ctypes.CDLL(None).syscall(number, 0, ctypes.create_string_bu
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("code", GAINING.values(), ids=GAINING)
 def test_nothing_is_gained(attempt, code):
     attempt(code)
@@ -363,7 +363,7 @@ SURVIVING = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("code", SURVIVING.values(), ids=SURVIVING)
 def test_nothing_that_a_command_started_survives_it(attempt, code):
     before = set(_running("600.1"))
@@ -434,7 +434,7 @@ signal.pause()
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("code", "ended"), FLOODING.values(), ids=FLOODING)
 def test_whatever_is_too_much_ends_it(attempt, code, ended):
     done = attempt(code, mark="flood-canary", limits=LIMITS if ended in ("", "time") else PATIENT)

@@ -209,7 +209,7 @@ def test_what_is_printed_is_captured_and_is_never_the_result(run: Run):
     assert ran.result == 1
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("code", "type_", "message", "line"),
     [
@@ -236,7 +236,7 @@ def test_an_error_has_its_type_its_message_and_the_line_of_the_file(run: Run, co
     assert "blob:" not in ran.error.trace + ran.error.message
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("code", "limits", "ended"),
     [
@@ -271,6 +271,7 @@ def test_a_limit_ends_the_function_and_is_told(run: Run, code, limits, ended):
     assert ran.ended in allowed
 
 
+@pytest.mark.long
 def test_waiting_for_the_host_is_not_the_functions_time(run: Run):
     async def fetch(url: str, **_: Any) -> Any:
         await asyncio.sleep(1.6)
@@ -387,7 +388,7 @@ def test_modules_of_node_compute(run: Run):
     assert run(code).result == ["0cc175b9c0f1b6a831c399e269772661", "a/b", "function"]
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("code", HOSTILE)
 def test_nothing_outside_is_reached(run: Run, canary, code):
     ran = run(body(code), canary, seconds=8)
@@ -395,7 +396,7 @@ def test_nothing_outside_is_reached(run: Run, canary, code):
     assert "canary-secret" not in json.dumps([ran.result, ran.stdout, ran.error and ran.error.message])
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "code",
     [
@@ -454,6 +455,7 @@ def test_the_next_run_sees_nothing_of_the_last(run: Run):
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("code", ["return 1;", "throw 1;", "for (;;);"])
 def test_nothing_is_left_of_a_run(run: Run, tmp_path, monkeypatch, code):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -469,6 +471,7 @@ def test_the_first_run_removes_what_a_killed_process_left(run: Run, tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_many_run_at_once(run: Run):
     async def all_of_them() -> list[Any]:
         sandbox = DenoSandbox()
@@ -525,6 +528,7 @@ def test_every_function_of_the_host_has_its_type():
     assert sorted(set(declared)) == sorted(HOST_FUNCTION_NAMES)
 
 
+@pytest.mark.long
 def test_the_types_fit_the_printed_function(tmp_path):
     code = """
 import type { SkillContext, SkillResult } from "@devai/skill-runtime";

@@ -35,6 +35,7 @@ def test_a_text_that_repeats_one_character_takes_no_time(name: str):
 SLOW = {"x.sh": "a?" * 20_000, "x.js": '"' * 400_000, "pipes.sh": "a|" * 200_000}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SLOW)
 def test_code_that_takes_the_parser_too_long_is_a_danger_whatever_else_is_in_the_file(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -71,6 +71,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.few(10)
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_input_gives_findings_and_never_an_exception(name: str) -> None:

@@ -60,7 +60,7 @@ def count(database: Database, table: str) -> int:
         return connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar_one()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("older", OLDER)
 def test_every_revision_can_be_reached_downwards_and_upwards(
     filled: Database, unopened: Database, database_url: str, older: str

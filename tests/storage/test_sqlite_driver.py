@@ -120,6 +120,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 def test_all_of_sqlalchemy_is_imported_before_the_first_statement_is_made() -> None:
     modules = sorted(found.name for found in iter_modules(sql.__path__))
     # Each module in a process of its own, all of them forks of one that has imported only the core of SQLAlchemy.

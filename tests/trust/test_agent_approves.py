@@ -51,7 +51,7 @@ async def test_an_agent_that_is_given_every_permission_still_approves_and_trusts
             await prowess.enable("tidy", session=session)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize(
     ("options", "name", "enabled"),

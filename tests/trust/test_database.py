@@ -111,7 +111,7 @@ async def test_code_in_the_row_of_an_artifact_does_not_run_over_mcp(kept: Any) -
     assert "evil" not in answer.model_dump_json()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "statement",
     [

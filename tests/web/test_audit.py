@@ -20,6 +20,7 @@ BOB = Actor(name="bob", permissions=frozenset({"skills.read"}), channel="http")
 ANN = Actor(name="ann", channel="http")
 
 
+@pytest.mark.long
 def test_entries_are_filtered_unfolded_and_verified(
     place: Any, serve: Callable[..., Site], look: Callable[..., View]
 ) -> None:

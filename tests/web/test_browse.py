@@ -48,6 +48,7 @@ def cards(page: Page) -> Locator:
     return page.get_by_role("article").get_by_role("heading")
 
 
+@pytest.mark.long
 def test_a_skill_is_found_read_installed_and_accepted(
     shop: Site, look: Callable[..., View], registry: SkillsShStub
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_message_is_answered_and_the_conversation_is_kept_exported_and_deleted
     expect(page.get_by_text("No conversations yet.")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_call_waits_for_an_approval_and_goes_on_when_it_is_answered_in_another_browser(
     talking: Callable[..., Site], look: Look, place: Any
 ) -> None:
@@ -334,6 +335,7 @@ def test_a_conversation_of_some_hundred_messages_shows_the_newest_and_earlier_on
     expect(page.locator(".chat-question").first).to_contain_text("Question 1")
 
 
+@pytest.mark.long
 def test_the_work_of_a_helper_is_shown_with_its_role_while_it_works_and_its_conversation_after(
     talking: Callable[..., Site], look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def lab(place: Any, serve: Callable[..., Site]) -> Site:
     return serve(replace(place, environment={**place.environment, "PROWESS_MODEL": f"scripted:{script}"}))
 
 
+@pytest.mark.long
 def test_a_run_shows_each_case_with_and_without_the_skill_and_what_changed_since(
     lab: Site, look: Callable[..., View]
 ) -> None:

@@ -25,6 +25,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system, "LISTEN_SECONDS", 0.02)
 
 
+@pytest.mark.long
 def test_a_batch_starts_from_pasted_lines_and_shows_what_failed(
     place: Any, tmp_path: Path, serve: Callable[..., Site], look: Callable[..., View]
 ) -> None:

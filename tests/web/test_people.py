@@ -16,6 +16,7 @@ from .site import ME, Site, View
 BOB = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read"}), channel="http")
 
 
+@pytest.mark.long
 def test_a_token_is_shown_once_and_refused_after_it_was_revoked(site: Site, look: Callable[..., View]) -> None:
     view = look(site)
     page = view.go("/people?tab=tokens")

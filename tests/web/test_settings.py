@@ -19,6 +19,7 @@ def row(page: Page, name: str) -> Locator:
     return page.locator("form", has=page.get_by_text(name, exact=True))
 
 
+@pytest.mark.long
 def test_a_setting_is_changed_with_its_source_shown_refused_at_its_field_and_reset(
     site: Site, look: Callable[..., View]
 ) -> None:

@@ -16,6 +16,13 @@ from .site import ROOT, Site, View
 MENU = ("/", *(f"/{page}" for page in PAGES if page != "optimizations"))
 
 
+def test_every_page_of_the_menu_opens_without_a_fault(site: Site, look: Callable[..., View]) -> None:
+    view = look(site)
+    for path in MENU:
+        page = view.go(path)
+        expect(page.locator("nav a[aria-current=page]").first).to_have_attribute("href", path)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_of_the_menu_opens_without_a_fault_and_passes_axe(

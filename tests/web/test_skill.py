@@ -67,6 +67,7 @@ def _change(site: Site, slug: str, content: str) -> None:
     site.do(site.engine.skills.change_row(slug, SkillChange(draft=SkillDraft(content=content))))
 
 
+@pytest.mark.long
 def test_versions_are_compared_side_by_side_and_an_older_one_is_restored(
     each_site: Site, look: Callable[..., View]
 ) -> None:

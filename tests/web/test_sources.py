@@ -51,6 +51,7 @@ def slugs(site: Site) -> list[str]:
     return sorted(card.slug for card in site.do(site.engine.skills.cards()))
 
 
+@pytest.mark.long
 def test_a_source_is_looked_at_added_synced_and_deleted_with_its_skills(
     team: Site, look: Callable[..., View], upstream: ScriptedFetcher
 ) -> None:

@@ -76,6 +76,7 @@ def make_trace(number: int, **fields: Any) -> Trace:
     return Trace(**{**values, **fields})
 
 
+@pytest.mark.long
 def test_runs_appear_as_they_happen_and_one_shows_what_came_out_and_what_went_wrong(
     place: Any, tmp_path: Path, serve: Callable[..., Site], look: Callable[..., View]
 ) -> None:

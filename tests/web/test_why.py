@@ -22,6 +22,7 @@ def shelf(place: Any, serve: Callable[..., Site]) -> Site:
     return serve(place)
 
 
+@pytest.mark.long
 def test_a_message_is_explained_skill_by_skill(shelf: Site, look: Callable[..., View]) -> None:
     view = look(shelf)
     page = view.go("/why")

@@ -123,6 +123,7 @@ def test_after_a_use_of_a_skill_the_list_and_the_index_are_still_known(sample: P
     assert [line for line in lines if "sqlalchemy" in imported(line)] == []
 
 
+@pytest.mark.long
 def test_a_stored_skill_needs_no_sqlalchemy(sample: Path, tmp_path: Path) -> None:
     folder = tmp_path / "meeting-notes"
     folder.mkdir()

@@ -56,7 +56,7 @@ async def connected(address, token, mode, questions, name="mcp"):
         yield client
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize(("token", "name"), [("token", "mcp"), ("token", "other"), ("token-mcp", "other")])
 async def test_neither_the_token_of_agents_nor_another_client_approves(address, mode, token, name):

@@ -130,6 +130,7 @@ def test_what_is_not_json_gets_an_error_and_stdout_stays_protocol(start):
     assert out == b""
 
 
+@pytest.mark.long
 def test_a_client_that_goes_away_leaves_no_traceback(start):
     process = start()
     greet(process)
@@ -161,6 +162,7 @@ def test_without_the_extra_it_says_how_to_install_it(workspace, environment):
     assert ran.stdout == ""
 
 
+@pytest.mark.long
 def test_a_role_that_there_is_not_is_told_at_once(workspace, environment):
     command = [sys.executable, "-m", "prowess", "mcp", "--workspace", str(workspace), "--role", "nobody"]
     ran = subprocess.run(command, env=environment, input="", capture_output=True, text=True, timeout=60, check=False)

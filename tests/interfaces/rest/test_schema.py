@@ -120,6 +120,7 @@ def url(place) -> Generator[str]:
         asyncio.run(engine.close())
 
 
+@pytest.mark.long
 def test_every_response_to_generated_requests_is_one_that_the_document_describes(url):
     expect_none(tried(url, examples=1, everything=False))
 

@@ -57,6 +57,6 @@ def test_no_acknowledged_write_is_lost_or_doubled_when_the_server_is_killed(depl
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_writes_survive_the_death_of_their_server(deploy, forks, kind):
-    history = asyncio.run(kill_again_and_again(deploy(kind), forks, 3))
+    history = asyncio.run(kill_again_and_again(deploy(kind), forks, 1))
 
     assert history.problems == []

@@ -77,6 +77,7 @@ def test_a_skill_that_is_written_at_one_is_read_matched_and_gone_at_the_other(wi
     with_pair(test)
 
 
+@pytest.mark.long
 def test_an_approval_that_is_asked_for_at_one_is_resolved_at_the_other(with_pair):
     async def test(pair: Pair) -> None:
         await pair.do("b", "ann", "PUT", "/settings/skill_enablement_policy", {"value": "prompt-user"})
@@ -95,6 +96,7 @@ def test_an_approval_that_is_asked_for_at_one_is_resolved_at_the_other(with_pair
     with_pair(test)
 
 
+@pytest.mark.long
 def test_an_event_that_is_written_at_one_is_streamed_by_the_other(with_pair):
     async def test(pair: Pair) -> None:
         subscriber = Subscriber(pair.ports["b"], pair.tokens["ann"])
@@ -110,6 +112,7 @@ def test_an_event_that_is_written_at_one_is_streamed_by_the_other(with_pair):
     with_pair(test)
 
 
+@pytest.mark.long
 def test_a_session_that_is_changed_at_one_is_seen_at_the_other(with_pair):
     async def test(pair: Pair) -> None:
         session = await pair.do("a", "ann", "POST", "/sessions", {"conversation": "chat"})
@@ -124,6 +127,7 @@ def test_a_session_that_is_changed_at_one_is_seen_at_the_other(with_pair):
     with_pair(test)
 
 
+@pytest.mark.long
 def test_a_setting_that_is_changed_at_one_is_in_force_at_the_other_at_once(with_pair):
     async def test(pair: Pair) -> None:
         session = await pair.do("b", "bob", "POST", "/sessions", {})
@@ -140,6 +144,7 @@ def test_a_setting_that_is_changed_at_one_is_in_force_at_the_other_at_once(with_
     with_pair(test)
 
 
+@pytest.mark.long
 def test_a_token_that_is_revoked_at_one_is_refused_at_the_other_at_once(with_pair):
     async def test(pair: Pair) -> None:
         for _ in range(5):
