@@ -46,7 +46,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
     """A host on loopback that keeps what it was asked."""
     opened = ThreadingHTTPServer(("127.0.0.1", 0), _Answering)
     opened.asked = []
-    thread = threading.Thread(target=opened.serve_forever)
+    thread = threading.Thread(target=opened.serve_forever, args=(0.01,))
     thread.start()
     yield opened
     opened.shutdown()

@@ -55,7 +55,7 @@ def images() -> Iterator[Any]:
     """An image API that keeps what it was asked."""
     opened: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Images)
     opened.asked = []
-    thread = threading.Thread(target=opened.serve_forever)
+    thread = threading.Thread(target=opened.serve_forever, args=(0.01,))
     thread.start()
     yield opened
     opened.shutdown()

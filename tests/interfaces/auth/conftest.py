@@ -120,6 +120,6 @@ def provider() -> Iterator[Provider]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         made = Provider(f"http://127.0.0.1:{server.server_address[1]}")
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield made
         server.shutdown()
