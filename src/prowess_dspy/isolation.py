@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import sys
 import warnings
@@ -55,6 +56,11 @@ def prepare_environment() -> None:
     warnings.simplefilter("ignore")
     # Ctrl-C in a terminal reaches the whole process group. The parent decides; its exit closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def refuse_files() -> None:
+    """Let this process write nothing to files from now on, however it was started. Pipes and devices are not files."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def refuse_network_and_processes() -> None:

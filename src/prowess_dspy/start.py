@@ -28,6 +28,7 @@ def main() -> None:
     gc.freeze()
     gc.enable()
     isolation.refuse_network_and_processes()
+    isolation.refuse_files()
     Server(Channel(reader, writer)).serve()
     sys.stderr.flush()
     os._exit(0)  # threads may be waiting for answers that no longer come

@@ -10,9 +10,12 @@ import pytest
 from prowess.errors import AssertionFailed, Invalid, RunFailed, SidecarFailed, TryLater, Unavailable
 from prowess.llm.scripted import ScriptedModel
 from prowess.open import Prowess
+from prowess.policy.actor import Actor
 from prowess.run.request import RunRequest
 from prowess.settings import read_settings
 from prowess.sidecar.scripted import ScriptedSidecar
+from prowess.skill.kinds import DspyModule, PromptTemplate
+from prowess.skill.model import Skill
 
 pytestmark = pytest.mark.anyio
 
@@ -210,3 +213,26 @@ async def test_a_dry_run_shows_what_the_sidecar_would_get_and_starts_nothing(wri
                 "counter", {"text": "a", "unit": "b"}, artifacts="count", model=model, dry_run=True
             )
     assert json.loads(result.parts[0].plan) == {**PROGRAM, "params": {"text": "a", "unit": "b"}}
+
+
+async def test_each_organization_uses_its_own_process_of_the_sidecar(each_place) -> None:
+    asked: list[str] = []
+
+    class Noting(ScriptedSidecar):
+        def for_organization(self, organization: str) -> ScriptedSidecar:
+            asked.append(organization)
+            return self
+
+    module = DspyModule(
+        name="count", content='{"template_id": "predict", "signature": "text -> number"}', fallback="ask"
+    )
+    parts = (module, PromptTemplate(name="ask", content="Count."))
+    skill = Skill(slug="counter", title="Counter", description="Counts words.", artifacts=parts)
+    settings = read_settings(each_place.environment)
+    with Noting([{"number": 1}, {"number": 2}]) as sidecar:
+        async with Prowess.open(settings=settings, sidecar=sidecar) as prowess:
+            for organization in ("acme", "globex"):
+                engine = prowess.as_actor(Actor(name="ann", organization=organization, user="ann"))
+                await engine.skills.create(skill, scope="user")
+                await engine.run("counter", {"text": "a"}, artifacts="count", model=ScriptedModel([]))
+    assert asked == ["acme", "globex"]

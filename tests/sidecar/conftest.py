@@ -62,7 +62,8 @@ def work(message):
         ask(request, "llm", {"messages": []})
         return
     elif template == "environment":
-        result = {"outputs": {"names": sorted(os.environ), "network": network(), "files": files(params["path"])}}
+        found = {"names": sorted(os.environ), "network": network(), "files": files(params["path"])}
+        result = {"outputs": {**found, "written": [written(os.environ["TMPDIR"]), written("/dev/shm")]}}
     else:
         send({"id": request, "ok": False, "error": {"type": template, "message": "as asked"}})
         return
@@ -88,6 +89,14 @@ def files(path):
     except OSError as error:
         return type(error).__name__
     return "open"
+
+def written(folder):
+    try:
+        with open(f"{folder}/prowess-{os.getpid()}", "wb") as file:
+            file.write(b"x")
+    except OSError as error:
+        return type(error).__name__
+    return "written"
 
 send({"hello": {"protocol": 1, "dspy": "3.4.1"}})
 for line in sys.stdin:

@@ -96,6 +96,83 @@ async def test_a_crash_fails_all_requests_and_the_next_one_starts_the_process_ag
     assert await sidecar.execute(named("echo"), {"a": 1}, callbacks)
 
 
+async def test_each_organization_has_a_process_of_its_own_and_a_crash_harms_only_its_own(start, callbacks) -> None:
+    sidecar = start()
+    acme, globex = sidecar.for_organization("acme"), sidecar.for_organization("globex")
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    class Waiting(type(callbacks)):
+        async def llm(self, _payload):
+            asked.set()
+            await answer.wait()
+            return {"text": "late"}
+
+    asking = {"kind": "llm", "payload": {"messages": []}}
+    working = asyncio.create_task(globex.execute(named("ask"), asking, Waiting()))
+    await asked.wait()
+    pid = globex.pid
+    for _ in range(process.MAX_STARTS):
+        with pytest.raises(SidecarFailed):
+            await acme.execute(named("crash"), {}, callbacks)
+    with pytest.raises(Unavailable):
+        await acme.execute(named("echo"), {}, callbacks)
+    answer.set()
+    assert (await working)["reply"] == {"value": {"text": "late"}}
+    assert await globex.execute(named("echo"), {}, callbacks)
+    assert globex.pid == pid
+    assert sidecar.for_organization("globex").pid == pid
+
+
+async def test_the_process_that_is_idle_for_longest_ends_for_another_organization(
+    start, callbacks, monkeypatch
+) -> None:
+    monkeypatch.setattr(process, "MAX_PROCESSES", 2)
+    sidecar = start()
+    acme, globex, initech = map(sidecar.for_organization, ("acme", "globex", "initech"))
+    for one in (acme, globex, initech):
+        await one.execute(named("echo"), {}, callbacks)
+    assert acme.pid is None
+    assert globex.pid
+    assert initech.pid
+    asked = asyncio.Event()
+
+    class Waiting(type(callbacks)):
+        async def llm(self, _payload):
+            asked.set()
+            await asyncio.Event().wait()
+
+    busy: list[asyncio.Task[object]] = []
+    for one in (globex, initech):
+        asked.clear()
+        busy.append(asyncio.create_task(one.execute(named("hang"), {}, Waiting())))
+        await asked.wait()
+    with pytest.raises(Unavailable, match="2 organizations are using"):
+        await acme.execute(named("echo"), {}, callbacks)
+    busy[0].cancel()
+    await asyncio.gather(busy[0], return_exceptions=True)
+    assert await acme.execute(named("echo"), {}, callbacks)
+    assert initech.pid
+    busy[1].cancel()
+
+
+async def test_a_process_that_goes_on_with_cancelled_requests_ends_soon(start, callbacks, monkeypatch) -> None:
+    monkeypatch.setattr(connection, "ABANDONED_SECONDS", 0.05)
+    sidecar = start()
+    asked = asyncio.Event()
+
+    class Waiting(type(callbacks)):
+        async def llm(self, _payload):
+            asked.set()
+            await asyncio.Event().wait()
+
+    running = asyncio.create_task(sidecar.execute(named("hang"), {}, Waiting()))
+    await asked.wait()
+    pid = sidecar.pid
+    running.cancel()
+    assert pid is not None
+    assert await offload(await_exit, pid)
+
+
 async def test_a_process_that_crashes_again_and_again_is_not_started_for_ever(start, callbacks, monkeypatch) -> None:
     monkeypatch.setattr(process, "MAX_STARTS", 2)
     sidecar = start()
@@ -227,6 +304,7 @@ async def test_it_has_no_key_no_network_and_no_file_but_its_own(start, callbacks
     assert not [name for name in seen["names"] if "KEY" in name or "PROWESS" in name]
     assert seen["network"] == "denied"
     assert seen["files"] == "PermissionError"
+    assert "written" not in seen["written"]
     assert {"network", "files", "calls"} <= set(sidecar.confined)
 
 

@@ -1,6 +1,7 @@
 """The process answers hostile lines, ends with its parent, and has neither keys nor network."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -159,6 +160,13 @@ def test_the_process_has_no_sockets_no_children_and_only_the_given_environment(s
     assert names - own == {b"PATH"}
     assert not [link for fd in (process / "fd").iterdir() if (link := os.readlink(fd)).startswith("socket:")]
     assert (process / "task" / process.name / "children").read_text() == ""
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc")
+def test_the_process_cannot_write_to_files(sidecar: Driver):
+    limits = (Path("/proc") / str(sidecar.hello["pid"]) / "limits").read_text()
+
+    assert re.search(r"Max file size +0 +0 ", limits)
 
 
 REFUSED = """

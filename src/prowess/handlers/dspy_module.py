@@ -75,11 +75,12 @@ class DspyModuleHandler:
         call.notes.detail["dspy"] = facts
         returns, host = returned_field(module), self._host.calls_of(call)
         answers = _Answers(call, self._models, host, self._sandbox, self._assertions, tools=tools, returns=returns)
-        facts["version"] = await self._sidecar.version()
+        sidecar = self._sidecar.for_organization(call.run.actor.organization)
+        facts["version"] = await sidecar.version()
         if program.state is not None:
             facts["state_made_with"] = dspy_version(program.state)
         try:
-            outputs = await self._sidecar.execute(program, params, answers)
+            outputs = await sidecar.execute(program, params, answers)
         except (RunFailed, Invalid):
             # The template only passes on that a model request failed; the error itself says more.
             if answers.failure is not None:

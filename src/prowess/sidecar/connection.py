@@ -31,6 +31,8 @@ MAX_LINE_BYTES: Final = 32 * MIB
 START_SECONDS: Final = 60.0
 """How long it may take to start. It takes half a second, but much longer on a machine that is busy with other things."""
 ENDING_SECONDS: Final = 2.0
+ABANDONED_SECONDS: Final = 10.0
+"""How long a process without requests may go on with those that were cancelled. Parsing a hostile answer can take hours."""
 
 _CHUNK = 1 << 16
 _ERROR_BYTES = 4096
@@ -69,6 +71,8 @@ class Connection:
         self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
         self._listeners: dict[int, Listener] = {}
+        self._abandoned: set[int] = set()
+        """The requests that were cancelled and have not ended."""
         self._next_id = 0
         self._unsent = bytearray()
         self._is_ended = False
@@ -88,6 +92,12 @@ class Connection:
     def is_alive(self) -> bool:
         """True if it accepts requests from this process."""
         return not self._is_ended and os.getpid() == self._owner
+
+    @property
+    def idle_since(self) -> float | None:
+        """When the last request ended, by the monotonic clock; None while it starts or has requests."""
+        with self._lock:
+            return None if self._listeners or not self.hello.done() else self._idle_since
 
     @property
     def pid(self) -> int | None:
@@ -118,6 +128,7 @@ class Connection:
             if self._listeners.pop(number, None) is None or not self.is_alive:
                 return  # it has ended
             self._idle_since = monotonic()
+            self._abandoned.add(number)
             self._send(_encode({"type": "cancel", "target": number}))
         self._wake(b"w")  # it may be idle now
 
@@ -205,7 +216,7 @@ class Connection:
         """Return the files that are ready, with their events; {} if the process is not ready in time, or idle."""
         with self._lock:
             events = select.POLLIN | (select.POLLOUT if self._unsent else 0)
-            end = None if self._listeners else self._idle_since + self._idle_seconds
+            end = None if self._listeners else self._idle_end()
         watched.modify(channel, events)
         if not self.hello.done():
             end = deadline
@@ -220,8 +231,13 @@ class Connection:
             return f"it was not ready after {START_SECONDS:g} seconds" if monotonic() >= deadline else ""
         with self._lock:
             # Under the lock: a request that comes now starts another process.
-            self._is_ended = not self._listeners and monotonic() >= self._idle_since + self._idle_seconds
+            self._is_ended = not self._listeners and monotonic() >= self._idle_end()
         return "it was idle" if self._is_ended else ""
+
+    def _idle_end(self) -> float:
+        """Return when a process without requests must end."""
+        seconds = min(ABANDONED_SECONDS, self._idle_seconds) if self._abandoned else self._idle_seconds
+        return self._idle_since + seconds
 
     def _read_errors(self, errors: int) -> bool:
         """Keep the end of what the process writes to its error output; return False at its end."""
@@ -262,8 +278,10 @@ class Connection:
         number = message["for"] if "call" in message else message["id"]
         with self._lock:
             listener = self._listeners.get(number)
-            if listener is None:
-                return  # it was cancelled
+            if listener is None:  # it was cancelled
+                if "ok" in message:
+                    self._abandoned.discard(number)
+                return
             listener.receive(message)
             if "ok" in message:  # only the answer has it: the request is finished
                 del self._listeners[number]
@@ -290,8 +308,9 @@ _HINT = "Run `prowess sidecar install` to install it again, or `prowess doctor`.
 
 
 def _launch_options(program: SidecarProgram, folder: str) -> dict[str, Any]:
-    """Return how to start the sidecar, confined as far as this system can. `folder` is the only place where it can write.
+    """Return how to start the sidecar, confined as far as this system can.
 
+    It cannot write files, except that a single-file binary unpacks itself into `folder`; then its program gives that up, too.
     No code of a skill runs in the sidecar, so it also runs where a system cannot confine it.
     """
     executable = program.argv[0]
@@ -300,11 +319,11 @@ def _launch_options(program: SidecarProgram, folder: str) -> dict[str, Any]:
     env |= {"HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", "DSPY_CACHEDIR": folder}
     lock = {
         "read": existing_paths((*program.folders, *PROGRAM_FOLDERS, *DATA_PATHS, *_SYSTEM)),
-        "write": [folder],
+        "write": [folder] if program.starts_itself else [],
         "execute": existing_paths((executable, os.path.realpath(executable), *_LOADERS)),
         "seconds": _CPU_SECONDS,
         "memory_bytes": _MEMORY_BYTES,
-        "file_bytes": _FILE_BYTES,
+        "file_bytes": _FILE_BYTES if program.starts_itself else 0,
         "may_start" if program.starts_itself else "may_become": True,
     }
     return {"argv": program.argv, "env": env, "lock": lock}

@@ -1,16 +1,17 @@
-"""The sidecar as a process of its own: started by the first request, stopped when idle, started again after a crash."""
+"""The sidecar as a process for each organization: started by the first request, stopped when idle, started again after a crash."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import os
 import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 from prowess.errors import AnswerUnusable, Invalid, ProwessError, SidecarFailed, Unavailable
 from prowess.sidecar.connection import Connection, Ended
@@ -24,6 +25,8 @@ IDLE_SECONDS: Final = 300.0
 MAX_STARTS: Final = 4
 """How often it is started within `START_WINDOW_SECONDS`. One that crashes again and again is not started for ever."""
 START_WINDOW_SECONDS: Final = 60.0
+MAX_PROCESSES: Final = 8
+"""How many organizations have a process at a time. One takes about 100 MB."""
 MAX_CALLS: Final = 32
 """How many calls of one request are answered at a time."""
 MAX_WAITING: Final = 1_000
@@ -35,26 +38,36 @@ OnProgress = Callable[[JsonObject], None]
 class ProcessSidecar:
     """The sidecar in a process that all event loops share. Nothing is started before the first request.
 
-    `find_program` returns the command; it may block, and install the program first.
+    Each organization has a process of its own: one that computes without end, takes all memory or crashes harms only the
+    organization that caused it. `find_program` returns the command; it may block, and install the program first.
     """
 
     def __init__(self, find_program: Callable[[], SidecarProgram], *, idle_seconds: float = IDLE_SECONDS) -> None:
         self._find_program = find_program
         self._idle_seconds = idle_seconds
+        self._organization = ""
+        self._origin: ProcessSidecar | None = None
         self._holder = _Holder()
         # The holder, not `self.close`: a reference to `self` would keep this object alive.
         weakref.finalize(self, self._holder.end)
 
+    def for_organization(self, organization: str) -> Self:
+        """Return the sidecar whose process only this organization uses."""
+        own = copy.copy(self)
+        # The processes end with the origin, so it has to live as long as this.
+        vars(own).update(_organization=organization, _origin=self._origin or self)
+        return own
+
     @property
     def pid(self) -> int | None:
         """The process id, or None if it is not running."""
-        current = self._holder.current
+        current = self._holder.find(self._organization)
         return current.pid if current and current.is_alive else None
 
     @property
     def confined(self) -> tuple[str, ...]:
         """How the process is confined; empty if it is not running."""
-        current = self._holder.current
+        current = self._holder.find(self._organization)
         return current.confined if current and current.is_alive else ()
 
     async def version(self) -> str:
@@ -102,14 +115,14 @@ class ProcessSidecar:
         )
 
     async def close(self) -> None:
-        """Stop the process; a later request starts another one."""
+        """Stop the processes of all organizations; a later request starts another one."""
         await offload(self._holder.end)
 
     async def _connect(self) -> tuple[Connection, JsonObject]:
         """Return the connection and what the sidecar said when it was ready; start it if necessary."""
-        connection = self._holder.current
+        connection = self._holder.find(self._organization)
         if connection is None or not connection.is_alive:
-            connection = await offload(self._holder.start, self._find_program, self._idle_seconds)
+            connection = await offload(self._holder.start, self._organization, self._find_program, self._idle_seconds)
         if not connection.hello.done():
             # Shielded: other requests wait for the same future.
             await asyncio.shield(asyncio.wrap_future(connection.hello))
@@ -149,41 +162,65 @@ def _check_protocol(hello: JsonObject) -> None:
 
 
 class _Holder:
-    """The connection of this process, for any number of threads. In a fork of the process there is none."""
+    """The connections of this process by organization, for any number of threads. In a fork of the process there are none."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owner = os.getpid()
-        self._starts: list[float] = []
-        self.current: Connection | None = None
+        self._starts: dict[str, list[float]] = {}
+        self._connections: dict[str, Connection] = {}
 
-    def start(self, find_program: Callable[[], SidecarProgram], idle_seconds: float) -> Connection:
+    def find(self, organization: str) -> Connection | None:
+        """Return the last connection of an organization, which may have ended."""
+        return self._connections.get(organization)
+
+    def start(self, organization: str, find_program: Callable[[], SidecarProgram], idle_seconds: float) -> Connection:
         """Return a connection that accepts requests; start the process if there is none. Blocking."""
         if os.getpid() != self._owner:
             # The lock may have been held by a thread that does not exist in the fork.
-            self._lock, self._owner, self._starts = threading.Lock(), os.getpid(), []
+            self._lock, self._owner, self._starts, self._connections = threading.Lock(), os.getpid(), {}, {}
         with self._lock:
-            if self.current is None or not self.current.is_alive:
+            current = self._connections.get(organization)
+            if current is None or not current.is_alive:
                 program = find_program()
-                self._count_start()
-                self.current = Connection(program, idle_seconds=idle_seconds)
-            return self.current
+                self._make_room()
+                self._count_start(organization)
+                current = self._connections[organization] = Connection(program, idle_seconds=idle_seconds)
+            return current
 
     def end(self) -> None:
-        """End the process."""
-        current, self.current = self.current, None
-        if current is not None and current.is_alive:
-            current.close()
+        """End all processes."""
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            if connection.is_alive:
+                connection.close()
 
-    def _count_start(self) -> None:
+    def _make_room(self) -> None:
+        """Forget what has ended, and end the process that is idle for longest if there are too many."""
+        self._connections = {name: one for name, one in self._connections.items() if one.is_alive}
+        while len(self._connections) >= MAX_PROCESSES:
+            idle = {name: since for name, one in self._connections.items() if (since := one.idle_since) is not None}
+            if not idle:
+                raise Unavailable(
+                    f"{MAX_PROCESSES} organizations are using the DSPy sidecar, and more are not allowed at a time.",
+                    hint="Try again later.",
+                )
+            name = min(idle, key=idle.__getitem__)
+            # Its requests of this moment, if any, start it again; that is no crash.
+            self._starts.pop(name, None)
+            self._connections.pop(name).close()
+
+    def _count_start(self, organization: str) -> None:
         now = monotonic()
-        self._starts = [start for start in self._starts if now - start < START_WINDOW_SECONDS]
-        if len(self._starts) >= MAX_STARTS:
+        recent = {name: [at for at in times if now - at < START_WINDOW_SECONDS] for name, times in self._starts.items()}
+        self._starts = {name: times for name, times in recent.items() if times}
+        times = self._starts.setdefault(organization, [])
+        if len(times) >= MAX_STARTS:
             raise Unavailable(
                 f"The DSPy sidecar was started {MAX_STARTS} times within a minute and ended each time.",
                 hint="Try again in a minute. `prowess doctor` checks it.",
             )
-        self._starts.append(now)
+        times.append(now)
 
 
 def _read_error(error: JsonObject) -> ProwessError:

@@ -107,6 +107,10 @@ class Sidecar(Protocol):
     Every method raises `Unavailable` if it cannot be started, and `SidecarFailed` if it ends while it works.
     """
 
+    def for_organization(self, organization: str) -> Sidecar:
+        """Return the sidecar whose process only this organization uses. Closing it closes those of all."""
+        ...
+
     async def version(self) -> str:
         """Return its version of DSPy."""
         ...

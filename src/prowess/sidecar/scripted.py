@@ -42,6 +42,11 @@ class ScriptedSidecar:
         if self._used < len(self.steps):
             raise RunFailed(f"The script of the sidecar has {len(self.steps) - self._used} steps left.")
 
+    def for_organization(self, organization: str) -> Self:
+        """Return itself: one script answers all organizations."""
+        del organization
+        return self
+
     async def version(self) -> str:
         """Return its version of DSPy."""
         return self.dspy

@@ -271,7 +271,8 @@ async def optimize_module(search: Search, module: Module, method: str, context: 
             _offer(search, module, cast("JsonObject", state), float(score))
         search.on_step()
 
-    work = asyncio.create_task(context.resources.sidecar().optimize(request, answers, on_progress))
+    sidecar = context.resources.sidecar().for_organization(context.actor.organization)
+    work = asyncio.create_task(sidecar.optimize(request, answers, on_progress))
     ending = asyncio.create_task(stopped.wait())
     try:
         await asyncio.wait({work, ending}, return_when=asyncio.FIRST_COMPLETED)

@@ -229,7 +229,8 @@ class Optimizations:
         skills = await offload(self._read_modules)
         if not any(isinstance(one, DspyModule) and one.state for skill in skills for one in skill.artifacts):
             return []
-        found = find_outdated_states(skills, (await self._context.resources.sidecar().manifest()).dspy)
+        sidecar = self._context.resources.sidecar().for_organization(self._context.actor.organization)
+        found = find_outdated_states(skills, (await sidecar.manifest()).dspy)
         done: list[Proposal] = []
         for outdated in found:
             past = await self._records.list(skill=outdated.skill.slug, states=(), before=None, limit=100)
