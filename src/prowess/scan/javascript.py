@@ -103,6 +103,10 @@ class Script(Names):
         values = [self.eval(child) for child in node.named_children]
         return values[0] if values else NOTHING
 
+    def _last(self, node: Any) -> Value:
+        values = [self.eval(child) for child in node.named_children]
+        return values[-1] if values else NOTHING
+
     # Literals
 
     def _string(self, node: Any) -> Value:
@@ -169,7 +173,7 @@ class Script(Names):
         holder, key = self.eval(owner), self.eval(index)
         if holder.items and key.text.isdigit() and int(key.text) < len(holder.items):
             return holder.items[int(key.text)]
-        if key.is_known and holder.name:
+        if key.is_known and (holder.name or key.text == "constructor"):
             return self.attribute(holder, key.text, line_of(node))
         return Value(labels=holder.labels | key.labels)
 
@@ -265,10 +269,9 @@ class Script(Names):
         for callback in callbacks:
             # What a request gives reaches the function that is handed over: `get(url, (res) => …)`, `.then((text) => …)`.
             # `readFile` hands over an error first.
-            passed = Value(
-                labels=result.labels | owner.labels,
-                name=result.name if result.name.startswith("<") else owner.name if owner.name.startswith("<") else "",
-            )
+            name = next((one.name for one in (result, owner) if one.name.startswith("<")), "")
+            module = owner.name if method == "then" and not name else ""  # `import("fs").then((fs) => …)`
+            passed = Value(labels=result.labels | owner.labels, name=name or module)
             error_first = method.startswith(("read", "exec", "lookup")) or callee.name.endswith((".exec", ".readFile"))
             self.bind_parameters(callback, [NOTHING, passed, passed] if error_first else [passed, passed])
             self.eval(callback)
@@ -337,6 +340,8 @@ class Script(Names):
         "assignment_expression": _assignment,
         "augmented_assignment_expression": _assignment,
         "import_statement": Names.bind_import,
+        "sequence_expression": _last,
+        "import": lambda _script, _node: named("import"),
         **dict.fromkeys(_FUNCTIONS, _function),
         "return_statement": _return,
         "call_expression": _call,

@@ -53,6 +53,9 @@ def module_name(name: str) -> str:
 
 def call_function(call: Call) -> Value:
     """Follow a call; return its result."""
+    called = _call_other(call)
+    if called is not None:
+        return called
     for pattern, handler in _FUNCTIONS:
         if pattern.fullmatch(call.name):
             return handler(call)
@@ -63,8 +66,25 @@ def call_function(call: Call) -> Value:
     return Value(labels=join_labels([call.owner, call.function, *call.args]), name=name)
 
 
-def _require(call: Call) -> Value:
+def _call_other(call: Call) -> Value | None:
+    """Follow a call that calls another function: `f.call(this, …)`, `Reflect.apply(f, this, […])`, `promise.then(eval)`."""
+    if call.method == "bind" and call.owner.name:
+        return call.owner
+    if call.name == "Reflect.apply":
+        name, args = call.arg(0).name, call.args[2:]
+    elif call.method in ("call", "apply") and call.owner.name:
+        name, args = call.owner.name, call.args[1:]
+    elif call.method == "then" and call.arg(0).name in ("eval", "Function"):
+        name, args = call.arg(0).name, [Value(labels=call.owner.labels)]
+    else:
+        return None
+    if len(args) == 1 and args[0].items and call.method != "call":
+        args = list(args[0].items)
+    parts = name.rpartition(".")
+    return call_function(replace(call, name=name, method=parts[2] if parts[1] else "", owner=NOTHING, args=args))
 
+
+def _require(call: Call) -> Value:
     if call.arg(0).has("network"):
         call.behaviour.execute(call.arg(0), "javascript", call.line)
     return named(module_name(call.arg(0).text)) if call.arg(0).is_known else NOTHING
@@ -262,8 +282,11 @@ def _pipe(call: Call) -> Value:
 
 
 _TABLE: tuple[tuple[str, Handler], ...] = (
-    (r"require|import", _require),
-    (r"eval|Function|.*\.constructor\.constructor|vm\.(runInThisContext|runInNewContext|runInContext|Script|compileFunction)", _run_code),
+    (r"(?:.*\.)?(?:mainModule|module)\.require|require|import|process\.getBuiltinModule", _require),
+    (r"(?:module\.)?createRequire", lambda _call: named("require")),
+    (r"Reflect\.get", lambda call: named(call.arg(1).text) if call.arg(0).name == "globalThis" else NOTHING),
+    (r"Object\.getPrototypeOf", lambda _call: named("<prototype>")),
+    (r"<prototype>|eval|Function|.*\.constructor\.constructor|vm\.(runInThisContext|runInNewContext|runInContext|Script|compileFunction)", _run_code),
     (r"setTimeout|setInterval", _timer),
     (r"child_process\.(exec|execSync)|execa\.(command|execaCommand|\$)|shelljs\.exec|Bun\.\$|execSync|zx\.\$", _run_shell),
     (r"child_process\.(spawn|spawnSync|execFile|execFileSync|fork)|execa(\.\w+)?|Bun\.spawn(Sync)?|Deno\.(Command|run)", _spawn),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from prowess.scan.behaviour import Behaviour
+from prowess.scan.decoding import decode_escapes
 from prowess.scan.javascript_calls import module_name
 from prowess.scan.shell import line_of
 from prowess.scan.values import NOTHING, UNKNOWN, Value, named
@@ -13,7 +14,7 @@ from prowess.scan.values import NOTHING, UNKNOWN, Value, named
 _GLOBALS = frozenset({"globalThis", "global", "window", "self"})
 _KNOWN = frozenset(
     {"eval", "Function", "fetch", "require", "process", "Buffer", "atob", "btoa", "Deno", "Bun", "String", "JSON", "WebSocket", "XMLHttpRequest",
-     "axios", "fs", "os", "path", "child_process", "https", "http", "Object", "setTimeout", "setInterval", "Promise", "decodeURIComponent", "unescape", "navigator"}
+     "axios", "fs", "os", "path", "child_process", "https", "http", "Object", "setTimeout", "setInterval", "Promise", "decodeURIComponent", "unescape", "navigator", "Reflect", "module"}
 )  # fmt: skip
 
 
@@ -109,5 +110,6 @@ class Names:
 
 
 def text_of(node: Any) -> str:
-    """Return the source text of a node."""
-    return node.text.decode("utf-8", "replace")
+    """Return the source text of a node; of a name without its escapes."""
+    text: str = node.text.decode("utf-8", "replace")
+    return decode_escapes(text) if "\\" in text and node.type.endswith("identifier") else text

@@ -8,6 +8,7 @@ from prowess.scan.behaviour import Behaviour
 from prowess.scan.decoding import decode_base64
 from prowess.scan.hosts import find_urls
 from prowess.scan.places import find_place
+from prowess.scan.powershell_words import spell_out
 from prowess.scan.values import NO_LABELS, NOTHING, Label, Value, constant
 
 MAX_CHARS = 200_000
@@ -21,7 +22,7 @@ _SEND = re.compile(
     r"-method\s+['\"]?(?:post|put)|\.upload(?:string|data|file)\b|-body\b|-infile\b|send-mailmessage", re.IGNORECASE
 )
 _RUN = re.compile(
-    r"(?:^|[|;&({\s])(?:iex|invoke-expression)\b|\[scriptblock\]::create|\.invokescript|\[reflection\.assembly\]::load|add-type\b",
+    r"(?:^|[|;&({\s])(?:iex|invoke-expression)\b|\[scriptblock\]::create|\.invokescript|\.addscript\b|\[reflection\.assembly\]::load|add-type\b",
     re.IGNORECASE,
 )
 _DECODE = re.compile(
@@ -47,12 +48,13 @@ _REVERSE = re.compile(r"net\.sockets\.tcpclient", re.IGNORECASE)
 def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS) -> None:
     """Scan PowerShell code, statement by statement."""
     variables: dict[str, Value] = {}
+    aliases: dict[str, str] = {}
     lines = re.sub(r"`\r?\n", " ", behaviour.report.cut(text, MAX_CHARS)).split("\n")
     for number, line in enumerate(lines, start=1):
         behaviour.report.budget.spend()
         if not line.lstrip().startswith("#"):
             for statement in line.split(";"):
-                _run(behaviour, statement[:4000], number, variables, taint)
+                _run(behaviour, spell_out(statement[:4000], variables, aliases), number, variables, taint)
 
 
 def _run(behaviour: Behaviour, statement: str, line: int, variables: dict[str, Value], taint: frozenset[Label]) -> None:

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, cast
 
 from prowess.scan.behaviour import Behaviour
 from prowess.scan.finding import Report, ScanLimitError
-from prowess.scan.python_calls import call_method, call_name
+from prowess.scan.python_calls import call_handed_over, call_method, call_name, functions_of
 from prowess.scan.python_names import Names, collect_constants, each, plain_name, self_key
-from prowess.scan.python_text import Call, read_attribute
+from prowess.scan.python_text import Call, format_percent, read_attribute
 from prowess.scan.values import (
     NO_LABELS,
     NOTHING,
@@ -122,6 +122,9 @@ class Module(Names):
 
     def _import_from(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
+            if alias.name == "*":
+                for name in functions_of(node.module or ""):
+                    self.bind(name, named(f"{node.module}.{name}"))
             self.bind(alias.asname or alias.name, named(f"{node.module or ''}.{alias.name}"))
 
     def _assign(self, node: ast.Assign) -> None:
@@ -156,6 +159,8 @@ class Module(Names):
         self._nested_body(node.body)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for decorator in node.decorator_list:
+            self.eval(decorator)
         self.functions[node.name] = node
         scope = self.inner.setdefault(id(node), {})
         for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
@@ -179,8 +184,6 @@ class Module(Names):
                 if before is not None and before.texts != (UNKNOWN,)
                 else value.labelled(before.labels if before else ())
             )
-
-    # Names
 
     # Expressions
 
@@ -230,7 +233,7 @@ class Module(Names):
             return replace(concat([left, right], "/"), name="<path>")
         labels = join_labels([left, right])
         if isinstance(node.op, ast.Mod) and left.is_known and not left.text.isdigit():
-            return _format_percent(left, right, labels)
+            return format_percent(left, right, labels)
         if isinstance(node.op, ast.BitXor):
             return Value(labels=labels | {Label("decoded", "combined bytes")})
         return Value(labels=labels)
@@ -269,7 +272,8 @@ class Module(Names):
             return named(plain_name(f"{prefix}.{key.text}" if prefix else key.text))
         if owner.items and key.text.lstrip("-").isdigit() and -len(owner.items) <= int(key.text) < len(owner.items):
             return owner.items[int(key.text)]
-        return Value(labels=owner.labels | key.labels, texts=owner.texts if owner.items else (UNKNOWN,))
+        name = either(owner.items).name  # one of several functions
+        return Value(labels=owner.labels | key.labels, texts=owner.texts if owner.items else (UNKNOWN,), name=name)
 
     def _slice(self, owner: Value, node: ast.Slice) -> Value:
         step = node.step
@@ -297,7 +301,8 @@ class Module(Names):
             self.store(generator.target, each(self.eval(generator.iter)))
         return Value(labels=join_labels([self.eval(node.key), self.eval(node.value)]))
 
-    def _lambda(self, _node: ast.Lambda) -> Value:
+    def _lambda(self, node: ast.Lambda) -> Value:
+        self._call_lambda(node, [NOTHING] * len(node.args.args))
         return NOTHING
 
     def _await(self, node: ast.Await) -> Value:
@@ -312,6 +317,7 @@ class Module(Names):
         args = [self.eval(one.value if isinstance(one, ast.Starred) else one) for one in node.args]
         keywords = {one.arg or "": self.eval(one.value) for one in node.keywords}
         call = Call(behaviour=self.behaviour, line=node.lineno, args=args, keywords=keywords)
+        call_handed_over(call)
         function = node.func
         if isinstance(function, ast.Lambda):
             return self._call_lambda(function, args)
@@ -323,6 +329,9 @@ class Module(Names):
         owner = self.eval(node.value)
         if node.attr in ("append", "extend", "insert", "update", "add", "setdefault"):
             self.add_item(node.value, either(call.args))
+        held = self.scopes[0].get(f"{node.value.id}.{node.attr}") if isinstance(node.value, ast.Name) else None
+        if held is not None and held.name:
+            return self._call_value(held, call)
         key = self_key(node)
         if key and node.attr in self.functions:
             return self.call_function(node.attr, call)
@@ -386,10 +395,3 @@ class Module(Names):
 
 def _is_spelled(value: Value) -> bool:
     return value.is_known and 0 < len(value.text) <= _MAX_ITEMS and not value.name
-
-
-def _format_percent(left: Value, right: Value, labels: frozenset[Label]) -> Value:
-    text = left.text
-    for part in right.items or (right,):
-        text = text.replace("%s", part.text, 1)
-    return Value(texts=(text.replace("%s", UNKNOWN),), labels=labels)

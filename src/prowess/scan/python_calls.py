@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from prowess.scan.python_io import IO_FUNCTIONS, IO_METHODS, IO_PATTERNS
-from prowess.scan.python_text import TEXT_FUNCTIONS, TEXT_METHODS, Call, Handler, Method, write_to_file
+from prowess.scan.python_names import plain_name
+from prowess.scan.python_text import (
+    RUNNING,
+    TEXT_FUNCTIONS,
+    TEXT_METHODS,
+    Call,
+    Handler,
+    Method,
+    replace_args,
+    write_to_file,
+)
 from prowess.scan.values import UNKNOWN, Value, join_labels
 
 _FUNCTIONS: dict[str, Handler] = TEXT_FUNCTIONS | IO_FUNCTIONS
@@ -19,6 +29,25 @@ def call_name(call: Call, name: str) -> Value | None:
         if pattern.match(name):
             return handler(call)
     return None
+
+
+def functions_of(module: str) -> list[str]:
+    """Return the functions of a module that are in the tables."""
+    return [name.rpartition(".")[2] for name in _FUNCTIONS if name.rpartition(".")[0] == module]
+
+
+def call_handed_over(call: Call) -> None:
+    """Follow a function that runs code and is handed to another one, with what it will be called with.
+
+    `Thread(target=os.system, args=(…,))`, `map(os.system, […])`, `atexit.register(os.system, …)`.
+    """
+    for function in call.everything:
+        name = plain_name(function.name)
+        if name in RUNNING:
+            others = [one for one in call.everything if one is not function]
+            # Commands are lists as well, so the arguments are tried as they are and one by one.
+            for args in (others, *([item] for other in others for item in other.items)):
+                _FUNCTIONS[name](replace_args(call, list(args)))
 
 
 def call_method(call: Call, owner: Value, method: str, full: str) -> Value:

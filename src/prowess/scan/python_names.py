@@ -41,6 +41,8 @@ class Names:
             )
         elif isinstance(target, ast.Attribute):
             key = self_key(target)
+            if not key and isinstance(target.value, ast.Name) and value.name:
+                key = f"{target.value.id}.{target.attr}"  # `helper.run = os.system`
             if key:
                 self.scopes[0][key] = value
         elif isinstance(target, ast.Tuple | ast.List):
@@ -94,10 +96,10 @@ def each(value: Value) -> Value:
 
 
 def plain_name(name: str) -> str:
-    """Return a name without the module of the built-in functions."""
+    """Return a name without the module of the built-in functions, and `os` for the module behind it."""
     for prefix in ("builtins.", "__builtins__."):
         name = name.removeprefix(prefix)
-    return name
+    return "os." + name.partition(".")[2] if name.startswith(("posix.", "nt.")) else name
 
 
 def collect_constants(tree: ast.Module) -> list[str]:

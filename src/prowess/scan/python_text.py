@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from prowess.scan.behaviour import Behaviour, is_shell
 from prowess.scan.decoding import decode_base64_bytes, decode_hex_bytes, decode_value, inflate
+from prowess.scan.places import normalize_path
 from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels, named
 
 _MAX_DECODED = 256 * 1024
@@ -134,6 +135,38 @@ def _import_module(call: Call) -> Value:
     return named(name.text) if name.is_known else NOTHING
 
 
+def _run_file(call: Call) -> Value:
+    """Follow a call that runs a Python file, if this code wrote or downloaded it."""
+    for value in call.everything:
+        content = call.behaviour.files.get(normalize_path(value.text))
+        if content is not None:
+            call.behaviour.execute(content, "python", call.line)
+    return NOTHING
+
+
+def _run_pickle(call: Call) -> Value:
+    """Follow `pickle.loads`: its data can name any function to call."""
+    if call.arg(0).has("network"):
+        call.behaviour.execute(Value(labels=call.arg(0).labels), "python", call.line)
+    return decode_value(call.arg(0), lambda _text: None)
+
+
+def _read_namespace(call: Call) -> Value:
+    return named(f"{call.args[0].name}.__dict__") if call.args and call.args[0].name else named("vars()")
+
+
+def _get_attribute(call: Call, owner: Value) -> Value | None:
+    return read_attribute(call.behaviour, owner, call.arg(0).text) if owner.name and call.arg(0).is_known else None
+
+
+def _run_source(call: Call, owner: Value) -> Value | None:
+    return _run_python(call) if owner.name.startswith("code.") else None
+
+
+def _run_in_library(call: Call, owner: Value) -> Value | None:
+    return run_words(call.behaviour, call.arg(0), call.line) if owner.name.startswith("ctypes.") else None
+
+
 def _getattr(call: Call) -> Value:
     owner, name = call.arg(0), call.arg(1)
     if owner.name and name.is_known:
@@ -220,6 +253,14 @@ def _format(call: Call, owner: Value) -> Value | None:
     return Value(texts=(text,), labels=join_labels([owner, *call.everything]))
 
 
+def format_percent(left: Value, right: Value, labels: frozenset[Label]) -> Value:
+    """Return the text of `left % right`."""
+    text = left.text
+    for part in right.items or (right,):
+        text = text.replace("%s", part.text, 1)
+    return Value(texts=(text.replace("%s", UNKNOWN),), labels=labels)
+
+
 def _decode_method(call: Call, owner: Value) -> Value | None:
     encoding = call.arg(0, "encoding").text.lower()
     if encoding.replace("-", "") in ("hex", "base64", "rot13", "rot_13"):
@@ -254,22 +295,31 @@ def make_table(pairs: Iterable[tuple[str, Handler]]) -> dict[str, Handler]:
 
 
 TEXT_FUNCTIONS: dict[str, Handler] = make_table((
-    ("exec eval compile code.interact builtins.exec runpy.run_path types.FunctionType types.CodeType", _run_python),
+    ("exec eval compile code.interact builtins.exec types.FunctionType types.CodeType timeit.timeit timeit.repeat pdb.run cProfile.run", _run_python),
+    ("runpy.run_path imp.load_source importlib.util.spec_from_file_location importlib.machinery.SourceFileLoader", _run_file),
     ("os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen subprocess.getoutput subprocess.getstatusoutput asyncio.create_subprocess_shell asyncio.create_subprocess_exec os.startfile commands.getoutput pexpect.spawn pexpect.run sh.bash invoke.run", _run_command),
     ("os.execv os.execve os.execvp os.execl os.execlp os.spawnl os.spawnlp os.spawnv os.posix_spawn pty.spawn", _spawn_shell),
     ("os.dup2", _duplicate),
     ("__import__ importlib.import_module", _import_module),
     ("getattr", _getattr),
     ("functools.partial", _partial),
-    ("globals", _namespace("globals()")), ("locals", _namespace("locals()")), ("vars", _namespace("vars()")),
+    ("globals", _namespace("globals()")), ("locals", _namespace("locals()")), ("vars", _read_namespace),
     ("chr", _chr), ("map", _map), ("bytes bytearray", _bytes), ("str repr dict list sorted reversed tuple set iter enumerate", _same),
     ("base64.b64decode base64.standard_b64decode base64.urlsafe_b64decode base64.decodebytes binascii.a2b_base64", _decoder(decode_base64_bytes)),
     ("base64.b32decode base64.b85decode base64.a85decode base64.b16decode binascii.unhexlify bytes.fromhex bytearray.fromhex binascii.a2b_hex", _decoder(decode_hex_bytes)),
     ("zlib.decompress bz2.decompress gzip.decompress lzma.decompress", _decoder(inflate)),
-    ("marshal.loads pickle.loads dill.loads cloudpickle.loads", _decoder(lambda _text: None)),
+    ("marshal.loads", _decoder(lambda _text: None)), ("pickle.loads pickle.load dill.loads cloudpickle.loads", _run_pickle),
+    ("ctypes.CDLL ctypes.cdll.LoadLibrary ctypes.PyDLL", lambda _call: named("ctypes.library")),
+    ("code.InteractiveInterpreter code.InteractiveConsole", lambda _call: named("code.interpreter")),
     ("codecs.decode", _codecs_decode),
     ("json.loads json.load json.dumps yaml.load yaml.safe_load yaml.dump toml.loads tomllib.loads", _labels_of),
 ))  # fmt: skip
+RUNNING = frozenset(name for name, handler in TEXT_FUNCTIONS.items() if handler in (_run_command, _spawn_shell)) | {
+    "exec",
+    "eval",
+}
+"""Functions that run code or a command."""
 TEXT_METHODS: dict[str, Method] = {
     "join": _join, "replace": _replace, "format": _format, "decode": _decode_method, "encode": _keep, "strip": _keep, "copy": _keep, "items": _keep,
+    "__getattribute__": _get_attribute, "runsource": _run_source, "runcode": _run_source, "system": _run_in_library,
 }  # fmt: skip

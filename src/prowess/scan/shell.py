@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from prowess.scan.shell_commands import RUNNERS, Handler, run_command
 from prowess.scan.shell_files import FILES
 from prowess.scan.shell_services import SERVICES
 from prowess.scan.shell_system import SYSTEM
+from prowess.scan.shell_words import change_text, find_program, judge_variable, spread_braces
 from prowess.scan.syntax_tree import parse
 from prowess.scan.values import NO_LABELS, NOTHING, UNKNOWN, Label, Value, concat, constant, either, join_labels
 
@@ -31,6 +33,9 @@ _PROMPT = re.compile(r"(?m)^[ \t]*(?:\$|%|❯|➜|>|PS [^>\n]*>|[\w.-]+@[\w.-]+[
 _SPLIT_WORD = re.compile(r"(?<=[\w/.-])\\\n(?=[\w/.-])")
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+# Each of these is a list of words, also between quotes.
+_LIST = re.compile(rb'"?\$(?:[@*]|\{[@*]\}|\{\w+\[[@*]\]\})"?')
 
 _DEV_TCP = re.compile(r"^/dev/(?:tcp|udp)/([^/]+)/")
 
@@ -47,7 +52,7 @@ def load_language() -> Any:
 def analyse(behaviour: Behaviour, text: str, taint: frozenset[Label] = NO_LABELS) -> None:
     """Scan shell code."""
     start = behaviour.report.cut(text, MAX_CHARS).replace("\r\n", "\n")
-    code = _SPLIT_WORD.sub("", _PROMPT.sub("", start))
+    code = spread_braces(_SPLIT_WORD.sub("", _PROMPT.sub("", start)))
     Shell(behaviour, taint).run(parse(behaviour.report, code, load_language()), NOTHING)
 
 
@@ -61,6 +66,7 @@ class Shell:
         self.taint = taint
         self.variables: dict[str, Value] = {"IFS": constant(" ")}
         self.functions: dict[str, Any] = {}
+        self.aliases: dict[str, Value] = {}
         self._depth = 0
 
     def run(self, node: Any, stdin: Value) -> Value:
@@ -92,6 +98,10 @@ class Shell:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.children if child.type.endswith("_redirect")]
         given = [self._read_redirect(one) for one in redirects]
+        for one, value in zip(redirects, given, strict=True):
+            number = one.child_by_field_name("descriptor")
+            if number is not None and value is not None:  # `exec 3< …`
+                self.behaviour.files[f"/dev/fd/{number.text.decode()}"] = value
         source = either([stdin, *[value for value in given if value is not None]]) if any(given) else stdin
         # The grammar hangs what follows `cmd <<EOF` on the same line (a pipe, a redirect) below the heredoc.
         output = self.run(body, source) if body is not None else source
@@ -111,20 +121,19 @@ class Shell:
             if target is None:
                 return None
             path = self.resolve(target)
+            if path.text.isdigit():  # `<&3`
+                return self.behaviour.files.get(f"/dev/fd/{path.text}")
             host = _DEV_TCP.match(path.text)
             if host:
                 return self.behaviour.fetch(constant(f"tcp://{host[1]}"), line_of(node)).labelled(
                     [Label("network", host[1])]
                 )
-            return path if target.type == "process_substitution" else self.behaviour.read(path, line_of(node))
+            return path if path.name == "stream" else self.behaviour.read(path, line_of(node))
         return None
 
     def _heredoc(self, body: Any) -> Value:
-        parts: list[Value] = []
-        text = body.text.decode("utf-8", "replace")
-        labels = [self.resolve(child) for child in body.named_children if child.type != "heredoc_content"]
-        parts.append(Value(texts=(text,), labels=join_labels(labels)))
-        return parts[0]
+        inner = [self.resolve(child) for child in body.named_children if child.type != "heredoc_content"]
+        return Value(texts=(body.text.decode("utf-8", "replace"),), labels=join_labels(inner))
 
     def _follow_heredoc_tail(self, node: Any, output: Value) -> Value:
         if node.type != "heredoc_redirect":
@@ -140,6 +149,9 @@ class Shell:
         signs = {child.type for child in node.children}
         target = node.child_by_field_name("destination")
         if node.type != "file_redirect" or target is None or not signs & {">", ">>", "&>", "&>>", ">|", ">&"}:
+            return
+        if target.type == "process_substitution":  # `> >(sh)`
+            self._run_children(target, output)
             return
         path = self.resolve(target)
         host = _DEV_TCP.match(path.text)
@@ -162,8 +174,11 @@ class Shell:
             return NOTHING
         resolved = self.resolve(value) if value is not None else constant("")
         key = name.text.decode("utf-8", "replace")
-        if key == "HISTFILE" and resolved.text in ("/dev/null", ""):
-            self.behaviour.report.add("danger", "deception", line_of(node), "Disables the shell history.")
+        before = self.variables.get(key)
+        if before is not None and any(child.type == "+=" for child in node.children):
+            items = (*before.items, *resolved.items)
+            resolved = replace(concat([before, resolved], " " if resolved.items else ""), items=items[:_MAX_ITEMS])
+        judge_variable(self.behaviour, key, resolved, line_of(node))
         self.variables[key] = resolved
         return NOTHING
 
@@ -183,7 +198,7 @@ class Shell:
 
     def _run_for(self, node: Any, stdin: Value) -> Value:
         variable = node.child_by_field_name("variable")
-        values = [self.resolve(child) for child in node.children_by_field_name("value")]
+        values = self._resolve_all(node.children_by_field_name("value"))
         if variable is not None:
             self.variables[variable.text.decode("utf-8", "replace")] = either(values)
         body = node.child_by_field_name("body")
@@ -201,11 +216,16 @@ class Shell:
         if name is None:
             return NOTHING
         first = name.named_children[0] if name.named_children else name
-        words = [self.resolve(first)]
+        words = self._resolve_all([first])
         if first.type in _SPLIT and " " in words[0].text:  # `$program`, whose text has arguments as well
             words = [Value(texts=(text,), labels=words[0].labels) for text in words[0].text.split()] or words
-        words += [self.resolve(child) for child in node.children_by_field_name("argument")]
+        words[0] = replace(words[0], texts=(find_program(words[0].text), *words[0].texts[1:]))
+        arguments = node.children_by_field_name("argument")
+        words += self._resolve_all(arguments)
         output = run_command(self, words, stdin, line_of(node))
+        for one in arguments:
+            if one.type == "process_substitution" and one.text.startswith(b">"):  # `tee >(sh)`
+                self._run_children(one, stdin)
         for one in redirects:
             self._write_redirect(one, output, node)
         return output
@@ -250,6 +270,18 @@ class Shell:
         finally:
             self._depth -= 1
 
+    def _resolve_all(self, nodes: list[Any]) -> list[Value]:
+        """Return the values of words, each item of an array as one."""
+        words: list[Value] = []
+        for node in nodes:
+            value = self.resolve(node)
+            words += value.items if value.items and _LIST.fullmatch(node.text) else [value]
+        return words
+
+    def _array(self, node: Any) -> Value:
+        items = [self.resolve(child) for child in node.named_children[:_MAX_ITEMS]]
+        return replace(concat(items, " "), items=tuple(items)) if items else constant("")
+
     def _tainted(self, text: str) -> Value:
         value = constant(text)
         return value.labelled(self.taint) if UNKNOWN in text else value
@@ -282,11 +314,12 @@ class Shell:
             at = child.end_byte
         tail = source[at - node.start_byte : -1].decode("utf-8", "replace")
         parts += [self._tainted(tail)] if tail else []
-        return concat(parts) if parts else constant("")
+        return parts[0] if len(parts) == 1 else concat(parts) if parts else constant("")
 
     def _expansion(self, node: Any) -> Value:
-        inner = node.named_children
+        inner, index = node.named_children, ""
         if inner and inner[0].type == "subscript":  # `${name[@]}`
+            index = inner[0].named_children[-1].text.decode("utf-8", "replace")
             inner = inner[0].named_children
         names = [child for child in inner if child.type in ("variable_name", "special_variable_name")]
         if not names:
@@ -295,11 +328,18 @@ class Shell:
             )
         key = names[0].text.decode("utf-8", "replace")
         value = self.variables.get(key)
+        if value is not None and node.text.startswith(b"${!"):
+            value = self.variables.get(value.text)
+        if value is not None and index.isdigit() and int(index) < len(value.items):
+            value = value.items[int(index)]
         if value is None:
             value = self.behaviour.variable(key, line_of(node))
             default = [child for child in node.named_children if child not in names and child.type != "subscript"]
             if default and value.texts == (UNKNOWN,):
                 value = either([value, self.resolve(default[0])])
+        changed = change_text(node.text.decode("utf-8", "replace"), value)
+        if changed is not None:
+            return changed
         # `${x#y}` and the like change the text: keep where it is from.
         if node.type == "expansion" and any(
             child.type in ("#", "##", "%", "%%", "/", "//", ":") for child in node.children
@@ -338,6 +378,7 @@ class Shell:
         "raw_string": _raw,
         "ansi_c_string": _ansi,
         "string": _string,
+        "array": _array,
         "translated_string": _concat,
         "concatenation": _concat,
         "simple_expansion": _expansion,
@@ -352,6 +393,7 @@ def line_of(node: Any) -> int:
     return int(node.start_point[0]) + 1
 
 
+_MAX_ITEMS = 64
 _SPLIT = frozenset({"concatenation", "expansion", "simple_expansion"})
 _NOT_STATEMENTS = frozenset(
     {"comment", "heredoc_start", "heredoc_end", "heredoc_body", "variable_name", "word", "number", "file_descriptor"}

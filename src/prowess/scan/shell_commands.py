@@ -117,6 +117,10 @@ def run_command(shell: Shell, words: list[Value], stdin: Value, line: int) -> Va
     for _ in range(8):
         if not words:
             return NOTHING
+        alias = shell.aliases.get(words[0].text)
+        if alias is not None and alias.text.split()[:1] != [words[0].text]:
+            words = [*(Value(texts=(text,), labels=alias.labels) for text in alias.text.split()), *words[1:]]
+            continue
         name = words[0].text.rpartition("/")[2].lower().removesuffix(".exe").lstrip("\\@")
         if (
             name in _WRAPPERS
@@ -272,6 +276,35 @@ def _read(shell: Shell, command: Command) -> Value:
     return NOTHING
 
 
+def _alias(shell: Shell, command: Command) -> Value:
+    for arg in command.args:
+        name, sign, text = arg.text.partition("=")
+        if sign:
+            shell.aliases[name] = Value(texts=(text,), labels=arg.labels)
+    return NOTHING
+
+
+def set_arguments(shell: Shell, command: Command) -> Value:
+    """Follow `set -- …`: the words become the arguments of the script."""
+    if "--" in command.texts:
+        words = command.args[command.texts.index("--") + 1 :]
+        shell.variables |= {str(index): word for index, word in enumerate(words[:9], start=1)}
+        shell.variables["@"] = shell.variables["*"] = Value(
+            texts=concat(words, " ").texts, labels=join_labels(words), items=tuple(words[:64])
+        )
+    return NOTHING
+
+
+def _coprocess(shell: Shell, command: Command) -> Value:
+    """Follow `coproc [NAME] …`: its output can be read from a descriptor in the variable."""
+    words, name = command.args, "COPROC"
+    if len(words) > 2 and words[1].text in ("{", "("):
+        words, name = words[2:], words[0].text
+    output = run_command(shell, words, NOTHING, command.line) if words else NOTHING
+    shell.variables[name] = Value(texts=output.texts, labels=output.labels, name="stream")
+    return NOTHING
+
+
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _QUIET = frozenset({
     "cd", "set", "true", "false", "exit", "return", "shift", "pwd", "clear", "echo", "[", "[[", "read", "wait",
@@ -296,6 +329,8 @@ RUNNERS: dict[str, Handler] = {
     "eval": _eval,
     "su": _su,
     "trap": _trap,
+    "alias": _alias,
+    "coproc": _coprocess,
     **dict.fromkeys(("read", "mapfile", "readarray"), _read),
     **dict.fromkeys(("source", "."), _source),
 }  # fmt: skip

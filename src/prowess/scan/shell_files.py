@@ -46,6 +46,8 @@ def _cat(shell: Shell, command: Command) -> Value:
     operands = command.operands("ncfdm")
     if command.name == "awk" and operands and re.search(r"\bsystem\s*\(|\|\s*\"(?:ba)?sh", operands[0].text):
         shell.behaviour.execute(Value(labels=command.stdin.labels), "shell", command.line)
+        for code in re.findall(r"\bsystem\s*\(\s*\"((?:[^\"\\]|\\.)*)\"", operands[0].text):
+            shell.behaviour.run_text(constant(code), "shell", command.line)
     # The pattern or program of a filter is not a file.
     files = (
         operands[1:]
@@ -114,7 +116,7 @@ def _coder(shell: Shell, command: Command) -> Value:
     ]
     if value is NOTHING and files:
         value = shell.behaviour.read(files[0], command.line)
-    if not command.has("-d", "-D", "--decode", "-r", "-di"):
+    if command.name != "uudecode" and not command.has("-d", "-D", "--decode", "-r", "-di"):
         return Value(labels=value.labels)
     return decode_value(value, decode_hex if command.name == "xxd" else decode_base64)
 
@@ -207,7 +209,7 @@ FILES: dict[str, Handler] = {
     **dict.fromkeys(("cat", "head", "tail", "less", "more", "grep", "egrep", "rg", "awk", "sed", "cut", "sort", "uniq", "strings", "nl", "tac", "bat", "jq", "yq", "od", "hexdump", "type", "paste", "fold", "column"), _cat),
     "tr": _tr,
     **dict.fromkeys(("tar", "zip", "gzip", "7z", "rar", "bzip2", "xz", "zstd", "ditto"), _archive),
-    **dict.fromkeys(("base64", "base32", "xxd", "openssl", "uudecode", "gbase64"), _coder),
+    **dict.fromkeys(("base64", "base32", "basenc", "xxd", "openssl", "uudecode", "gbase64"), _coder),
     "rev": lambda _shell, command: decode_value(command.stdin, lambda text: text.strip()[::-1]),
     **dict.fromkeys(("gunzip", "zcat", "gzcat", "bunzip2", "xzcat"), _unpack),
     **dict.fromkeys(("cp", "mv", "ln", "install", "copy", "move", "xcopy"), _copy),

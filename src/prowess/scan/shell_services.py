@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from prowess.scan.places import normalize_path
-from prowess.scan.shell_commands import Command, Handler, is_remote, starts_shell
+from prowess.scan.shell_commands import Command, Handler, is_remote, set_arguments, starts_shell
 from prowess.scan.values import NOTHING, UNKNOWN, Label, Value, constant, either, join_labels
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _environment(shell: Shell, command: Command) -> Value:
     if command.name == "printenv" and command.args:
         return shell.behaviour.variable(command.texts[0], command.line)
     if command.name == "set" and command.args:
-        return NOTHING
+        return set_arguments(shell, command)
     if all(text.startswith("-") for text in command.texts):
         return shell.behaviour.environment()
     return NOTHING
