@@ -120,6 +120,21 @@ async def test_every_tool_answers_a_good_call_in_the_form_it_promises(
                 assert not answer.data.get("error")
 
 
+async def test_arguments_may_be_the_json_text_that_a_model_wrote(place: Any, box: Callable[..., Toolbox], ann: Actor):
+    place.skill("triage")
+    async with place.open(ann) as engine:
+        toolbox = box(engine)
+        found = await toolbox.call("search_skills", '{"query": "triage"}')
+        assert [skill["skill"] for skill in found.data["skills"]] == ["triage"]
+        assert (await toolbox.call("list_enabled_skills")).ok
+        for text in ('{"query":', "[1]", "null", "[" * 100_000):
+            answer = await toolbox.call("search_skills", text)
+            assert (answer.ok, answer.data["error"]["message"]) == (
+                False,
+                "The arguments of search_skills are not a JSON object.",
+            )
+
+
 async def test_every_wrong_argument_is_refused_with_a_hint(place: Any, box: Callable[..., Toolbox], ann: Actor):
     place.skill("triage")
     async with place.open(ann) as engine:

@@ -16,14 +16,14 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from prowess.agent.decision import MadeDecision, decide_turn
 from prowess.engine.engine import Engine
-from prowess.errors import ApprovalRequired, Conflict, Invalid, ProwessError, Unavailable
+from prowess.errors import ApprovalRequired, Conflict, ProwessError, Unavailable
 from prowess.llm.model import Model
 from prowess.policy.actor import agent_of
-from prowess.tools.tool import SpecFormat, Tool, ToolAnswer
+from prowess.tools.tool import SpecFormat, Tool, ToolAnswer, not_an_object, read_arguments
 from prowess.tools.toolbox import Toolbox
 
 _MAX_KEPT = 256
@@ -165,9 +165,9 @@ class AgentSkills:
         """
         if call_id and (kept := self._kept.pop(_call_key(call_id, name, arguments), None)) is not None:
             return kept
-        given = _read_arguments(arguments)
+        given = read_arguments(arguments)
         if given is None:
-            answer = await self._box.refusal(name, _not_an_object(name))
+            answer = await self._box.refusal(name, not_an_object(name))
             return CallResult(data=answer.data, ok=False)
         answer = await self._box.attempt(name, given)
         return CallResult(data=answer.data, ok=answer.ok, approval=await self._find_approval(name, given, answer))
@@ -257,23 +257,6 @@ class AgentSkills:
         )
 
 
-def _read_arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
-    """Return the arguments of a call, or None if a model wrote something other than a JSON object."""
-    if not isinstance(arguments, str):
-        return dict(arguments)
-    try:
-        value: object = json.loads(arguments) if arguments.strip() else {}
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _not_an_object(name: str) -> Invalid:
-    return Invalid(
-        f"The arguments of {name[:80]} are not a JSON object.", hint="Call it again with its arguments as an object."
-    )
-
-
 def _call_key(call_id: str, name: str, arguments: Mapping[str, Any] | str) -> str:
     # Some servers number calls from zero in every answer, so the id alone does not identify one.
-    return json.dumps([call_id, name, _read_arguments(arguments)], sort_keys=True, default=str)
+    return json.dumps([call_id, name, read_arguments(arguments)], sort_keys=True, default=str)

@@ -179,6 +179,24 @@ def argument_aliases(arguments: type[BaseModel]) -> dict[str, str]:
     }
 
 
+def read_arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
+    """Return the arguments of a call, or None if a model wrote something other than a JSON object."""
+    value: object = arguments
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments) if arguments.strip() else {}
+        except (ValueError, RecursionError):
+            return None
+    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else None
+
+
+def not_an_object(name: str) -> Invalid:
+    """Return the error for arguments that are not a JSON object."""
+    return Invalid(
+        f"The arguments of {name[:80]} are not a JSON object.", hint="Call it again with its arguments as an object."
+    )
+
+
 def check_arguments(arguments: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values to call with, or raise `Invalid` with what is wrong and what the tool takes."""
     try:

@@ -40,6 +40,8 @@ from prowess.tools.tool import (
     error_data,
     make_arguments_model,
     make_arguments_schema,
+    not_an_object,
+    read_arguments,
 )
 
 if TYPE_CHECKING:
@@ -158,13 +160,17 @@ class Toolbox:
             if is_listed(subject, ruling, acting)
         ]
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+    async def call(self, name: str, arguments: Mapping[str, Any] | str = "") -> ToolAnswer:
         """Call a tool. Errors are returned as answers that a model can act on.
 
-        With `approval_seconds`, a call that needs an approval waits for the answer and goes on by itself.
+        `arguments` may be the JSON text that a model wrote. With `approval_seconds`, a call that needs an approval waits for
+        the answer and goes on by itself.
         """
-        answer = await self.attempt(name, arguments)
-        return await self.resume(name, arguments, answer) if self.context.approval_seconds else answer
+        given = read_arguments(arguments)
+        if given is None:
+            return await self.refusal(name, not_an_object(name))
+        answer = await self.attempt(name, given)
+        return await self.resume(name, given, answer) if self.context.approval_seconds else answer
 
     async def resume(self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer) -> ToolAnswer:
         """Wait until a person answers the approval that a call needs, then call again. Return other answers as they are.
