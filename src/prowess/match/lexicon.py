@@ -21,7 +21,9 @@ LONGEST_HASHED = 64
 """Neighbours are computed for words up to this length."""
 
 _FEW_WORDS = 32
-_OTHERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8).astype(np.uint64) + np.uint64(1)
+OTHER_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+"""What a wrong or missing letter of a word may be."""
+_OTHERS = np.frombuffer(OTHER_LETTERS.encode(), np.uint8).astype(np.uint64) + np.uint64(1)
 _POWERS = [pow(_BASE, place, 1 << 64) for place in range(LONGEST_HASHED + 2)]
 _POWER_ARRAY = np.array(_POWERS, np.uint64)
 

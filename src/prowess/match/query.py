@@ -22,6 +22,8 @@ from prowess.match.lexicon import (
     hash_word,
     shared_lexicon,
 )
+from prowess.match.request import Request, read_request, remove_invisible
+from prowess.match.spelling import correct
 from prowess.match.vectors.embedder import quantize
 from prowess.match.vectors.pieces import FULL_WEIGHT
 from prowess.match.vectors.prior import message_prior
@@ -145,6 +147,8 @@ WHOLE_WEIGHT = 0.5
 """What a skill gains that has all words of a message: a name that only one skill has finds it, whatever it means."""
 RARE_PART = 0.5
 """Words that few skills have find these if they make up this share of a message."""
+LEAST_REQUEST = 1.0
+"""A request with less weight ("fix this") is read together with what was pasted below it."""
 STRENGTH_UNIT = 16
 """Term weights are integers, in this fraction of a unit of rarity."""
 
@@ -194,20 +198,23 @@ class Query:
 
 def build_query(index: Index, message: str, context: str = "") -> Query:
     """Prepare a message for an index. Any text is valid; one without words finds nothing."""
-    message, context = _trim_middle(message), context[-LONGEST_MESSAGE:]
-    counts: dict[str, int] = {}
-    for word in extract_words(message)[:MAX_WORDS]:
-        counts[word] = counts.get(word, 0) + 1
-    heard = shared_lexicon().words(list(counts))
+    message, context = remove_invisible(_trim_middle(message)), context[-LONGEST_MESSAGE:]
+    request = read_request(message)
+    counts, heard = _count_words(request.worded)
+    if request.pasted and sum(known.weight for known in heard) < LEAST_REQUEST * FULL_WEIGHT:
+        request = Request(message, message, "")
+        counts, heard = _count_words(message)
     terms = _TermCollector(index, [known.term for known in heard])
     said = terms.understand(counts, heard)
-    if context.strip():
-        terms.around(extract_words(context)[-MAX_CONTEXT_WORDS:])
+    # The words of pasted code count like those of the context. Its meaning does not: it would blur that of the request.
+    for around in (context, request.pasted):
+        if around.strip():
+            terms.around(extract_words(around)[-MAX_CONTEXT_WORDS:])
     strengths = terms.strengths()
     weights = {known.term: known.weight for known in said}
     total = sum(weights.values()) / FULL_WEIGHT
     rarest = sorted(weights, key=lambda term: -terms.rarity[term])[:MAX_COMPARED_WORDS]
-    embedded = _embed(index, message, context)
+    embedded = _embed(index, correct(request.text, terms.repaired), context)
     return Query(
         message=message,
         words={word: place for place, word in enumerate(counts)},
@@ -222,6 +229,14 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
         prior=message_prior(index.embedder.name, embedded, total),
         has_vector=bool(np.count_nonzero(embedded)),
     )
+
+
+def _count_words(text: str) -> tuple[dict[str, int], list[Word]]:
+    """Return the words of a text with their numbers, and their properties."""
+    counts: dict[str, int] = {}
+    for word in extract_words(text)[:MAX_WORDS]:
+        counts[word] = counts.get(word, 0) + 1
+    return counts, shared_lexicon().words(list(counts))
 
 
 def _lexical_weight(words: int, rarity: float) -> float:
@@ -258,6 +273,8 @@ class _TermCollector:
         self.rarity: dict[int, float] = {}
         """The rarity of each term."""
         self.meant: dict[int, str] = {}
+        self.repaired: dict[str, list[Word]] = {}
+        """What words of the message that no skill has may mean."""
         self.places: list[dict[int, int]] = [{} for _ in index.parts]
         self._look_up(terms)
 
@@ -267,7 +284,7 @@ class _TermCollector:
         A repeated word counts more, but less than twice as much.
         """
         unknown = [word for word, known in zip(counts, heard, strict=True) if not self._counts[known.term]]
-        repaired = _find_all_meanings(self._index, unknown[:_MAX_REPAIRS])
+        self.repaired = repaired = _find_all_meanings(self._index, unknown[:_MAX_REPAIRS])
         self._look_up([meaning.term for meanings in repaired.values() for meaning in meanings])
         said: list[Word] = []
         for (word, count), known in zip(counts.items(), heard, strict=True):

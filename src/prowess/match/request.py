@@ -1,0 +1,131 @@
+"""What a message asks for, apart from what was pasted into it.
+
+A person writes one line and pastes thirty. Measured on 168 requests: the right skill was first for 86 % of them, but only
+for 35 % with a block of code below, and for 11 % with a log. So code and logs count as context, and addresses, paths,
+identifiers and capitals in a sentence are cut down to what they say.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import NamedTuple
+
+_INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+"""Soft hyphens, spaces without width, marks of direction: text copied from a web page has them in the middle of words."""
+
+_FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^[ \t]*+\1|\Z)", re.DOTALL | re.MULTILINE)
+_SYMBOL = re.compile(r"[0-9{}\[\]<>=;:|\\/@#$%^&*+~_()]")
+_LIST_ITEM = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
+_SYMBOL_SHARE = 0.14
+_SHORTEST_PASTE = 3
+"""The least number of lines that are taken for pasted without a fence around them."""
+
+_ADDRESS = re.compile(r"\bhttps?://(?:www\.)?([^\s/?#<>\"')\]]+)[^\s<>\"')\]]*", re.IGNORECASE)
+_PATH = re.compile(
+    r"(?<![\w./:~\\-])(?:[a-z]:\\|~/|\.{1,2}/|/)(?:[\w.@+-]{1,99}[/\\]){1,99}([\w@+-]{1,99}\.[\w.-]{0,99}\w)",
+    re.IGNORECASE,
+)
+"""A path to a file. One without an ending may be a route of an API, whose words count."""
+_IDENTIFIER = re.compile(
+    r"(?<![\w-])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]{0,9}[0-9])[0-9a-f]{12,64})(?![\w-])",
+    re.IGNORECASE,
+)
+"""UUIDs and hashes."""
+_LETTER = re.compile(r"[^\W\d_]")
+_MENTION = re.compile(r"@[\w-]++[,:]?\s++")
+_MARKUP = re.compile(r"^[ \t]*(?:[-*+>]|#{1,6})[ \t]+", re.MULTILINE)
+_BOLD = re.compile(r"\*\*([^\s*](?:[^*\n]*[^\s*])?)\*\*")
+
+_LEAST_CAPITALS, _CAPITAL_SHARE, _SAMPLE = 8, 0.7, 1_000
+
+
+class Request(NamedTuple):
+    """A message in two parts."""
+
+    text: str
+    """What the person wrote, for an encoder."""
+    worded: str
+    """The same without addresses, for a search by words."""
+    pasted: str
+    """Code, logs and the like; '' if there is nothing of the kind."""
+
+
+def remove_invisible(text: str) -> str:
+    """Return a text without characters that nobody sees."""
+    return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def read_request(message: str) -> Request:
+    """Return what a message asks for, and what was pasted into it."""
+    text, pasted = _split_pasted(message) if "\n" in message else (message, "")
+    told = _clean(text)
+    if "://" not in told:
+        return Request(told, told, pasted)
+    named = _ADDRESS.sub(_name_site, told)
+    # Measured: the name of a site helps an encoder, and as a word it attracts every skill for that site.
+    bare = _ADDRESS.sub(" ", told)
+    return Request(named, bare if _LETTER.search(bare) else named, pasted)
+
+
+def _split_pasted(message: str) -> tuple[str, str]:
+    pasted: list[str] = []
+
+    def take(found: re.Match[str]) -> str:
+        pasted.append(found[0])
+        return "\n"
+
+    text = _FENCE.sub(take, message) if "```" in message or "~~~" in message else message
+    lines = text.split("\n")
+    if len(lines) > _SHORTEST_PASTE:
+        kept: list[str] = []
+        for is_machine, some in groupby(_bridge(lines), key=lambda line: line[1]):
+            run = [line for line, _ in some]
+            if is_machine and sum(map(_is_machine_text, run)) >= _SHORTEST_PASTE:
+                pasted.append("\n".join(run))
+            else:
+                kept += run
+        text = "\n".join(kept)
+    return text, "\n".join(pasted)
+
+
+def _bridge(lines: list[str]) -> list[tuple[str, bool]]:
+    """Return each line with whether it is machine text; a line between two that are is, too."""
+    flags = [_is_machine_text(line) for line in lines]
+    joined = [
+        flag or (0 < place < len(flags) - 1 and flags[place - 1] and flags[place + 1])
+        for place, flag in enumerate(flags)
+    ]
+    return list(zip(lines, joined, strict=True))
+
+
+def _is_machine_text(line: str) -> bool:
+    said = line.strip()
+    if not said or _LIST_ITEM.match(line):
+        return False
+    return line.startswith(("  ", "\t")) or len(_SYMBOL.findall(said)) > _SYMBOL_SHARE * len(said)
+
+
+def _clean(text: str) -> str:
+    """Return a text without what an encoder stumbles over."""
+    if "/" in text or "\\" in text:
+        text = _PATH.sub(r"\1", text)
+    text = _IDENTIFIER.sub(" ", text)
+    if found := _MENTION.match(text.lstrip()):
+        text = text.lstrip()[found.end() :]
+    text = _MARKUP.sub("", text)
+    if "**" in text:
+        text = _BOLD.sub(r"\1", text)
+    return text.lower() if _is_shouted(text) else text
+
+
+def _name_site(found: re.Match[str]) -> str:
+    """Return the name of the site behind an address: `docs google` for https://docs.google.com/document/d/1x."""
+    labels = found[1].lower().partition(":")[0].split(".")
+    return " ".join([label for label in labels[:-1] if label != "co"] or labels)
+
+
+def _is_shouted(text: str) -> bool:
+    letters = [letter for letter in text[:_SAMPLE] if letter.isalpha()]
+    capitals = sum(map(str.isupper, letters))
+    return capitals >= _LEAST_CAPITALS and capitals > _CAPITAL_SHARE * len(letters)

@@ -1,0 +1,137 @@
+"""What a message asks for, apart from what was pasted into it."""
+
+from __future__ import annotations
+
+import pytest
+
+from prowess.catalog.store import SearchDocument
+from prowess.match.index import Index
+from prowess.match.query import build_query
+from prowess.match.ranking import rank
+from prowess.match.request import read_request, remove_invisible
+
+CODE = """```python
+import os, sys
+
+def main(argv):
+    for path in argv[1:]:
+        with open(path) as handle:
+            print(os.path.basename(path), len(handle.read()))
+    return 0
+```"""
+LOG = "\n".join(
+    f"2025-11-0{day}T10:11:0{day}.100Z INFO [worker-{day}] request_id=7f{day}a9 status=200 took={day}ms"
+    for day in range(1, 8)
+)
+TRACEBACK = """Traceback (most recent call last):
+  File "/home/me/app/worker.py", line 88, in <module>
+    asyncio.run(main())
+  File "/usr/lib/python3.12/asyncio/runners.py", line 194, in run
+    return runner.run(main)
+RuntimeError: This event loop is already running"""
+
+
+@pytest.fixture(scope="module")
+def skills() -> Index:
+    return Index.build(
+        [
+            SearchDocument(slug="merge-pdfs", description="Merge several PDF files into one document."),
+            SearchDocument(slug="python-cli", description="Write Python command-line tools that read files and paths."),
+            SearchDocument(
+                slug="log-search", description="Search the logs of workers for requests by status and time."
+            ),
+            SearchDocument(slug="docker-manager", description="Restart and manage Docker containers and images."),
+        ]
+    )
+
+
+@pytest.mark.parametrize("pasted", [CODE, LOG])
+@pytest.mark.parametrize("order", ["{}\n\n{}", "{1}\n\n{0}"])
+def test_the_request_decides_whatever_is_pasted_beside_it(skills: Index, pasted: str, order: str):
+    request = "combine these two pdf documents into a single one"
+    (alone,) = rank(skills, request, limit=1)
+    (found,) = rank(skills, order.format(request, pasted), limit=1)
+    assert found.slug == alone.slug == "merge-pdfs"
+    assert found.decision == alone.decision == "offer"
+    assert found.signals["cosine"] == alone.signals["cosine"]
+
+
+def test_words_of_pasted_code_are_searched_for_like_those_of_the_context(skills: Index):
+    words = build_query(skills, f"please tidy up the report generator\n\n{CODE}")
+    assert "python" not in words.words
+    assert "" in words.meant.values()
+
+
+def test_a_message_without_a_request_is_read_as_a_whole(skills: Index):
+    assert "python" in build_query(skills, f"fix this\n{CODE}").words
+    assert "python" in build_query(skills, CODE).words
+
+
+def test_the_text_of_an_error_belongs_to_the_request():
+    request = read_request(f"{TRACEBACK}\nhow do I do this properly")
+    assert request.text.splitlines()[1:] == [
+        "RuntimeError: This event loop is already running",
+        "how do I do this properly",
+    ]
+    assert "asyncio.run(main())" in request.pasted
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Please do three things:\n1. add a test for 3.12\n2. rename the module\n3. write the changelog\nThanks",
+        "Wir brauchen:\n  - eine Tabelle\n  - eine Zusammenfassung\n  - Diagramme\nbis morgen",
+        "把这三个文件合并\n1. 报告.pdf\n2. 附件.pdf\n3. 封面.pdf\n谢谢",
+        "call /v1/chat/completions until it answers, and/or use the CI/CD of HTML/CSS/JS",
+        "calculate 2.3797**2.9197, and 5 ** 3",
+    ],
+)
+def test_lists_and_plain_sentences_are_not_pasted_text(message: str):
+    request = read_request(message)
+    assert not request.pasted
+    assert request.worded.split() == request.text.split()
+    assert set(request.text.split()) >= {word for word in message.split() if len(word) > 1}
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("see /Users/anna/acme/src/index.html", "see index.html"),
+        (r"open C:\Users\anna\report.final.docx now", "open report.final.docx now"),
+        ("retry 0e1a2f7c-77e0-4d4a-9c6e-2a0e1a7e0b11 please", "retry   please"),
+        ("revert 9af1b2c3d4e5f60718293a4b5c6d7e8f", "revert  "),
+        ("the facade is defaced", "the facade is defaced"),
+        ("**merge** these", "merge these"),
+        ("- merge these\n> and those", "merge these\nand those"),
+        ("@agent, merge these", "merge these"),
+        ("MERGE THESE PDF FILES", "merge these pdf files"),
+        ("merge PDF, CSV and JSON", "merge PDF, CSV and JSON"),
+    ],
+)
+def test_what_an_encoder_stumbles_over_is_cut_down_to_what_it_says(message: str, text: str):
+    assert read_request(message).text == text
+
+
+def test_the_name_of_a_site_stands_for_its_address():
+    request = read_request("order this https://www.amazon.co.uk/dp/B0BSHF7WHW?th=1 (see https://docs.google.com/d/1x)")
+    assert request.text == "order this amazon (see docs google)"
+    assert request.worded.split() == ["order", "this", "(see", ")"]
+
+
+def test_an_address_alone_is_found_by_the_name_of_its_site():
+    assert read_request("https://docker.io/library/redis").worded == "docker"
+    assert read_request("http://localhost:8080/x").worded == "localhost"
+
+
+def test_capitals_and_characters_that_nobody_sees_change_nothing(skills: Index):
+    (plain,) = rank(skills, "restart the container of the web server", limit=1)
+    for message in (
+        "RESTART THE CONTAINER OF THE WEB SERVER",
+        "re\u00adstart the con\u200btainer of the web\u2060 server\ufeff",
+    ):
+        (found,) = rank(skills, message, limit=1)
+        assert (found.slug, found.score) == (plain.slug, plain.score)
+
+
+def test_visible_text_is_kept():
+    assert remove_invisible("naïve 漢字 👩‍💻") == "naïve 漢字 👩‍💻"
