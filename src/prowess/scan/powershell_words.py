@@ -22,6 +22,7 @@ _PICKED = re.compile(
     r"(?:^|[|;({=\s])[&.]\s*\(\s*\$(?:env:comspec|shellid|pshome|verbosepreference(?:\.tostring\(\))?)\s*\[",
     re.IGNORECASE,
 )
+_COMMAND = re.compile(r"(^\s*|[|({=]\s*)([\w-]+)(?=\s)")
 _ALIAS = re.compile(
     r"\b(?:set-alias|new-alias|sal|nal)\s+(?:-name\s+)?['\"]?([\w-]+)['\"]?\s+(?:-value\s+)?['\"]?([\w-]+)",
     re.IGNORECASE,
@@ -35,8 +36,8 @@ def spell_out(statement: str, variables: Mapping[str, Value], aliases: dict[str,
         aliases[defined[1].lower()] = defined[2]
     if "&" in text or "." in text:
         text = _put_together(text, variables)
-    for name, target in aliases.items():
-        text = re.sub(rf"(^|[|;({{=]\s*|^\s+){re.escape(name)}(?=\s)", rf"\g<1>{target}", text, flags=re.IGNORECASE)
+    if aliases:
+        text = _COMMAND.sub(lambda found: found[1] + aliases.get(found[2].lower(), found[2]), text)
     return text
 
 
