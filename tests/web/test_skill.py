@@ -134,6 +134,23 @@ def test_a_skill_runs_from_its_page_first_dry_then_with_its_text_as_it_comes(
     assert download.value.suggested_filename == "summary.zip"
 
 
+def test_a_run_that_needs_an_approval_says_where_to_answer(
+    place: Any, serve: Callable[..., Site], look: Callable[..., View]
+) -> None:
+    place.skill("summary", files={"agents/prowess.yaml": SIDECAR, "prompts/summarize.j2": "Sum up:\n\n{{ text }}\n"})
+    site = serve(place)
+    site.do(site.engine.policy.set("skill_enablement_policy", "prompt-user"))
+    page = look(site).go("/skills/summary")
+    page.get_by_role("button", name="Run").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("text (required)").fill("Monday: rain.")
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(dialog.get_by_role("status")).to_contain_text("Needs approval")
+    expect(dialog).to_contain_text("The request waits on the page Approvals.")
+    dialog.get_by_role("link", name="Go to the approvals").click()
+    expect(page.get_by_role("button", name="Approve")).to_be_visible()
+
+
 @pytest.mark.long
 def test_a_found_skill_is_accepted_on_its_page_copied_and_the_copy_is_deleted(
     place: Any, serve: Callable[..., Site], look: Callable[..., View]

@@ -175,6 +175,8 @@ function Output({ progress }: { progress: Progress }) {
       <p role="status" class="run-state">
         {progress.isRunning ? (
           <Badge tone="accent">{progress.state || t("run.starting")}</Badge>
+        ) : problem?.code === "approval-required" ? (
+          <Badge tone="accent">{t("run.needs_approval")}</Badge>
         ) : problem ? (
           <Badge tone="bad">{t("run.failed")}</Badge>
         ) : run ? (

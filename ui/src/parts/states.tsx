@@ -30,9 +30,11 @@ export function Words({ text }: { text: string }) {
   return <>{text.split("`").map((piece, number) => (number % 2 ? <code key={number}>{piece}</code> : piece))}</>;
 }
 
-/** Return what to do about a problem. The server's hint for a missing model names options of the command line. */
+/** Return what to do about a problem. For some, the server's hint is about the command line. */
 export function hintOf(problem: { code?: string; hint?: string }): string {
-  return problem.code === "no-model" ? t("states.no_model") : (problem.hint ?? "");
+  if (problem.code === "no-model") return t("states.no_model");
+  if (problem.code === "approval-required") return t("states.approval_required");
+  return problem.hint ?? "";
 }
 
 export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
