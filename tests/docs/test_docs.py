@@ -25,6 +25,7 @@ from prowess.policy.roles import shipped_roles
 from prowess.run.request import RunRequest
 from prowess.settings import read_settings
 from prowess.skill.form_info import FORMS
+from prowess.skill.forms.sidecar_file import Sidecar
 from prowess.skill.kinds import KINDS
 from prowess.skill.model import SCOPES
 from prowess.skill.profiles import PROFILES
@@ -61,6 +62,7 @@ def test_every_error_is_documented_with_its_code_and_exit_code():
         ("skill", KINDS),
         ("skill", SCOPES),
         ("forms", FORMS),
+        ("forms", tuple(Sidecar.model_fields)),
         ("profiles", tuple(PROFILES)),
         ("catalog", SCOPES),
         ("events", EVENT_NAMES),
