@@ -64,7 +64,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
-MACHINE_EXAMPLES = 5
+MACHINE_EXAMPLES = 3
 """How many times `make test` walks through a state machine: each walk has dozens of steps, all checked."""
 
 TIME_LIMIT = 300
@@ -111,8 +111,9 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give every test a time limit, and leave out those that take long unless `-m` asks for them."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
+    """Give every test a time limit, leave out those that take long unless `-m` asks for them, and order the rest."""
     _leave_most_cases_to_long_runs(items)
     if config.pluginmanager.hasplugin("timeout"):
         usual, longer = (pytest.mark.timeout(times * TIME_LIMIT, method="signal") for times in (1, 4))
@@ -125,8 +126,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
-    else:
-        items[:] = begin_with_long(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    result = yield
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = begin_with_groups(items, _group_of, workers)
+    return result
 
 
 def _leave_most_cases_to_long_runs(items: Sequence[pytest.Item]) -> None:
@@ -143,23 +146,38 @@ def _leave_most_cases_to_long_runs(items: Sequence[pytest.Item]) -> None:
                 item.add_marker("long")
 
 
-def begin_with_long(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Return the tests in an order in which each of the parallel workers begins with those that take long.
+def _group_of(item: pytest.Item) -> object:
+    """Return what an item has in common with others that one worker should do first; None for most."""
+    if item.get_closest_marker("long"):
+        return item.path
+    if item.path.parent.name == "web":
+        return "browser"
+    params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    return "postgres" if "postgres" in params or "postgres_server" in getattr(item, "fixturenames", ()) else None
+
+
+def begin_with_groups(
+    items: Sequence[pytest.Item], group_of: Callable[[pytest.Item], object], workers: int
+) -> list[pytest.Item]:
+    """Return the tests in an order in which each of the parallel workers begins with whole groups of them.
 
     Each gets an equal part of the list, and later half of what another one has left. If tests that take minutes are the
-    last ones, a worker does them while the others wait. Those of one file stay together: they share servers and browsers.
+    last ones, a worker does them while the others wait. Those that share a server or a browser stay together, because
+    each worker has to start its own.
     """
-    long = [item for item in items if item.get_closest_marker("long")]
-    short = [item for item in items if not item.get_closest_marker("long")]
+    groups: dict[object, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        groups[group_of(item)].append(item)
+    others = groups.pop(None, [])
     shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
-    for _, of_file in itertools.groupby(long, key=lambda item: item.path):
-        min(shares, key=len).extend(of_file)
+    for group in groups.values():
+        min(shares, key=len).extend(group)
     ordered: list[pytest.Item] = []
     for number, share in enumerate(shares):
         part = (len(items) - len(ordered)) // (workers - number)
         rest = max(0, part - len(share))
-        ordered += [*share, *short[:rest]]
-        del short[:rest]
+        ordered += [*share, *others[:rest]]
+        del others[:rest]
     return ordered
 
 
