@@ -51,6 +51,7 @@ async def test_an_evaluation_runs_on_the_server_and_its_results_come_back(place)
             await client.evals.run(EvalPlan(target="triage"))
 
 
+@pytest.mark.long
 async def test_an_optimisation_is_started_and_shown(place):
     async with place.client() as client:
         with pytest.raises(NotFound):

@@ -131,7 +131,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_prints_the_same_for_a_server(here: Run, there: Run, line: str):
     here("enable", "triage")
@@ -165,7 +165,7 @@ JSON_COMMANDS = [
 ]
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("line", JSON_COMMANDS)
 def test_json_is_the_same_for_a_server(here: Run, there: Run, line: str):
     here("enable", "triage")

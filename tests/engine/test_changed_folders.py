@@ -123,6 +123,7 @@ OTHER_CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.few(12)
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("change", [*CHANGES.values(), *OTHER_CHANGES.values()], ids=[*CHANGES, *OTHER_CHANGES])
 def test_after_any_change_the_skills_are_those_of_an_index_built_anew(

@@ -43,6 +43,7 @@ async def test_a_worker_syncs_the_sources_that_are_due(place, monkeypatch):
     assert untouched.last_sync_at is None
 
 
+@pytest.mark.long
 async def test_a_job_is_deleted_some_time_after_its_end(place, line, station):
     place.write("line", skill_files())
     async with place.open() as prowess:

@@ -81,6 +81,7 @@ async def test_a_failed_task_says_why_and_a_retry_goes_on(place, counting):
     assert (ended.state, ended.attempt, counting.done) == ("succeeded", 2, [0, 1, 2, 3])
 
 
+@pytest.mark.long
 async def test_a_cancelled_task_is_interrupted(place, counting):
     counting.gate = asyncio.Event()
     async with place.open() as prowess:
@@ -90,6 +91,7 @@ async def test_a_cancelled_task_is_interrupted(place, counting):
     assert ended.state == "cancelled"
 
 
+@pytest.mark.long
 async def test_a_task_waits_for_an_approval_that_it_needs(place, monkeypatch):
     async def load(engine: Engine, _: str, __: JsonObject, ___: ProgressListener) -> JsonObject:
         await engine.runs.admit(RunRequest(slug="line", artifacts=("one",)))

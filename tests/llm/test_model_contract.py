@@ -212,6 +212,7 @@ async def test_the_key_goes_to_the_provider_and_is_shown_nowhere_else(provided, 
     assert key not in caplog.text
 
 
+@pytest.mark.few(2)
 async def test_answers_of_requests_at_once_are_not_mixed_up(any_bench):
     any_bench.will(*(said(f"{number}") for number in range(12)))
 

@@ -99,6 +99,7 @@ async def test_each_status_is_an_error_that_says_who_must_act(provided, ask):
     assert kinds == STATUSES
 
 
+@pytest.mark.few(4)
 async def test_when_the_provider_wants_to_be_asked_again_is_known(provided, ask):
     for given, expected in (("7", 7), ("0", 0), ("soon", None), ("-3", None), ("9" * 400, None)):
         provided.will(status(429, Retry_After=given))
@@ -133,6 +134,7 @@ async def test_a_quota_that_is_used_up_does_not_pass(bench):
     await made.close()
 
 
+@pytest.mark.few(4)
 async def test_no_redirect_takes_the_key_elsewhere(provided, serve, ask):
     elsewhere = serve(provided.provider.dialect)
     for code in (301, 302, 303, 307, 308):
@@ -158,6 +160,7 @@ async def test_a_provider_that_repeats_the_key_does_not_get_it_shown(provided, a
     assert key not in caplog.text
 
 
+@pytest.mark.few(4)
 async def test_a_body_that_is_the_key_and_nothing_else_is_not_shown(provided, ask, key, caplog):
     caplog.set_level(logging.DEBUG)
     for code in (200, 400, 500):
@@ -249,6 +252,7 @@ async def test_a_stream_that_breaks_off_is_no_whole_answer(provided):
     assert (await provided.model.complete(ASKING)).text == "after"
 
 
+@pytest.mark.few(4)
 async def test_a_server_that_hangs_up_is_unavailable(provided, ask):
     provided.will(lambda handler: handler.connection.shutdown(socket.SHUT_RDWR))
 

@@ -93,6 +93,7 @@ def test_without_the_plugin_it_is_kept_reported_and_not_run(prowess, acme, none,
     assert prowess(acme, "run", "my-totals", "-i", ORDERS, "--json").json["output"] == TOTALS
 
 
+@pytest.mark.long
 def test_a_skill_that_was_imported_without_the_plugin_runs_once_it_is_there(prowess, acme, none, orders):
     assert prowess(none, "import", str(orders)).code == 0
     assert artifact(prowess(none, "show", "my-totals", "--json"))["limit"] == 10

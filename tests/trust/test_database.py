@@ -137,6 +137,7 @@ async def test_a_skill_with_changed_bytes_is_not_served_and_says_so(kept: Any, s
     assert all("changed-bytes" in check["detail"] for check in found)
 
 
+@pytest.mark.long
 async def test_importing_a_skill_again_repairs_its_bytes(kept: Any, tmp_path: Path, command: Any) -> None:
     tamper(kept, "UPDATE skill_blobs SET content = :evil", evil=b"evil")
 

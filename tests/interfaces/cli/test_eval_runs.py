@@ -123,6 +123,7 @@ def test_runs_are_compared_and_reported(prowess, colors, workspace: Path):
     assert prowess("eval", "report", "unknown").code == 4
 
 
+@pytest.mark.long
 def test_a_durable_evaluation_is_a_job(prowess, colors):
     model = colors("red", "blue")
     ran = prowess("eval", "run", "colors", "--model", model, "--concurrency", "1", "--durable", "--name", "nightly")

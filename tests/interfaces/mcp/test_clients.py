@@ -13,7 +13,10 @@ from mcp_types import INVALID_PARAMS, BlobResourceContents, TextResourceContents
 from prowess.tools.toolbox import builtin_tools
 
 OWN = ("skill://invoice-reader/", "skill://release-notes/")
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("mode", ["auto", "legacy"])]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.long)]),
+]
 
 
 async def test_tools_are_listed_with_schemas_and_hints(connect, mode):

@@ -124,6 +124,7 @@ async def test_who_may_not_read_skills_is_told_nothing_of_them(engine, notices, 
     assert stranger.arrived.empty()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
 async def test_a_connection_is_one_listener_whatever_conversations_it_names(engine, caller, write_skill, method):
     server = make_server(engine, caller, security=make_security([b"k" * 32], caller))

@@ -16,7 +16,7 @@ from prowess.open import Prowess
 pytestmark = pytest.mark.anyio
 
 PATIENCE = 60
-MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
+MODES = pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.long)])
 SIDECAR = """
 artifacts:
   - {path: prompts/greet.j2, kind: prompt_template, name: greet, ordinal: 1}

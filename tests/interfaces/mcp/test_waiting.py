@@ -11,7 +11,10 @@ from mcp.shared.exceptions import MCPError
 
 from prowess.policy.actor import local_person
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("mode", ["auto", "legacy"])]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.long)]),
+]
 
 LONG = 120
 ENABLE = ("enable_skill", {"skill": "release-notes", "reason": "There is a release."})

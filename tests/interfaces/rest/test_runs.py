@@ -77,6 +77,7 @@ async def test_a_run_that_fails_answers_with_the_error_and_its_parts(greeter):
     assert (last.fields["event"], last.data["status"]) == ("error", 502)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 async def test_a_client_that_goes_away_cancels_the_run(site_with, accept):
     asked, left = asyncio.Event(), asyncio.Event()
