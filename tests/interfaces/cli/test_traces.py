@@ -87,6 +87,12 @@ def test_a_list_tells_what_ran_and_how_it_ended(prowess, workspace, keep):
     assert prowess("traces", "list", "--skill", "x").out == "No matching runs.\n"
 
 
+def test_a_list_says_that_there_may_be_older_runs(prowess, workspace, keep):
+    keep(trace(), trace("b" * 36, ago=10))
+    assert prowess("traces", "list", "--limit", "2").err == "These are the newest 2. `--limit N` lists more.\n"
+    assert prowess("traces", "list", "--limit", "3").err == ""
+
+
 def test_a_list_as_json_has_no_texts(prowess, workspace, keep):
     keep(trace())
     (row,) = prowess("traces", "list", "--json", "--since", "1d", "--limit", "5").json

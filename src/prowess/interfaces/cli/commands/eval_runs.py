@@ -337,8 +337,9 @@ def _print_failures(run: EvalRun, wrong: Sequence[CaseResult]) -> None:
             print_wrapped(one_line(one.error, 300), 4)
         for verdict in one.verdicts:
             if not verdict["passed"] and not verdict["error"]:
-                why = f": {verdict['evidence']}" if verdict["evidence"] else ""
-                print_wrapped(one_line(f"{verdict['description']}{why}", 300), 4)
+                # A check may be a sentence, with a full stop of its own.
+                said = [verdict["description"].removesuffix("."), verdict["evidence"]]
+                print_wrapped(one_line(": ".join(said) if verdict["evidence"] else verdict["description"], 300), 4)
     if len(wrong) > _MAX_FAILED_CASES:
         click.echo(f"\n… and {len(wrong) - _MAX_FAILED_CASES} more; --json lists them all.")
 

@@ -244,6 +244,8 @@ def list_traces(
         print_json([trace_json(trace) for trace in found])
     elif found:
         _print_traces(found)
+        if len(found) == limit:
+            click.echo(f"These are the newest {limit:,}. `--limit N` lists more.", err=True)
     elif any((skill, artifact, status, session, run, since)):
         click.echo("No matching runs.")
     else:
