@@ -482,6 +482,7 @@ def test_the_sidecar_has_the_last_word():
         ({"slug": "Not A Slug"}, "slug-invalid", "slug"),
         ({"artifacts": [{"path": "prompts/none.j2"}]}, "missing-file", "prompts/none.j2"),
         ({"artifacts": [{"path": "p.txt", "kind": "promt_template"}]}, "unknown-kind", "prompt_template"),
+        ({"artifacts": [{"path": "p.txt"}]}, "unknown-kind", "artifacts[0] has no kind"),
         (
             {"artifacts": [{"path": "p.txt", "kind": "prompt_template", "sintax": "x"}]},
             "sidecar-unknown-field",

@@ -33,8 +33,13 @@ def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems
         kept = {name: value for name, value in settings.items() if name not in _BY_STORE}
         return artifact_from(kept, where, problems)
     if not isinstance(kind, str) or kind not in KINDS:
-        hint = did_you_mean(str(kind), KINDS, count=1) or f"Use one of: {', '.join(KINDS)}."
-        problems.append(error("unknown-kind", f"{where} has the unknown kind {kind!r}.", hint, field=where))
+        one_of = f"one of: {', '.join(KINDS)}."
+        if kind is None:
+            message, hint = f"{where} has no kind, and its path does not say which.", f"Add `kind: …`, {one_of}"
+        else:
+            message = f"{where} has the unknown kind {kind!r}."
+            hint = did_you_mean(str(kind), KINDS, count=1) or f"Use {one_of}"
+        problems.append(error("unknown-kind", message, hint, field=where))
         return None
     model = KINDS[kind].model
     known = [name for name in model.model_fields if name not in _STORE_FIELDS]
