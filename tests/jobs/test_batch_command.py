@@ -16,6 +16,7 @@ from prowess.interfaces.cli.job_runs import read_items
         ('{"n": 1}\n\n{"n":\n', r"Line 3 of .*items\.jsonl is not valid JSON"),
         ('{"n": 1}\n[1]\n', r"Line 2 of .*items\.jsonl is not a JSON object"),
         ('{"n": NaN}\n', "Line 1 .* NaN is not JSON"),
+        ('{"n": 1e999}\n', "Line 1 .* the number 1e999 is too large"),
         ("\n \n", "has no items"),
         ("", "has no items"),
     ],

@@ -6,12 +6,12 @@ and waza's `trigger_tests.yaml`. Files of other tools in the same folder are ign
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from prowess.errors import Problem, Severity
+from prowess.skill.json_values import parse_json
 from prowess.skill.limits import MIB, Limits
 
 EVAL_CODES = {
@@ -122,7 +122,7 @@ EVAL_EXAMPLE = 'Use this format: [{"query": "what a user says", "should_trigger"
 def _parse(path: str, data: bytes) -> Any:
     text = data.decode("utf-8-sig")
     if path.endswith(".json"):
-        return json.loads(text)
+        return parse_json(text)
     from prowess.skill.text.yaml import YamlRefused, load
 
     try:

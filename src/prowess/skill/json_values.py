@@ -8,7 +8,10 @@ from typing import Any, NoReturn, cast
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text, or raise `ValueError` or `RecursionError`. NaN and Infinity are not JSON."""
+    """Return the value of a JSON text, or raise `ValueError` or `RecursionError`.
+
+    NaN, Infinity and numbers that are too large for a float are refused.
+    """
     return json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
 
 
@@ -19,7 +22,9 @@ def _refuse_constant(name: str) -> NoReturn:
 def _parse_finite(number: str) -> float:
     value = float(number)
     # 1e999 is a number in JSON, but infinity here, which could not be written as JSON again.
-    return value if isfinite(value) else _refuse_constant(number[:20])
+    if isfinite(value):
+        return value
+    raise ValueError(f"the number {number[:20]} is too large")
 
 
 def json_object(value: object) -> dict[str, Any]:

@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from pydantic_core import to_json
 
 from prowess.errors import Invalid, Problem
 from prowess.lazy_dataclass import dataclass
+from prowess.skill.json_values import parse_json
 from prowess.skill.schema_cost import InvalidReference, SchemaCost, measure_schema
 
 MAX_SCHEMA_BYTES = 256 * 1024
@@ -181,7 +182,7 @@ def _compile_text(text: bytes) -> Schema:
 
     try:
         # A copy of its own, with each part once, so that identities in `schema_cost` stand for parts.
-        source = json.loads(text, parse_constant=_refuse_constant)
+        source = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise _schema_problem("schema-invalid", f"The schema is not valid JSON: {_shorten(str(error))}.") from error
     if not isinstance(source, dict | bool):
@@ -236,10 +237,6 @@ def _encode(value: Any) -> bytes:
 def _explain_not_json(error: Exception) -> str:
     is_deep = isinstance(error, RecursionError) or "depth exceeded" in str(error)
     return _TOO_DEEP if is_deep else f"it is not valid JSON: {_shorten(str(error))}"
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
 
 
 def _count_values(text: bytes) -> int:

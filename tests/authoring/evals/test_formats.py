@@ -446,6 +446,8 @@ class TestSuite:
             ("evals/evals.json", b"{" * 100_000),
             ("evals/evals.json", b"[" * 60 + b"]" * 60),
             ("evals/evals.json", b'{"evals": [{"prompt": NaN}]}'),
+            ("evals/evals.json", b'{"evals": [{"prompt": 1e999}]}'),
+            ("evals/cases.jsonl", b'{"inputs": {"n": 1e999}}\n'),
             ("evals/cases.yaml", b"a: &a [1]\nb: *a\n"),
             ("evals/cases.yaml", b"cases: [\n"),
             ("evals/cases.yaml", b"a: !!python/object:os.system x\n"),

@@ -19,6 +19,7 @@ from prowess.interfaces.cli.output import escape_path, print_json, print_json_li
 from prowess.interfaces.cli.person import at_terminal
 from prowess.interfaces.cli.server import chosen_server
 from prowess.lazy_dataclass import dataclass
+from prowess.skill.json_values import parse_json
 
 if TYPE_CHECKING:
     from prowess.jobs.job import Job
@@ -254,15 +255,9 @@ def _read_item(line: bytes, name: str, number: int) -> dict[str, Any]:
     if len(line) > MAX_LINE_CHARS:
         raise Invalid(f"Line {number} of {name} is longer than {MAX_LINE_CHARS:,} bytes.", hint=hint)
     try:
-        value = json.loads(
-            line.decode("utf-8-sig" if number == 1 else "utf-8").strip(), parse_constant=_reject_constant
-        )
+        value = parse_json(line.decode("utf-8-sig" if number == 1 else "utf-8").strip())
     except (ValueError, RecursionError) as error:
         raise Invalid(f"Line {number} of {name} is not valid JSON: {error}.", hint=hint) from error
     if not isinstance(value, dict):
         raise Invalid(f"Line {number} of {name} is not a JSON object.", hint=hint)
     return cast("dict[str, Any]", value)
-
-
-def _reject_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")

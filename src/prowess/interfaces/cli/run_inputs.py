@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, cast
 
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.output import escape_path
+from prowess.skill.json_values import parse_json
 
 INPUT_HELP = "Use NAME=TEXT, NAME:=JSON, NAME=@FILE, NAME=@- for stdin, or @FILE.json for an object of inputs."
 _MAX_INPUT_BYTES = 4_000_000
@@ -78,13 +78,9 @@ def _read_file(path: str) -> bytes:
 
 def _parse_json(text: str, what: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_reject_constant)
+        return parse_json(text)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"Invalid JSON in {what}: {error}.", hint=INPUT_HELP) from error
-
-
-def _reject_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
 
 
 def _schema_types(schema: Mapping[str, Any] | None) -> dict[str, frozenset[str]]:
@@ -105,7 +101,7 @@ def _convert(text: str, types: frozenset[str]) -> Any:
     if not types or "string" in types:
         return text
     try:
-        value = json.loads(text, parse_constant=_reject_constant)
+        value = parse_json(text)
     except (ValueError, RecursionError):
         return text
     return value if types & set(_JSON_TYPES) and not isinstance(value, str) else text

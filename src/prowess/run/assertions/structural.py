@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from prowess.errors import OutputInvalid
 from prowess.run.assertions.assertion import CheckedOutput, make_verdict
 from prowess.run.call import Call, Verdict
 from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
+from prowess.skill.json_values import parse_json
 from prowess.skill.schema import compile_schema
 from prowess.threads import offload_if_large
 
@@ -78,7 +78,7 @@ async def _format_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
     if wanted == "line":
         return "" if text and len(text.splitlines()) == 1 else f"It has {len(text.splitlines())} lines."
     try:
-        value = await offload_if_large(len(text), _parsed, text) if subject.given is None else subject.given
+        value = await offload_if_large(len(text), parse_json, text) if subject.given is None else subject.given
     except (ValueError, RecursionError):
         return "It is not plain JSON."
     expected = {"json_object": dict, "json_array": list}.get(wanted)
@@ -87,14 +87,6 @@ async def _format_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
         if expected is None or isinstance(value, expected)
         else f"It is JSON, but not an {wanted.removeprefix('json_')}."
     )
-
-
-def _parsed(text: str) -> Any:
-    # `json.loads` accepts NaN and Infinity, which are not JSON.
-    def refuse(word: str) -> NoReturn:
-        raise ValueError(word)
-
-    return json.loads(text, parse_constant=refuse)
 
 
 _FORMATS = {

@@ -5,7 +5,6 @@ Everything in it may be wrong or hostile. Reading reports problems, and never ra
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import posixpath
@@ -13,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from prowess.authoring.evals.case import EvalFile
 from prowess.errors import Problem, Severity
+from prowess.skill.json_values import parse_json
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import KIB, MIB, Limits
 from prowess.skill.schema import measure_depth
@@ -202,7 +202,7 @@ def _parse(path: str, text: str) -> Any:
     if path.endswith(".jsonl"):
         return [_parse_line(line, number) for number, line in _entry_lines(text)]
     if path.endswith(".json"):
-        return json.loads(text, parse_constant=_refuse_constant)
+        return parse_json(text)
     from prowess.skill.text.yaml import YamlRefused, load
 
     try:
@@ -218,13 +218,9 @@ def _entry_lines(text: str) -> list[tuple[int, str]]:
 
 def _parse_line(line: str, number: int) -> Any:
     try:
-        return json.loads(line, parse_constant=_refuse_constant)
+        return parse_json(line)
     except ValueError as fault:
         raise ValueError(f"line {number}: {fault}") from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _language(path: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
@@ -25,6 +24,7 @@ from prowess.interfaces.cli.options import (
 from prowess.interfaces.cli.output import one_line, print_json, print_json_line
 from prowess.lazy_dataclass import dataclass
 from prowess.match.recommendation import DECISIONS
+from prowess.skill.json_values import parse_json
 
 if TYPE_CHECKING:
     from prowess.match.matcher import Matcher
@@ -123,7 +123,7 @@ def _parse_line(line: bytes) -> BatchQuery:
     if not line:
         raise InvalidLine(f"The line is longer than {MAX_LINE_BYTES:,} bytes.")
     try:
-        value = json.loads(line.decode("utf-8-sig"), parse_constant=_reject_constant)
+        value = parse_json(line.decode("utf-8-sig"))
     except UnicodeDecodeError as fault:
         raise InvalidLine(f"The line is not UTF-8: byte 0x{line[fault.start]:02x}.") from None
     except RecursionError:
@@ -133,10 +133,6 @@ def _parse_line(line: bytes) -> BatchQuery:
     if not isinstance(value, dict):
         raise InvalidLine('The line is not an object with a "text".')
     return _parse_query(cast("dict[str, Any]", value))
-
-
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not valid JSON")
 
 
 def _parse_query(fields: dict[str, Any]) -> BatchQuery:
