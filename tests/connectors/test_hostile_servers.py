@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import select
+import sys
 
 import pytest
 
 from prowess.connectors import pool
+from prowess.connectors.stdio import ServerProcess, process_streams
 from prowess.errors import RunFailed, TimedOut, TryLater, Unavailable
 
 pytestmark = pytest.mark.anyio
@@ -93,6 +96,17 @@ async def test_a_server_that_does_not_start_says_why(place, ann, stdio):
         await engine.connectors.add("unset", stdio("plain", env={"TOKEN": "${NOT_SET_ANYWHERE}"}))
         with pytest.raises(Unavailable, match="NOT_SET_ANYWHERE"):
             await engine.connectors.tools("unset")
+
+
+async def test_the_pipe_to_a_server_that_has_exited_is_closed_once(tmp_path):
+    faults = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    process = ServerProcess([sys.executable, "-c", ""], env={}, cwd=tmp_path)
+    await process.exited(60)
+    async with process_streams(process):
+        pass
+    await asyncio.sleep(0)  # asyncio closes pipes in the next step of the loop
+    assert faults == []
 
 
 async def test_everything_that_a_server_has_started_ends_with_the_engine(place, ann, stdio, tmp_path):

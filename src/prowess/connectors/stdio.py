@@ -159,11 +159,10 @@ async def process_streams(process: ServerProcess) -> AsyncGenerator[TransportStr
     finally:
         for task in tasks:
             task.cancel()
-        # Aborted, because closing would wait until the server has read what is still buffered.
-        # asyncio raises `AttributeError` for one that the server has ended.
-        if writing is not None:
-            with suppress(AttributeError):
-                writing.abort()
+        # Aborted, because closing would wait until the server has read what is still buffered. One that is closing and
+        # has nothing buffered is closed already, or in the next step of the loop; asyncio would close it twice.
+        if writing is not None and (not writing.is_closing() or writing.get_write_buffer_size()):
+            writing.abort()
         if reading is not None:
             reading.close()
         process.end(loop)
