@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
-from prowess.errors import Conflict, Invalid, NotFound, ProwessError, TooLarge
+from prowess.errors import Conflict, Invalid, NotFound, ProwessError, TooLarge, Unavailable
 from prowess.net.scripted import ScriptedHttpClient
+from prowess.sources.devices.folder import FolderLocation
 from prowess.sources.devices.location import open_location
 from prowess.sources.fetch_context import FetchContext
 
@@ -113,3 +116,18 @@ def test_a_folder_with_a_link_in_place_of_a_file_is_not_followed(tmp_path):
     with pytest.raises(ProwessError) as caught:
         device.read(NAME, 100)
     assert "canary" not in caught.value.message
+
+
+def test_a_folder_that_another_process_has_locked_is_not_waited_for_without_end(tmp_path):
+    FolderLocation(tmp_path).replace("account.json", b"first", "")
+    with (tmp_path / ".lock").open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting = FolderLocation(tmp_path, patience=0)
+        with pytest.raises(Unavailable) as raised:
+            waiting.replace("account.json", b"second", waiting.read("account.json", 100).tag)
+    told = f"The sync location {waiting.shown!r} is locked by another program"
+    # Some file systems, such as an overlay, do not say who holds a lock.
+    assert raised.value.message in (f"{told} (process {os.getpid()}).", f"{told}.")
+    assert waiting.read("account.json", 100).data == b"first"
+    waiting.replace("account.json", b"second", waiting.read("account.json", 100).tag)
+    assert waiting.read("account.json", 100).data == b"second"

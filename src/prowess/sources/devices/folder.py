@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
@@ -13,6 +12,7 @@ from pathlib import Path
 from prowess.errors import NotFound, TooLarge, Unavailable
 from prowess.sources.devices.bundle import MAX_BUNDLE_BYTES
 from prowess.sources.devices.location import StoredFile, changed_meanwhile
+from prowess.storage.files.folder_lock import LOCK_WAIT_SECONDS, describe_holder, wait_for_lock
 
 _LOCK = ".lock"
 
@@ -20,7 +20,8 @@ _LOCK = ".lock"
 class FolderLocation:
     """Keeps files in a folder, which must exist: a disk that is not mounted is not an empty location."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, patience: float = LOCK_WAIT_SECONDS) -> None:
+        self._patience = patience
         self._folder = Path(os.path.realpath(folder.expanduser()))
         self.shown = str(self._folder)
         if not self._folder.is_dir():
@@ -76,11 +77,17 @@ class FolderLocation:
             descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._failed("write", _LOCK, error) from error
-        with os.fdopen(descriptor, "w") as lock:
+        try:
             # Some network file systems have no locks. The comparison is then still made, a moment before the rename.
             with suppress(OSError):
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not wait_for_lock(descriptor, self._patience):
+                    raise Unavailable(
+                        f"The sync location {self.shown!r} is locked by {describe_holder(descriptor)}.",
+                        hint="Wait until its sync has ended, or stop it, then try again.",
+                    )
             yield
+        finally:
+            os.close(descriptor)
 
     def _failed(self, what: str, name: str, error: OSError) -> Unavailable:
         return Unavailable(
