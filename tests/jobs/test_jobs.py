@@ -142,6 +142,33 @@ async def test_a_cancelled_batch_stops_and_a_retry_does_the_rest(place, line, st
     assert sorted(station.lines()) == [f"one {n}" for n in range(5)]
 
 
+class OneByOne:
+    """A gate that lets the first call through, and stops the second until it is opened."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.stopped = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    async def wait(self) -> None:
+        self.calls += 1
+        if self.calls > 1:
+            self.stopped.set()
+            await self.opened.wait()
+
+
+async def test_the_list_of_jobs_says_how_far_a_batch_is_as_the_job_itself_does(place, line, station):
+    station.gate = OneByOne()
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_batch(line("one"), ITEMS, name="half", concurrency=1)
+        await station.gate.stopped.wait()
+        [listed], shown = await prowess.jobs.list(), await prowess.jobs.get(job.id)
+        station.gate.opened.set()
+        await prowess.jobs.wait(job.id)
+    assert (listed.state, listed.done, listed.total) == ("running", 1, 5)
+    assert listed == shown
+
+
 class Priced:
     """A model with a price: each answer takes 1,000 tokens to read and 4,000 to write, which cost 2.1 cents."""
 

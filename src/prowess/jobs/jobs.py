@@ -130,6 +130,7 @@ class Jobs:
                 return []
             with self._context.resources.records().read() as connection:
                 rows = jobs.list_jobs(connection, organization, user, states=states, before=before, limit=limit)
+                rows = [jobs.with_counts(connection, row) for row in rows]
                 workers = self._count_workers(jobs.list_workers(connection)) if any(row.is_open for row in rows) else 0
             return [to_job(row, workers=workers) for row in rows]
 
@@ -319,10 +320,7 @@ class Jobs:
         row = self._find(given)
         with self._context.resources.records().read() as connection:
             workers = self._count_workers(jobs.list_workers(connection)) if row.is_open else 0
-            if row.is_open and row.kind == "batch":
-                counts = jobs.count_items(connection, row.id)
-                row = replace(row, done=counts.done, failed=counts.failed, cost=counts.cost)
-        return to_job(row, workers=workers)
+            return to_job(jobs.with_counts(connection, row), workers=workers)
 
     def _find(self, given: str) -> JobRow:
         """Return a job of the actor, or of its organization for an administrator. Raise `NotFound` for all others alike."""

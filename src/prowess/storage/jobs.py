@@ -6,7 +6,7 @@ Which steps of a job are done is recorded by DBOS, in tables of its own; see `pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -255,6 +255,14 @@ def count_items(connection: sa.Connection, job_id: str) -> ItemCounts:
     many = {row.state: row.many for row in rows}
     costs = [row.cost for row in rows if row.cost is not None]
     return ItemCounts(done=many.get("done", 0), failed=many.get("failed", 0), cost=sum(costs) if costs else None)
+
+
+def with_counts(connection: sa.Connection, row: JobRow) -> JobRow:
+    """Return a job as far as it is now: the row of a batch is written when a part of its items has ended."""
+    if row.kind != "batch" or not row.is_open:
+        return row
+    counts = count_items(connection, row.id)
+    return replace(row, done=counts.done, failed=counts.failed, cost=counts.cost)
 
 
 def list_unfinished_ranges(connection: sa.Connection, job_id: str, size: int) -> list[int]:
