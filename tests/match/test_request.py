@@ -79,7 +79,7 @@ def test_the_text_of_an_error_belongs_to_the_request():
 @pytest.mark.parametrize(
     "message",
     [
-        "Please do three things:\n1. add a test for 3.12\n2. rename the module\n3. write the changelog\nThanks",
+        "Please do three things:\n1. add a test for 3.12\n2. rename the module\n3. write the changelog\nuntil Friday",
         "Wir brauchen:\n  - eine Tabelle\n  - eine Zusammenfassung\n  - Diagramme\nbis morgen",
         "把这三个文件合并\n1. 报告.pdf\n2. 附件.pdf\n3. 封面.pdf\n谢谢",
         "call /v1/chat/completions until it answers, and/or use the CI/CD of HTML/CSS/JS",
@@ -104,6 +104,11 @@ def test_lists_and_plain_sentences_are_not_pasted_text(message: str):
         ("**merge** these", "merge these"),
         ("- merge these\n> and those", "merge these\nand those"),
         ("@agent, merge these", "merge these"),
+        ("Hi there! merge these files. Thanks a lot in advance!", "merge these files."),
+        ("hallo zusammen, PDF zusammenfügen bitte, danke schon mal!", "PDF zusammenfügen bitte,"),
+        ("hey there, thanks", "hey there, thanks"),
+        ("thanks, that worked", "thanks, that worked"),
+        ("history of the hierarchy", "history of the hierarchy"),
         ("MERGE THESE PDF FILES", "merge these pdf files"),
         ("merge PDF, CSV and JSON", "merge PDF, CSV and JSON"),
     ],

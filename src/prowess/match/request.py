@@ -37,6 +37,18 @@ _MENTION = re.compile(r"@[\w-]++[,:]?\s++")
 _MARKUP = re.compile(r"^[ \t]*(?:[-*+>]|#{1,6})[ \t]+", re.MULTILINE)
 _BOLD = re.compile(r"\*\*([^\s*](?:[^*\n]*[^\s*])?)\*\*")
 
+_GREETING = re.compile(
+    r"\s*+(?:hi|hello|hey|hallo|moin|servus|guten (?:tag|morgen)|good (?:morning|afternoon|evening)|hola|bonjour|salut|ciao|ol[aá])\b"
+    r"(?: (?:there|all|everyone|team|zusammen|leute))?[,!.\s]++",
+    re.IGNORECASE,
+)
+_THANKS = re.compile(
+    r"[\s,.!?](?:many |vielen |muchas )?(?:thanks|thank you|thx|danke|gracias|merci|grazie|obrigad[oa])\b[^.!?\n]{0,30}[.!]{0,3}\s{0,9}\Z",
+    re.IGNORECASE,
+)
+_SHORTEST_REQUEST = 8
+"""What remains without greeting and thanks is a request from this length on; "hey there" stays small talk."""
+
 _LEAST_CAPITALS, _CAPITAL_SHARE, _SAMPLE = 8, 0.7, 1_000
 
 
@@ -113,6 +125,8 @@ def _clean(text: str) -> str:
     text = _IDENTIFIER.sub(" ", text)
     if found := _MENTION.match(text.lstrip()):
         text = text.lstrip()[found.end() :]
+    bare = _THANKS.sub("", text[found.end() :] if (found := _GREETING.match(text)) else text)
+    text = bare if len(bare.strip()) >= _SHORTEST_REQUEST else text
     text = _MARKUP.sub("", text)
     if "**" in text:
         text = _BOLD.sub(r"\1", text)
