@@ -53,6 +53,9 @@ async def _dry_run(api: Any) -> Any:
 READS: dict[str, Call] = {
     "cards": lambda api: api.skills.cards(),
     "look": lambda api: api.skills.look(),
+    "list": lambda api: api.skills.list(),
+    "list by words": lambda api: api.skills.list("RELEASE notes", scope="workspace", enabled=True),
+    "list by tag": lambda api: api.skills.list(tags=["notes"]),
     "get": lambda api: api.skills.get("triage"),
     "get by scope": lambda api: api.skills.get("workspace:triage"),
     "part": lambda api: api.skills.part("triage", "instructions"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from prowess.catalog.scans import count_dangers
 from prowess.engine.context import Context
-from prowess.errors import NotFound
+from prowess.errors import NotFound, ProwessError
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.edit import FileChange, diff_packages
 from prowess.skill.filenames import document_text
@@ -116,3 +119,14 @@ def with_references(context: Context, checked: CheckResult) -> CheckResult:
     registry = context.resources.registry.without_other_skills()
     problems = add_reference_problems(skill, checked.problems, registry, context.actor.organization)
     return replace(checked, problems=problems, report=replace(checked.report, problems=problems))
+
+
+def count_skill_dangers(context: Context, cards: Sequence[SkillCard], most: int) -> dict[str, int]:
+    """Return the number of dangerous findings by digest. Scan at most `most` skills that were never scanned."""
+    catalog = context.catalog
+    found = catalog.scans.dangers()
+    for card in [card for card in cards if card.digest not in found][:most]:
+        with suppress(ProwessError):
+            store, outline = catalog.find_outline(f"{card.scope}:{card.slug}")
+            found[outline.digest] = count_dangers(catalog.scans.of(store, outline))
+    return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +17,13 @@ from prowess.catalog.importer import (
     check_paths,
     ignore_progress,
 )
-from prowess.catalog.scans import FindingRow, count_dangers
+from prowess.catalog.scans import FindingRow
 from prowess.catalog.store import Fault
 from prowess.engine.cancellable import offload_cancellable
 from prowess.engine.context import Part, check_message
 from prowess.engine.skill_reader import (
     VersionDiff,
+    count_skill_dangers,
     diff_versions,
     list_unused,
     read_package,
@@ -31,7 +32,6 @@ from prowess.engine.skill_reader import (
     report_skill_usage,
     with_references,
 )
-from prowess.errors import ProwessError
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.profiles import ProfileName
@@ -65,6 +65,24 @@ class Skills(Part):
         Each card has the trust of the skill. An agent gets no text of skills that it may not enable without approval.
         """
         return (await self.look())[0]
+
+    async def list(
+        self,
+        query: str = "",
+        *,
+        tags: Collection[str] = (),
+        scope: str = "",
+        source_id: str = "",
+        enabled: bool | None = None,
+    ) -> list[SkillRow]:
+        """Return the skills that contain all words of the query and have all tags, by slug, without their documents."""
+        from prowess.engine.skill_rows import SkillQuery, list_rows
+
+        words, most = tuple(query.casefold().split()), sys.maxsize
+        asked = SkillQuery(
+            words=words, tags=frozenset(tags), scope=scope, source_id=source_id, enabled=enabled, limit=most
+        )
+        return list((await offload(list_rows, self._context, asked)).rows)
 
     async def faults(self) -> list[Fault]:
         """Return the skills that cannot be read, and why. An agent gets no text that nobody has accepted."""
@@ -149,25 +167,12 @@ class Skills(Part):
 
     async def findings(self, slug: str) -> tuple[FindingRow, ...]:
         """Return the findings of the security scan, most severe first. They are advice; see docs/scan.md."""
-
-        def scan() -> tuple[FindingRow, ...]:
-            store, outline = self._context.catalog.find_outline(slug)
-            return self._context.catalog.scans.of(store, outline)
-
-        return await offload(scan)
+        catalog = self._context.catalog
+        return await offload(lambda: catalog.scans.of(*catalog.find_outline(slug)))
 
     async def dangers(self, cards: Sequence[SkillCard], *, scan: int = 0) -> dict[str, int]:
         """Return the number of dangerous findings by digest. Scan at most `scan` skills that were never scanned."""
-        return await offload(self._count_dangers, cards, scan)
-
-    def _count_dangers(self, cards: Sequence[SkillCard], most: int) -> dict[str, int]:
-        catalog = self._context.catalog
-        found = catalog.scans.dangers()
-        for card in [card for card in cards if card.digest not in found][:most]:
-            with suppress(ProwessError):
-                store, outline = catalog.find_outline(f"{card.scope}:{card.slug}")
-                found[outline.digest] = count_dangers(catalog.scans.of(store, outline))
-        return found
+        return await offload(count_skill_dangers, self._context, cards, scan)
 
     async def read_file(self, slug: str, path: str) -> bytes:
         """Return one file of a skill by its exact path. This does not pass the gate; `resource` does."""
@@ -215,7 +220,7 @@ class Skills(Part):
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
         """Return the whole ranking for a message, with the decision "no", too. Raise `Invalid` if the message is blank."""
-        check_message(message)
+        check_message(message, limit)
         resources, visibility = self._context.resources, self._context.visibility
 
         def find(most: int) -> Sequence[Recommendation]:
