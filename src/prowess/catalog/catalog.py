@@ -15,6 +15,7 @@ from prowess.errors import Invalid, NotFound, ProwessError, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Kind
 from prowess.skill.model import SCOPES, Skill, SkillCard, Version
+from prowess.skill.slug import check_name
 
 if TYPE_CHECKING:
     from prowess.skill.outline import SkillOutline
@@ -354,7 +355,7 @@ class Catalog:
 
 def _split_address(slug: str, stores: list[Store]) -> tuple[list[Store], str]:
     """Return the stores that an address refers to, and the name to ask them for."""
-    scope, colon, name = slug.partition(":")
+    scope, colon, name = check_name(slug).partition(":")
     if colon and scope in SCOPES:
         return [store for store in stores if store.scope == scope], name
     return stores, slug

@@ -294,11 +294,11 @@ class AsyncClient:
 
         `on_step` receives states and text as a model writes it. Models are those of the server, by name.
         """
-        from prowess.run.request import RunRequest, ignore_step
+        from prowess.run.request import RunRequest, ignore_step, list_names
 
         request = RunRequest(
             slug=slug,
-            artifacts=tuple(name for name in ([artifacts] if isinstance(artifacts, str) else artifacts) if name),
+            artifacts=list_names(artifacts),
             inputs=inputs or {},
             session=session_name(session),
             model=model,

@@ -45,7 +45,11 @@ def unavailable(name: str) -> Unavailable:
 
 def session_name(session: Session | str) -> str:
     """Return what names a session in a path: its id, or its conversation."""
-    return session if isinstance(session, str) else session.id
+    name = session if isinstance(session, str) else getattr(session, "id", None)
+    if not isinstance(name, str):
+        hint = "Pass a session, its id, or the name of its conversation."
+        raise Invalid(f"Not a session: {type(session).__name__}.", hint=hint)
+    return name
 
 
 def decode(kind: type[T], value: Any) -> T:

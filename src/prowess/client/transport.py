@@ -249,6 +249,8 @@ class _TemporaryError(Exception):
 
 def segment(text: str) -> str:
     """Return a text as one segment of a path, such as a slug or an id."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Invalid(f"A name must be a string, not {type(text).__name__}.")
     # An empty segment, or one of dots, would name another resource once the path is normalised.
     return quote(text, safe="").replace(".", "%2E") if text.strip(".") == "" else quote(text, safe=":")
 

@@ -309,6 +309,11 @@ class Context:
     def session_key(self, session: Session | str) -> str:
         """Return the id or the stored conversation of a session, given as itself, by its id or by its conversation."""
         if not isinstance(session, str):
+            if not isinstance(getattr(session, "id", None), str):
+                raise Invalid(
+                    f"Not a session: {type(session).__name__}.",
+                    hint="Pass a session, its id, or the name of its conversation.",
+                )
             return session.id
         return _default_conversation(self.resources.workspace) if session == DEFAULT_CONVERSATION else session
 
@@ -328,7 +333,11 @@ def _default_conversation(workspace: Path) -> str:
     return f"{DEFAULT_CONVERSATION}:{folder}"
 
 
-def check_message(message: str) -> None:
+def check_message(message: str, limit: int) -> None:
     """Raise `Invalid` for a blank message: no skill fits it, which is not the same as that none was found."""
+    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Invalid(f"The message must be a string, not {type(message).__name__}.")
+    if not isinstance(limit, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Invalid(f"The limit must be an integer, not {type(limit).__name__}.")
     if not message.strip():
         raise Invalid("The message is empty.", hint="Give the words for which a skill is needed.")

@@ -11,6 +11,7 @@ from prowess.catalog.catalog import Catalog
 from prowess.engine.context import Context, Resources, check_message
 from prowess.errors import RunFailed
 from prowess.policy.actor import Actor
+from prowess.skill.slug import check_name
 from prowess.storage.database_url import display_url
 from prowess.threads import offload
 
@@ -255,7 +256,7 @@ class Engine:
         them are considered. Each result says how far the skill is trusted; an agent gets no text of skills that it could
         not enable at once. Raise `Invalid` if the message is blank.
         """
-        check_message(message)
+        check_message(message, limit)
         resources, visibility = self._context.resources, self._context.visibility
 
         def find(most: int) -> Sequence[Recommendation]:
@@ -279,9 +280,8 @@ class Engine:
     async def disable(self, slug: str, *, session: Session | str) -> Session:
         """Remove a skill's text from the prompt of a session, and free its budget."""
         context = self._context
-        return await offload(
-            lambda: context.resources.activation.disable(context.actor, context.session_key(session), slug)
-        )
+        key, name = context.session_key(session), check_name(slug)
+        return await offload(lambda: context.resources.activation.disable(context.actor, key, name))
 
     async def prompt(
         self,
@@ -307,9 +307,8 @@ class Engine:
         """
         from prowess.engine.sessions import load_text
 
-        return await load_text(
-            self._context, slug, reference=reference, script=script, session=self._context.session_key(session)
-        )
+        key = self._context.session_key(session)
+        return await load_text(self._context, check_name(slug), reference=reference, script=script, session=key)
 
     async def run(
         self,
@@ -332,11 +331,11 @@ class Engine:
         Every run of an artifact leaves a trace. `resume` is the trace of a run that was interrupted after a checkpoint:
         its artifact and those after it run with the inputs it had, and answers from before the checkpoint are reused.
         """
-        from prowess.run.request import RunRequest, ignore_step
+        from prowess.run.request import RunRequest, ignore_step, list_names
 
         request = RunRequest(
             slug=slug,
-            artifacts=tuple(name for name in ([artifacts] if isinstance(artifacts, str) else artifacts) if name),
+            artifacts=list_names(artifacts),
             inputs=inputs or {},
             session=self._context.session_key(session),
             model=model,

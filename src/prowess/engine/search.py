@@ -92,7 +92,7 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
     from prowess.session.explanation import ExplanationContext, explain_message
     from prowess.session.sessions import with_session_role
 
-    check_message(message)
+    check_message(message, limit)
     found = context.find_session(session)
     visibility, matcher = context.visibility, context.resources.matcher
     only = context.catalog.find_outline(skill)[1] if skill else None

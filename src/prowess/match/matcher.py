@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
-from prowess.errors import Unavailable
+from prowess.errors import Invalid, Unavailable
 from prowess.match.index import Index
 from prowess.match.ranking import list_tagged, rank
 from prowess.match.recommendation import Recommendation
@@ -149,14 +149,14 @@ class Matcher:
 
         `context` is the conversation before the message; it counts less than the message.
         """
-        _check_arguments(message, limit, tags)
+        _check_arguments(message, limit, tags, context)
         return self._asked(lambda index: rank(index, message, limit=limit, tags=tags, context=context, fitting=True))
 
     def rank(
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
         """Return the whole ranking, at most 1,000, including skills with the decision "no"."""
-        _check_arguments(message, limit, tags)
+        _check_arguments(message, limit, tags, context)
         return self._asked(lambda index: rank(index, message, limit=limit, tags=tags, context=context))
 
     def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
@@ -376,11 +376,11 @@ class Matcher:
         self._retry = self._clock() + _RETRY_SECONDS
 
 
-def _check_arguments(message: str, limit: int, tags: Collection[str]) -> None:
-    """Raise `TypeError` for a caller's mistake, which would otherwise look like a damaged index."""
-    is_valid = isinstance(message, str) and isinstance(limit, int) and not isinstance(tags, str)
-    if not is_valid or not all(isinstance(tag, str) for tag in tags):
-        raise TypeError("message must be a string, limit an integer, and tags a collection of strings")
+def _check_arguments(message: str, limit: int, tags: Collection[str], context: str = "") -> None:
+    """Raise `Invalid` for a caller's mistake, which would otherwise look like a damaged index."""
+    texts = (message, context, *tags) if isinstance(tags, Collection) and not isinstance(tags, str) else (None,)
+    if not isinstance(limit, int) or not all(isinstance(text, str) for text in texts):
+        raise Invalid("Message and context must be strings, limit an integer, and tags a collection of strings.")
 
 
 def _no_catalog() -> CatalogReader:

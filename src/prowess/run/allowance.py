@@ -113,9 +113,10 @@ def read_allowance(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: flo
     seen = cast(
         "Mapping[str, Any]", observed if isinstance(observed, Mapping) else {} if observed is None else strictest
     )
-    if asked is not None and not 0 < asked < float("inf"):
+    if asked is not None and not (isinstance(asked, int | float) and 0 < asked < float("inf")):
         raise Invalid(
-            f"Invalid timeout of {asked} seconds.", hint="Pass a number of seconds above 0, for example `--timeout 60`."
+            f"Invalid timeout of {asked!r} seconds.",
+            hint="Pass a number of seconds above 0, for example `--timeout 60`.",
         )
     limit = min(asked or seconds, MAX_SECONDS)
     own = _limit(policy, "timeout_seconds")

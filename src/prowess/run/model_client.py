@@ -9,7 +9,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import Literal
 
-from prowess.errors import AnswerUnusable, ProwessError, Refused, SpendExceeded, TimedOut
+from prowess.errors import AnswerUnusable, Invalid, ProwessError, Refused, SpendExceeded, TimedOut
 from prowess.llm.model import Model, Reply, Request, Usage, fit_schema
 from prowess.llm.models import ModelChoice, Models
 from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, lacks_price, max_cost
@@ -60,6 +60,8 @@ class ModelClient:
             wishes = (call.request.model, named, call.run.session_model)
         chosen = next((wish for wish in wishes if wish), self._models.default) or call.request.fallback_model or ""
         if not isinstance(chosen, str):
+            if not hasattr(chosen, "complete"):
+                raise Invalid(f"Not a model: {type(chosen).__name__}.", hint="Pass a model, or its name as a string.")
             return chosen
         if call.run.actor.is_remote and chosen not in self._models.configured:
             self._models.check_chooser(chosen, "A request over HTTP")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from prowess.errors import Invalid
 from prowess.lazy_dataclass import dataclass
 from prowess.llm.model import Model
 from prowess.skill.kinds import JsonObject
@@ -44,6 +45,15 @@ class Purse:
 
 Inputs = Mapping[str, Any] | Callable[[Skill], Mapping[str, Any]]
 """The inputs of a run, or a function that makes them once the skill has been read, from its parameters for example."""
+
+
+def list_names(artifacts: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names of artifacts, given as one name or several; raise `Invalid` if they are not strings."""
+    given = (artifacts,) if isinstance(artifacts, str) else artifacts
+    names = tuple(name for name in given if name) if isinstance(given, Iterable) else (None,)
+    if not all(isinstance(name, str) for name in names):
+        raise Invalid("Artifacts are given by name, as one string or several.", hint='For example `artifacts="greet"`.')
+    return cast("tuple[str, ...]", names)
 
 
 def ignore_step(step: Step) -> None:

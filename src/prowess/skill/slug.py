@@ -58,6 +58,13 @@ def check_slug(text: str) -> str:
     )
 
 
+def check_name(name: str) -> str:
+    """Return what a caller names a skill by, a slug or an address; raise `Invalid` if it is not a string."""
+    if isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return name
+    raise Invalid(f"The name of a skill must be a string, not {type(name).__name__}.")
+
+
 def slugify(text: str) -> str:
     """Return the slug nearest to a free-text name, or '' if no character of it can be kept.
 

@@ -1,0 +1,80 @@
+"""Arguments of a wrong type: the error is one of Prowess, and says what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from prowess.errors import Invalid
+
+pytestmark = pytest.mark.anyio
+
+MESSAGES = {
+    "match": lambda engine, value: engine.match(value),
+    "why": lambda engine, value: engine.why(value),
+    "rank": lambda engine, value: engine.skills.rank(value),
+}
+NAMES = {
+    "enable": lambda engine, value: engine.enable(value, session="chat"),
+    "disable": lambda engine, value: engine.disable(value, session="chat"),
+    "load": lambda engine, value: engine.load(value),
+    "run": lambda engine, value: engine.run(value),
+    "get": lambda engine, value: engine.skills.get(value),
+    "row": lambda engine, value: engine.skills.row(value),
+    "history": lambda engine, value: engine.skills.history(value),
+}
+SESSIONS = {
+    "prompt": lambda engine, value: engine.prompt(value),
+    "enable": lambda engine, value: engine.enable("greeter", session=value),
+    "run": lambda engine, value: engine.run("greeter", session=value),
+    "sessions.get": lambda engine, value: engine.sessions.get(value),
+}
+OTHERS = {
+    "limit": (lambda engine: engine.match("hello", limit=None), "The limit must be an integer, not NoneType"),
+    "tags": (lambda engine: engine.match("hello", tags=5), "tags a collection of strings"),
+    "context": (lambda engine: engine.match("hello", context=5), "context must be strings"),
+    "artifacts": (lambda engine: engine.run("greeter", artifacts=5), "Artifacts are given by name"),
+    "artifact": (lambda engine: engine.run("greeter", artifacts=[5]), "Artifacts are given by name"),
+    "timeout": (lambda engine: engine.run("greeter", {"name": "Ada"}, timeout="60"), "Invalid timeout of '60' seconds"),
+    "model": (lambda engine: engine.run("greeter", {"name": "Ada"}, model=5), "Not a model: int"),
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def engine(place, greeter):
+    greeter(place)
+    async with place.open() as opened:
+        await opened.sessions.open("chat")
+        yield opened
+
+
+@pytest.mark.parametrize("value", [5, None, b"x", ["x"]])
+@pytest.mark.parametrize("verb", MESSAGES)
+async def test_a_message_is_a_string(engine, verb, value):
+    with pytest.raises(Invalid, match=f"The message must be a string, not {type(value).__name__}"):
+        await MESSAGES[verb](engine, value)
+
+
+@pytest.mark.parametrize("value", [5, None, b"x", ["x"]])
+@pytest.mark.parametrize("verb", NAMES)
+async def test_a_skill_is_named_by_a_string(engine, verb, value):
+    with pytest.raises(Invalid, match=f"The name of a skill must be a string, not {type(value).__name__}"):
+        await NAMES[verb](engine, value)
+
+
+@pytest.mark.parametrize("value", [5, None, b"x", ["x"]])
+@pytest.mark.parametrize("verb", SESSIONS)
+async def test_a_session_is_a_session_or_its_name(engine, verb, value):
+    with pytest.raises(Invalid, match=f"Not a session: {type(value).__name__}"):
+        await SESSIONS[verb](engine, value)
+
+
+@pytest.mark.parametrize("option", OTHERS)
+async def test_an_option_of_a_wrong_type_is_refused(engine, option):
+    call, told = OTHERS[option]
+    with pytest.raises(Invalid, match=told):
+        await call(engine)
