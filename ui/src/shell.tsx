@@ -11,7 +11,7 @@ import { Button } from "./parts/controls";
 import { Dialog } from "./parts/dialog";
 import { Icon } from "./parts/icons";
 import { Page } from "./parts/page";
-import { Empty } from "./parts/states";
+import { Empty, Words } from "./parts/states";
 import { attempt, Toasts } from "./parts/toast";
 import { MENU, ROUTES } from "./routes";
 import { chooseTheme, me, signOut, type Theme, theme } from "./state";
@@ -139,7 +139,9 @@ function SignedOut() {
   return (
     <main class="signed-out">
       <Page title={t("shell.sign_in")}>
-        <p>{t("shell.sign_in_how")}</p>
+        <p>
+          <Words text={t("shell.sign_in_how")} />
+        </p>
         <p>
           <a class="button primary" href="/sign-in" data-native>
             {t("shell.sign_in_page")}

@@ -103,8 +103,9 @@ class SignIns:
         # Raised outside the transaction, so that a code whose user is gone is used up all the same.
         if started is None:
             raise Refused(
-                "The sign-in code is not valid, or was used before.",
-                hint="Get a new link: `prowess serve` prints one at each start.",
+                "The sign-in code is not valid. A code works once, within ten minutes.",
+                hint="For a new link, ask whoever runs the server: `prowess user sign-in USER --org ID` prints one for a member of "
+                "an organization. On your own machine, `prowess serve` prints one when it starts.",
             )
         return started
 

@@ -206,15 +206,17 @@ function Fields({ draft, isNew, onChange }: FieldsProps) {
         )}
       </Field>
       {isNew && me.value?.organization_id && (
-        <Choice
-          label={t("browse.for")}
-          value={draft.scope}
-          options={[
-            { value: "org", label: t("browse.for_org") },
-            { value: "user", label: t("browse.for_me") },
-          ]}
-          onChange={(scope) => onChange({ scope })}
-        />
+        <div class="toolbar">
+          <Choice
+            label={t("browse.for")}
+            value={draft.scope}
+            options={[
+              { value: "org", label: t("browse.for_org") },
+              { value: "user", label: t("browse.for_me") },
+            ]}
+            onChange={(scope) => onChange({ scope })}
+          />
+        </div>
       )}
       <Check
         label={t("sources.automatic")}

@@ -1,9 +1,20 @@
 // Sign in with the code after `#`. Browsers do not send that part to a server, so it is in no log.
 "use strict";
 
+// Commands are between backquotes.
+const write = (id, text) => {
+  const pieces = text.split("`").map((piece, number) => {
+    if (number % 2 === 0) return piece;
+    const code = document.createElement("code");
+    code.textContent = piece;
+    return code;
+  });
+  document.getElementById(id).replaceChildren(...pieces);
+};
+
 const show = (status, hint, state) => {
-  document.getElementById("status").textContent = status.replaceAll("`", "");
-  document.getElementById("hint").textContent = hint.replaceAll("`", "");
+  write("status", status);
+  write("hint", hint);
   document.body.dataset.state = state;
 };
 
