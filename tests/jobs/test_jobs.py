@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -123,6 +124,23 @@ async def _deny(prowess, agent, request, place, line):
         await asyncio.sleep(0.02)
     await prowess.approvals.resolve(job.approval_id, approved=False)
     return await agent.jobs.wait(job.id)
+
+
+async def test_a_retry_gives_nobody_the_permissions_of_whoever_started_the_job(place, line, station):
+    station.gate = asyncio.Event()
+    person = local_person("ann")
+    async with place.open(person) as prowess:
+        await prowess.jobs.start_batch(line("one"), ITEMS, name="stop", concurrency=1)
+        await station.begun.wait()
+        await prowess.jobs.cancel("stop")
+        station.gate.set()
+        await prowess.policy.set("skill_enablement_policy", "admin-only")
+        with pytest.raises(Refused, match="only a person can start it again"):
+            await prowess.as_actor(agent_of(person, name="helper")).jobs.retry("stop")
+        await prowess.as_actor(replace(person, permissions=RUNNER)).jobs.retry("stop")
+        ended = await prowess.jobs.wait("stop")
+    assert (ended.state, ended.error.code) == ("failed", "refused")
+    assert station.lines() == []
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from typing import Any
 
 from prowess.engine.context import Context
 from prowess.engine.engine import Engine
-from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound
+from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, Refused
 from prowess.jobs.execution import append_event, change_job
 from prowess.jobs.job import (
     DEFAULT_CONCURRENCY,
@@ -24,7 +24,7 @@ from prowess.jobs.job import (
 )
 from prowess.jobs.tasks import find_task
 from prowess.jobs.worker import DEAD_SECONDS, JobWorker
-from prowess.policy.actor import actor_record
+from prowess.policy.actor import actor_record, stored_actor
 from prowess.run.allowance import read_allowance
 from prowess.run.request import RunRequest
 from prowess.run.selection import normalize_inputs, select_artifacts
@@ -200,7 +200,8 @@ class Jobs:
     async def retry(self, job: str, *, concurrency: int | None = None, max_spend: float | None = None) -> Job:
         """Start a job again that failed, stopped or was cancelled: what succeeded is kept, the rest is done.
 
-        A job that has not ended is handed to a worker if none has it. Raise `Conflict` if it has succeeded.
+        It has no more permissions than the actor of the retry. A job that has not ended is handed to a worker if none has
+        it. Raise `Conflict` if it has succeeded, and `Refused` for an agent if a person started it.
         """
         self._context.actor.require("skills.run")
         changes = {"concurrency": concurrency, "max_spend": max_spend}
@@ -309,12 +310,22 @@ class Jobs:
             if row.kind == "batch":
                 jobs.reset_failed(connection, row.id)
             cleared = dict.fromkeys(("finished_at", "error_code", "error", "hint", "result"))
-            values |= {**cleared, "attempt": row.attempt + 1}
+            values |= {**cleared, "attempt": row.attempt + 1, "actor": self._retrying_actor(row)}
             changed = jobs.change(connection, row.id, values, states=(row.state,), attempt=row.attempt)
             if changed is None:
                 raise Conflict(f"The job {row.name!r} was changed by somebody else.", hint="Look at it again.")
             append_event(connection, changed)
             return changed
+
+    def _retrying_actor(self, row: JobRow) -> JsonObject:
+        """Return who does a job from now on: whoever started it, without what the actor of the retry may not do."""
+        actor, starter = self._context.actor, stored_actor(row.actor)
+        if starter.is_person and not actor.is_person:
+            raise Refused(
+                f"A person started the job {row.name!r}, so only a person can start it again.",
+                hint="Start a job of your own, or ask the person to retry this one.",
+            )
+        return actor_record(replace(starter, permissions=starter.permissions & actor.permissions))
 
     def _get(self, given: str) -> Job:
         row = self._find(given)
