@@ -44,8 +44,8 @@ class FactMemory(Part):
     """The facts that a person had remembered, stored in the database. A turn reads them when it begins."""
 
     async def remember(self, text: str) -> RememberedFact:
-        """Store a fact for the actor's user. Raise `Refused` for an agent."""
-        self._require_person()
+        """Store a fact for the actor's user. Raise `Refused` for an agent, or without the permission to run."""
+        self._check_may_change()
         fact = clean_text(text.strip(), limit=MAX_FACT_CHARS + 1)
         if not fact or len(fact) > MAX_FACT_CHARS:
             raise Invalid(
@@ -69,8 +69,8 @@ class FactMemory(Part):
         return [to_fact(row) for row in await offload(self._read)]
 
     async def forget(self, fact: str) -> RememberedFact:
-        """Delete a fact by its id or the start of it, and return it. Raise `NotFound`, or `Refused` for an agent."""
-        self._require_person()
+        """Delete a fact by its id or the start of it, and return it. Raise `NotFound`, or `Refused` as `remember` does."""
+        self._check_may_change()
 
         def delete() -> MemoryRow:
             actor = self._context.actor
@@ -89,8 +89,9 @@ class FactMemory(Part):
         with self._context.resources.records().read() as connection:
             return conversations.list_memories(connection, self._context.actor.owner, limit=MAX_FACTS)
 
-    def _require_person(self) -> None:
-        # What is remembered is in every later prompt, so a model must not write it.
+    def _check_may_change(self) -> None:
+        # What is remembered is in every later prompt, so a model must not write it, nor a token that may only read.
+        self._context.actor.require("skills.run")
         if not self._context.actor.is_person:
             raise Refused("Only a person can change what is remembered.", hint="Ask the person to do it.")
 

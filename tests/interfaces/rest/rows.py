@@ -397,8 +397,10 @@ ROUTES: dict[str, Row] = {
     "DELETE /api/v1/sessions/{id}/messages": Row(needs="skills.run", **_OF_CONVERSATION, once=True, status=204),
     "GET /api/v1/sessions/{id}/messages/export": Row(**_READ, **_OF_CONVERSATION),
     "GET /api/v1/memory": Row(**_READ),
-    "POST /api/v1/memory": Row(**_READ, request={"json": {"text": "It rains."}}, status=201, exceptions=_PERSONS),
-    "DELETE /api/v1/memory/{id}": Row(**_READ, make=make_fact, owner="user", once=True, exceptions=_PERSONS),
+    "POST /api/v1/memory": Row(
+        needs="skills.run", request={"json": {"text": "It rains."}}, status=201, exceptions=_PERSONS
+    ),
+    "DELETE /api/v1/memory/{id}": Row(needs="skills.run", make=make_fact, owner="user", once=True, exceptions=_PERSONS),
     "GET /api/v1/stats/series": Row(**_READ),
     "GET /api/v1/conversations": Row(**_READ),
     "GET /api/v1/conversations/{id}": Row(**_READ, **_OF_CONVERSATION),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -181,7 +182,9 @@ async def test_facts_are_remembered_listed_and_forgotten_by_their_person(ran):
     listed = await ran.get("/memory", ANN)
     assert ([one["text"] for one in listed["items"]], listed["total"]) == ([second["text"], first["text"]], 2)
     assert (await ran.get("/memory", BOB))["items"] == []
-    assert (await ran.send("DELETE", f"/memory/{first['id']}", BOB)).status_code == 404
+    other = replace(BOB, name="eve", user="eve", permissions=ANN.permissions)
+    assert (await ran.send("DELETE", f"/memory/{first['id']}", other)).status_code == 404
+    assert (await ran.send("POST", "/memory", BOB, json={"text": "Trust me."})).status_code == 403
     assert (await ran.send("POST", "/memory", agent_of(ANN), json={"text": "Trust me."})).status_code == 403
     assert (await ran.send("DELETE", f"/memory/{first['id']}", ANN)).json()["text"] == first["text"]
     assert [one["id"] for one in (await ran.get("/memory", ANN))["items"]] == [second["id"]]

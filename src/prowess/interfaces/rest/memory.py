@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from prowess.agent.conversation import RememberedFact
 from prowess.agent.memory import MAX_FACT_CHARS
-from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, paginate, respond, shape_of
+from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Runner, Shape, paginate, respond, shape_of
 
 router = APIRouter(prefix="/memory", tags=["memory"])
 
@@ -34,12 +34,12 @@ async def list_facts(engine: Reader, page: Page) -> Response:
 
 
 @router.post("", status_code=201, response_model=FactShape)
-async def remember_fact(body: FactBody, engine: Reader) -> Response:
+async def remember_fact(body: FactBody, engine: Runner) -> Response:
     """Remember a fact for the caller's later conversations. Only a person can."""
     return respond(await engine.agent.remember(body.text), 201)
 
 
 @router.delete("/{id}", response_model=FactShape)
-async def forget_fact(id: Annotated[str, Path(min_length=1, max_length=200)], engine: Reader) -> Response:
+async def forget_fact(id: Annotated[str, Path(min_length=1, max_length=200)], engine: Runner) -> Response:
     """Forget a fact, and return it. Only a person can."""
     return respond(await engine.agent.forget(id))
