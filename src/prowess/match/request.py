@@ -38,12 +38,16 @@ _MARKUP = re.compile(r"^[ \t]*(?:[-*+>]|#{1,6})[ \t]+", re.MULTILINE)
 _BOLD = re.compile(r"\*\*([^\s*](?:[^*\n]*[^\s*])?)\*\*")
 
 _GREETING = re.compile(
-    r"\s*+(?:hi|hello|hey|hallo|moin|servus|guten (?:tag|morgen)|good (?:morning|afternoon|evening)|hola|bonjour|salut|ciao|ol[aá])\b"
+    r"\s*+(?:hi|hello(?! world)|hey|hallo|moin|servus|guten (?:tag|morgen)|good (?:morning|afternoon|evening)|hola|bonjour|salut|ciao|ol[aá])\b"
     r"(?: (?:there|all|everyone|team|zusammen|leute))?[,!.\s]++",
     re.IGNORECASE,
 )
+_THANKED = (
+    r"(?:many thanks|thanks|thank you|thx|vielen dank|danke|(?:muchas )?gracias|merci|(?:mille )?grazie|obrigad[oa])\b"
+)
 _THANKS = re.compile(
-    r"[\s,.!?](?:many |vielen |muchas )?(?:thanks|thank you|thx|danke|gracias|merci|grazie|obrigad[oa])\b[^.!?\n]{0,30}[.!]{0,3}\s{0,9}\Z",
+    # A sentence of its own, or the last word of one unless the request is about it: "a thank you", "how do I say thanks".
+    rf"(?:(?<=[,.!?;\n])\s{{0,9}}{_THANKED}[^,.!?\n]{{0,30}}(?:, \w{{1,30}})?|(?<!\ba)(?<!\bsay)\s{_THANKED})[.!]{{0,3}}\s{{0,9}}\Z",
     re.IGNORECASE,
 )
 _SHORTEST_REQUEST = 8
