@@ -107,6 +107,7 @@ def test_lists_and_plain_sentences_are_not_pasted_text(message: str):
         ("Hi there! merge these files. Thanks a lot in advance!", "merge these files."),
         ("hallo zusammen, PDF zusammenfügen bitte, danke schon mal!", "PDF zusammenfügen bitte,"),
         ("hi, merge these files thanks", "merge these files"),
+        ("PDF zusammenfügen danke schon mal!", "PDF zusammenfügen"),
         ("Füge die Dateien zusammen. Vielen Dank, Anna", "Füge die Dateien zusammen."),
         ("design a thank you page for our shop", "design a thank you page for our shop"),
         ("please write a thank you", "please write a thank you"),

@@ -44,9 +44,10 @@ _GREETING = re.compile(
 )
 _THANKED = (
     r"(?:many thanks|thanks|thank you|thx|vielen dank|danke|(?:muchas )?gracias|merci|(?:mille )?grazie|obrigad[oa])\b"
+    r"(?: (?:in advance|a lot|so much|very much|again|schon mal|im voraus|schön|sehr|de antemano|d'avance|beaucoup)\b){0,2}"
 )
 _THANKS = re.compile(
-    # A sentence of its own, or the last word of one unless the request is about it: "a thank you", "how do I say thanks".
+    # A sentence of its own, or the last words of one unless the request is about them: "a thank you", "how do I say thanks".
     rf"(?:(?<=[,.!?;\n])\s{{0,9}}{_THANKED}[^,.!?\n]{{0,30}}(?:, \w{{1,30}})?|(?<!\ba)(?<!\bsay)\s{_THANKED})[.!]{{0,3}}\s{{0,9}}\Z",
     re.IGNORECASE,
 )
