@@ -213,6 +213,13 @@ def test_what_tools_leave_behind_is_not_part_of_the_skill():
     assert (package.name, package.paths) == ("tidy", ("SKILL.md",))
 
 
+@pytest.mark.parametrize("folder", [".GIT", ".Git", "git~1"])
+def test_a_git_repository_in_another_spelling_is_refused_by_name(folder):
+    data = make_zip({"SKILL.md": SKILL, f"{folder}/config": b"[core]\n\tfsmonitor = run-me\n"})
+    with pytest.raises(Invalid, match=f"'{folder}/config' is part of a git repository"):
+        read_archive(data, "x.zip")
+
+
 def test_names_in_utf8_that_do_not_say_so_are_read_as_meant():
     data = make_zip({"SKILL.md": SKILL, "assets/gr\u00f6\u00dfe.txt": b"x"})
     unmarked = data.replace(struct.pack("<HH", 20, 0x800), struct.pack("<HH", 20, 0))

@@ -100,6 +100,15 @@ def test_paths_that_would_fall_together_on_some_disk_are_refused(one, two):
     assert two in refused.value.message or one in refused.value.message
 
 
+@pytest.mark.parametrize(
+    "path", [".git/config", "a/.git", ".GIT/hooks/post-checkout", "a/.Git/config", "GIT~1/config", ".g\u200cit/config"]
+)
+def test_a_file_that_makes_the_folder_a_git_repository_on_some_disk_is_refused(path):
+    with pytest.raises(Invalid, match="git repository"):
+        Package.of_texts("x", {"SKILL.md": "data", path: "[core]\n\tfsmonitor = run-me\n"})
+    assert Package.of_texts("x", {".gitignore": "", ".github/x.yml": "", "git/x": "", "a.git": ""}).files
+
+
 def test_what_is_over_a_limit_is_refused_with_limit_size_and_setting():
     limits = Limits(file_bytes=10, skill_bytes=15, files=2)
     cases = {

@@ -31,6 +31,8 @@ _PLAIN_PATH = lazy_pattern(rf"{_PLAIN_PART}(?:/{_PLAIN_PART})*")
 _DEVICE_NAMES = r"(?:con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])"
 _DEVICE = lazy_pattern(rf"{_DEVICE_NAMES}[ ]*(?:[.:].*)?", re.IGNORECASE)
 _MAY_BE_DEVICE = lazy_pattern(rf"(?:\A|/){_DEVICE_NAMES}(?:[ .:/]|\Z)", re.IGNORECASE)
+# `.git` for a file system that ignores case, and its short name on Windows.
+_REPOSITORY = lazy_pattern(r"(?:\A|/)(?:\.git|git~1)(?:/|\Z)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +136,7 @@ def check_files(files: Iterable[File], limits: Limits) -> None:
     total = 0
     for count, file in enumerate(files, start=1):
         check_path(file.path, limits)
+        _check_repository(file.path)
         check_clash(file.path, seen)
         check_size(file.path, len(file.content), limits)
         total += len(file.content)
@@ -154,6 +157,20 @@ def check_path(path: str, limits: Limits = DEFAULT_LIMITS) -> None:
         raise Invalid(
             f"The path {path[:200]!r} {reason}.",
             hint="Use plain relative paths inside the skill's folder, such as 'references/guide.md'.",
+        )
+
+
+def _check_repository(path: str) -> None:
+    """Raise `Invalid` for a file that makes a folder a git repository where the skill is written out.
+
+    Its configuration can name programs, which git starts for a mere `git status`. Readers leave out `.git` as such; this is
+    about other spellings, and files that no reader has seen.
+    """
+    # macOS ignores invisible characters in names.
+    plain = path if path.isascii() else "".join(char for char in path if unicodedata.category(char) != "Cf")
+    if _REPOSITORY.search(plain):
+        raise Invalid(
+            f"The path {path[:200]!r} is part of a git repository on some file systems.", hint="Leave out this file."
         )
 
 
