@@ -18,6 +18,7 @@ import yaml
 
 from prowess.interfaces.cli.main import COMMANDS, load_command
 from prowess.interfaces.rest.health import PUBLIC_PATHS
+from prowess.run.allowance import DEFAULT_SECONDS
 from prowess.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,11 +128,22 @@ def test_the_proxies_pass_on_to_the_port_and_do_not_buffer() -> None:
     assert "proxy_buffering off;" in nginx
     assert "proxy_set_header Host $host;" in nginx
     assert "non_idempotent" not in nginx
+    # `http2 on;` is an unknown directive in the nginx of Debian 12 and Ubuntu 24.04.
+    assert "listen 443 ssl http2;" in nginx
     assert f"port {PORT}" in caddy
     assert "flush_interval -1" in caddy
     assert nginx.count("{") == nginx.count("}")
     assert caddy.count("{") == caddy.count("}")
     assert MANIFESTS["Ingress"]["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
+
+
+def test_the_proxies_wait_longer_than_a_run_may_take() -> None:
+    found = re.search(r"proxy_read_timeout (\d+)h;", (DEPLOY / "nginx.conf").read_text())
+    annotations = MANIFESTS["Ingress"]["metadata"]["annotations"]
+
+    assert found is not None
+    assert int(found[1]) * 3600 > DEFAULT_SECONDS
+    assert int(annotations["nginx.ingress.kubernetes.io/proxy-read-timeout"]) > DEFAULT_SECONDS
 
 
 def test_there_are_two_replicas_and_one_stays_while_machines_are_serviced() -> None:
