@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request
 from prowess import Prowess
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import COOKIE, known_tokens
+from prowess.interfaces.auth.tokens import find_session_callers
 from prowess.interfaces.server import make_app
 from prowess.policy.actor import Actor
 
@@ -67,7 +68,8 @@ class Site:
         """Start the server, at the port that it had before."""
         callers = {f"token-{name}": Caller(actor=actor) for name, actor in self.people.items()}
         found = known_tokens(callers)
-        app = make_app(self.engine, callers=found, cookies=found, keys=[KEY])
+        sessions = find_session_callers(self.engine)
+        app = make_app(self.engine, callers=found, cookies=lambda secret: found(secret) or sessions(secret), keys=[KEY])
         config = uvicorn.Config(app, port=self.port, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._app = app

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from prowess.policy.actor import Actor
 
@@ -120,3 +120,22 @@ def test_a_member_without_admin_sees_only_their_own_things(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     answer = httpx2.get(f"{site.url}/api/v1/members", headers={"authorization": "Bearer token-bob"})
     assert answer.status_code == 403
+
+
+@pytest.mark.long
+def test_a_link_to_the_account_of_somebody_else_is_not_followed_silently(site: Site, look: Callable[..., View]) -> None:
+    site.do(site.engine.organizations.create("acme", name="Acme"))
+    site.do(site.engine.users.add("bob", organization="acme", permissions=["skills.read"]))
+    view = look(site)
+
+    def open_link() -> Page:
+        code = site.do(site.engine.sign_ins.create_code(organization="acme", user="bob"))
+        return view.go(f"/sign-in#{code}")
+
+    page = open_link()
+    expect(page.get_by_text("You are signed in as bob of acme.")).to_be_visible()
+    expect(page.get_by_text("Before, you were signed in as me")).to_be_visible()
+    expect(page.get_by_role("link", name="Continue")).to_be_visible()
+    view.check_access()
+    open_link()
+    expect(page).to_have_url(f"{site.url}/")

@@ -18,19 +18,31 @@ const show = (status, hint, state) => {
   document.body.dataset.state = state;
 };
 
+// Who this browser is signed in as; '' for nobody.
+const readName = async () => {
+  const answer = await fetch("/api/v1/me");
+  const me = answer.ok ? await answer.json() : {};
+  return me.name ? `${me.name}${me.organization_id ? ` of ${me.organization_id}` : ""}` : "";
+};
+
 const signIn = async (code) => {
   show("Signing in …", "", "working");
   try {
+    const before = await readName();
     const answer = await fetch("/api/v1/sign-in", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ code }),
     });
     if (answer.ok) {
-      const me = await fetch("/api/v1/me").then((found) => (found.ok ? found.json() : {}));
-      const name = me.name ? ` as ${me.name}${me.organization_id ? ` of ${me.organization_id}` : ""}` : "";
-      show(`You are signed in${name}.`, "", "done");
+      const name = await readName();
+      show(`You are signed in${name ? ` as ${name}` : ""}.`, "", "done");
       document.getElementById("next").hidden = false;
+      // Anybody can send a link to their own account, and would see what is done in it.
+      if (before && before !== name) {
+        write("hint", `Before, you were signed in as ${before}. If you did not expect that, open a link of your own.`);
+        return;
+      }
       // Not into the history: going back would show a link that has been used.
       location.replace("/");
       return;
@@ -42,9 +54,14 @@ const signIn = async (code) => {
   }
 };
 
-const code = location.hash.slice(1);
-if (code) {
+const openLink = () => {
+  const code = location.hash.slice(1);
+  if (!code) return;
   // The code must not stay in the address, where the history would keep it.
   history.replaceState(null, "", location.pathname);
   signIn(decodeURIComponent(code));
-}
+};
+
+// A second link in the same tab changes nothing but the part after `#`.
+addEventListener("hashchange", openLink);
+openLink();
