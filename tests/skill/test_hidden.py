@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prowess.skill.text.hidden import HiddenText, find_hidden, show_hidden
+from prowess.skill.text.hidden import HiddenText, find_hidden, show_controls, show_hidden
 from prowess.skill.text.unicode_tables import DEFAULT_IGNORABLE
 
 
@@ -194,3 +195,11 @@ def test_what_is_shown_escaped_has_nothing_hidden_left(text: str) -> None:
 @given(st.text(alphabet=st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=200))
 def test_printable_ascii_hides_nothing(text: str) -> None:
     assert find_hidden(text) == []
+
+
+@pytest.mark.parametrize("around", ["text {} text", "Füße {} 中文"])
+def test_control_characters_are_written_out_and_line_breaks_and_all_others_stay(around: str):
+    for char in map(chr, range(0x300)):
+        is_shown = unicodedata.category(char) == "Cc" and char not in "\t\n\f\r\x85"
+        shown = f"\\u{{{ord(char):04X}}}" if is_shown else char
+        assert show_controls(around.format(char)) == around.format(shown)

@@ -89,6 +89,12 @@ def test_a_number_of_any_size_can_be_stored(recorder, begun, kept):
     assert [found.detail for found in kept()] == [{"large": 10**30, "huge": "[a number of 16610 bits]"}]
 
 
+def test_a_number_too_long_to_be_read_again_is_replaced_wherever_it_stands(begun):
+    for before in range(0, 1_000, 50):
+        row = to_row(begun(detail={"text": "x" * before, "digits": 10**399}), Redactor())
+        assert row["detail"]["digits"] == "[a number of 1326 bits]"
+
+
 def test_numbers_that_are_not_finite_become_words(recorder, begun, kept):
     assert finish(recorder, begun(status="ok", detail={"a": math.nan, "b": [math.inf]})).result(30)
     assert [found.detail for found in kept()] == [{"a": "NaN", "b": ["Infinity"]}]

@@ -103,10 +103,10 @@ class Registry(Part):
 
 def list_used(context: Context, skill: Skill, artifacts: Sequence[str] = ()) -> tuple[UsedEntry, ...]:
     """Return what a run of these artifacts, or of the whole skill, takes from the registry. Blocking."""
-    from prowess.skill.needs import list_reached_artifacts
-
     if not any(isinstance(one, JsonGeneration | Review) for one in skill.artifacts):
         return ()
+    from prowess.skill.needs import list_reached_artifacts
+
     named = [one for one in list_reached_artifacts(skill, artifacts) if isinstance(one, JsonGeneration | Review)]
     if not named:
         return ()

@@ -11,7 +11,13 @@ from prowess.engine.context import Context, Part
 from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
+from prowess.run.allowance import read_allowance
+from prowess.run.call import start_run
+from prowess.run.schema_checks import check_inputs
+from prowess.run.selection import normalize_inputs, select_artifacts
+from prowess.session.text import read_standing
 from prowess.skill.kinds import CodeTemplate, Function, JsonObject, PromptTemplate, kind_info
+from prowess.skill.needs import list_reached_artifacts
 from prowess.skill.slug import tool_name
 from prowess.threads import offload
 
@@ -68,7 +74,6 @@ class Runs(Part):
 
     def _admit(self, request: RunRequest) -> Admitted:
         from prowess.run.durable import check_storable
-        from prowess.run.selection import select_artifacts
 
         run = self._resolve(request)
         store, _ = self._context.catalog.find_outline(request.slug)
@@ -136,11 +141,6 @@ class Runs(Part):
 
     def _resolve(self, request: RunRequest) -> Run:
         """Look up everything that a run needs, and pass the gate. Blocking."""
-        from prowess.run.allowance import read_allowance
-        from prowess.run.call import start_run
-        from prowess.run.selection import normalize_inputs
-        from prowess.session.text import read_standing
-
         context = self._context
         gate, runner = context.resources.gate, context.resources.runner
         with context.resources.snapshot():
@@ -201,11 +201,10 @@ def preview_calls(context: Context, skills: Sequence[CallableSkill]) -> tuple[tu
 
 def _needs_interpreter(run: Run) -> bool:
     """Return True if the run has Python for the WASM sandbox."""
-    from prowess.handlers.function import choose_runtime
-    from prowess.skill.needs import list_reached_artifacts
-
     if not any(isinstance(artifact, CodeTemplate | Function) for artifact in run.skill.artifacts):
         return False
+    from prowess.handlers.function import choose_runtime  # brings the sandboxes, which few runs need
+
     return any(
         isinstance(one, CodeTemplate) or (isinstance(one, Function) and choose_runtime(one, run.needs) == "wasm")
         for one in list_reached_artifacts(run.skill, run.artifacts)
@@ -214,8 +213,6 @@ def _needs_interpreter(run: Run) -> bool:
 
 def _needs_sidecar(run: Run) -> bool:
     """Return True if the run has a dspy_module."""
-    from prowess.skill.needs import list_reached_artifacts
-
     if not any(artifact.kind == "dspy_module" for artifact in run.skill.artifacts):
         return False
     return any(artifact.kind == "dspy_module" for artifact in list_reached_artifacts(run.skill, run.artifacts))
@@ -237,9 +234,6 @@ def _check_inputs(skill: Skill, artifacts: Sequence[str], inputs: Mapping[str, A
 
     Raise `Invalid` if they do not fit what the first artifact takes.
     """
-    from prowess.run.schema_checks import check_inputs
-    from prowess.run.selection import normalize_inputs, select_artifacts
-
     first = next((one for one in select_artifacts(skill, artifacts) if kind_info(one.kind).in_run == "work"), None)
     plain = normalize_inputs(inputs)
     if first is not None:

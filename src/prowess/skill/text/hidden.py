@@ -178,7 +178,7 @@ def show_hidden(text: str) -> str:
 
 def show_controls(text: str) -> str:
     r"""Return the text with control characters, such as ESC, written out. All other characters stay, hidden or not."""
-    return _CONTROLS.sub(lambda found: _write_out(found[0]), text)
+    return text if _is_plain(text) else _CONTROLS.sub(lambda found: _write_out(found[0]), text)
 
 
 def replace_hidden(text: str, write: Callable[[str], str]) -> str:
@@ -200,9 +200,13 @@ def quote_source(source: str) -> str:
     return f"`{show_hidden(source[:_MAX_SHOWN])}{'…' * (len(source) > _MAX_SHOWN)}`"
 
 
-def _hidden_positions(text: str) -> Iterator[int]:
+def _is_plain(text: str) -> bool:
     # Most texts are plain ASCII: deleting all plain bytes leaves nothing, and no regular expression has to run.
-    if text.isascii() and not text.encode().translate(None, _PLAIN):
+    return text.isascii() and not text.encode().translate(None, _PLAIN)
+
+
+def _hidden_positions(text: str) -> Iterator[int]:
+    if _is_plain(text):
         return
     # Most others have a few dashes, quotes or accents. Compiling the pattern takes milliseconds, so they do without it.
     if not any(char in _SUSPECTS for char in set(text) if not " " <= char <= "~"):
