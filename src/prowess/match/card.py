@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import add
 from struct import Struct
 from typing import Any
@@ -69,13 +70,13 @@ def card_key(card: Sequence[str]) -> tuple[int, int]:
         return NO_KEY
     parts = [part.encode("utf-8", "surrogatepass") for part in card]
     # The length first, so that text moved from one part to the next gives another key.
-    told = b"".join([text for part in parts for text in (_pack_length(len(part)), part)])
+    told = b"".join(chain.from_iterable(zip(map(_pack_length, map(len, parts)), parts, strict=True)))
     return _unpack_key(hashlib.sha256(told).digest())
 
 
 def _joined(texts: Sequence[str], count: int) -> list[str]:
     """Return texts without extra space, the shortest neighbours joined until there are no more than `count`."""
-    found = [short for text in texts if (short := " ".join(text.split())[:_LONGEST_PART])]
+    found = [short[:_LONGEST_PART] for short in map(" ".join, map(str.split, texts)) if short]
     while len(found) > count:
         lengths = list(map(len, found))
         sums = list(map(add, lengths, lengths[1:]))

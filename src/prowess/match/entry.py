@@ -48,6 +48,7 @@ _NAME, _DESCRIPTION, _TAGS, _TRIGGERS, _KEYWORDS, _BODY = map(FIELD_NAMES.index,
 
 MAX_TRIGGERS = 64
 MAX_FIELD_WORDS = 400
+_WORTH_BITS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,19 +132,33 @@ def pick_key_terms(words: Array, starts: Array, vocabulary: Vocabulary) -> tuple
     count = len(starts) - 1
     owners = np.repeat(np.arange(count), np.diff(starts))
     may = vocabulary.may_be_key_term[words]
+    by_hash, places = _order_by_hash(words[may], vocabulary)
     # Body and word as the halves of one number: one sort counts the words of every body.
-    pairs = np.sort(owners[may].astype(np.uint64) << np.uint64(32) | words[may])
+    pairs = np.sort(owners[may].astype(np.uint64) << np.uint64(32) | places)
     firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])) if len(pairs) else np.zeros(0, np.int64)
     counts = np.diff(np.append(firsts, len(pairs)))
     owners = (pairs[firsts] >> np.uint64(32)).astype(np.int64)
-    words = (pairs[firsts] & np.uint64(0xFFFF_FFFF)).astype(np.uint32)
+    words = by_hash[pairs[firsts] & np.uint64(0xFFFF_FFFF)]
     sizes = np.bincount(owners, minlength=count)
     is_long = sizes[owners] > MAX_KEY_TERMS
     # Frequency × √weight, squared: whole numbers, so that the order is the same everywhere.
     worth = np.where(is_long, counts**2 * vocabulary.weights[words].astype(np.int64), 0)
-    order = np.lexsort((vocabulary.numbers[words], -worth, owners))
+    # One stable sort, because the words of a body are in the order of their hashes. Both parts fit: a body has less than
+    # 2¹⁷ words, and a weight 16 bits.
+    order = np.argsort(owners << _WORTH_BITS | ((1 << _WORTH_BITS) - 1 - worth), kind="stable")
     ranks = np.arange(len(order)) - np.repeat(sizes.cumsum() - sizes, sizes)
     return words[order[ranks < MAX_KEY_TERMS]], offsets_of(np.minimum(sizes, MAX_KEY_TERMS))
+
+
+def _order_by_hash(words: Array, vocabulary: Vocabulary) -> tuple[Array, Array]:
+    """Return the distinct words in the order of their hashes, and the place of each word among them."""
+    is_used = np.zeros(len(vocabulary.numbers), np.bool_)
+    is_used[words] = True
+    used = np.flatnonzero(is_used).astype(np.uint32)
+    used = used[np.argsort(vocabulary.numbers[used])]
+    places = np.zeros(len(is_used), np.uint32)
+    places[used] = np.arange(len(used), dtype=np.uint32)
+    return used, places[words]
 
 
 def _strip_code(body: str) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prowess.lazy_dataclass import dataclass
-from prowess.match.arrays import Array, offsets_of
+from prowess.match.arrays import Array, expand_slices, find_sorted, offsets_of
 from prowess.match.vectors.encoder import default_encoder
 from prowess.match.words import STOP_WORDS, split_new_tokens, stem_words
+
+if TYPE_CHECKING:
+    from prowess.match.tokens import Tokens
 
 # 2⁶⁴ divided by the golden ratio, a common multiplier for hashes.
 _BASE = 0x9E37_79B9_7F4A_7C15
@@ -43,9 +47,10 @@ def hash_words(words: Sequence[str]) -> Hashes:
     """Return the hashes of many words, computed byte by byte for all words at once."""
     if len(words) < _FEW_WORDS:
         return np.array([hash_word(word) for word in words], np.uint64)
-    encoded = [word.encode("utf-8", "replace") for word in words]
-    content = np.frombuffer(b"".join(encoded), np.uint8)
-    lengths = np.array([len(some) for some in encoded], np.int64)
+    joined = "".join(words)
+    encoded = words if joined.isascii() else [word.encode("utf-8", "replace") for word in words]
+    content = np.frombuffer(joined.encode("utf-8", "replace"), np.uint8)
+    lengths = np.fromiter(map(len, encoded), np.int64, len(words))
     begins = np.cumsum(lengths) - lengths
     order = np.argsort(-lengths, kind="stable")
     longest = int(lengths.max(initial=0))
@@ -148,24 +153,32 @@ MAX_VOCABULARY = 200_000
 """About 80 MB."""
 
 
-class _Numbers:
-    """Numbers texts in the order in which they are first asked for."""
+class _TokenNumbers:
+    """Numbers tokens by their hashes, in the order in which they are first read."""
 
     def __init__(self) -> None:
-        self._known: dict[str, int] = {}
+        self._hashes: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._numbers: NDArray[np.int32] = np.zeros(0, np.int32)
         self._new: list[str] = []
 
-    def read(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """Return the numbers of texts."""
-        known = self._known
-        # Without a function call for each text, which would take twice as long.
-        new = list(dict.fromkeys([text for text in texts if text not in known]))
-        known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
-        self._new += new
-        return np.fromiter(map(known.__getitem__, texts), np.int32, len(texts))
+    def read(self, tokens: Tokens) -> NDArray[np.int32]:
+        """Return the numbers of tokens."""
+        firsts, chosen = tokens.group()
+        hashes = tokens.hashes[firsts]
+        places, is_known = find_sorted(self._hashes, hashes)
+        numbers = np.empty(len(hashes), np.int32)
+        numbers[is_known] = self._numbers[places[is_known]]
+        new = np.flatnonzero(~is_known)
+        numbers[new] = np.arange(len(self._hashes), len(self._hashes) + len(new))
+        # Two hashes that begin alike may be in the wrong order. At worst, such a token gets a second number.
+        order = self._hashes.searchsorted(hashes[new])
+        self._hashes = np.insert(self._hashes, order, hashes[new])
+        self._numbers = np.insert(self._numbers, order, numbers[new])
+        self._new += tokens.spell(firsts[new])
+        return numbers[chosen]
 
     def take_new(self) -> list[str]:
-        """Return the texts that have been added since the last call."""
+        """Return the tokens that have been added since the last call."""
         new, self._new = self._new, []
         return new
 
@@ -177,11 +190,11 @@ class Vocabulary:
     """
 
     def __init__(self) -> None:
-        self._tokens = _Numbers()
+        self._tokens = _TokenNumbers()
         self._token_words: Array = np.zeros(0, np.uint32)
         self._token_starts: Array = np.zeros(0, np.int64)
         self._token_sizes: Array = np.zeros(0, np.int32)
-        self._words = _Numbers()
+        self._words: dict[str, int] = {}
         self._texts: list[str] = []
         self.numbers: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self.terms: NDArray[np.uint64] = np.zeros(0, np.uint64)
@@ -200,19 +213,15 @@ class Vocabulary:
 
         portions: list[Array] = [np.zeros(0, np.int32)]
         sizes: list[Array] = [np.zeros(0, np.int64)]
-        for distinct, chosen, size in split_tokens(texts):
-            portions.append(self._tokens.read(distinct)[chosen])
-            sizes.append(size)
+        for tokens in split_tokens(texts):
+            portions.append(self._tokens.read(tokens))
+            sizes.append(tokens.counts)
         self._learn_tokens(self._tokens.take_new())
         numbers = np.concatenate(portions)
-        counts = self._token_sizes[numbers]
-        ends = offsets_of(counts)
-        places = np.repeat(self._token_starts[numbers], counts)
-        # Most tokens are one word.
-        for more in range(1, int(counts.max(initial=0))):
-            places[ends[:-1][counts > more] + more] += more
+        begins = self._token_starts[numbers]
+        places, firsts = expand_slices(begins, begins + self._token_sizes[numbers])
         words = self._token_words[places]
-        starts = ends[offsets_of(np.concatenate(sizes))]
+        starts = np.append(firsts, len(words))[offsets_of(np.concatenate(sizes))]
         is_telling = ~self.is_stop_word[words]
         counts = offsets_of(is_telling)
         # A text of stop words alone keeps them.
@@ -228,12 +237,15 @@ class Vocabulary:
     def _learn_tokens(self, tokens: Sequence[str]) -> None:
         split = split_new_tokens(tokens)
         sizes = list(map(len, split))
-        words = self._words.read(list(chain.from_iterable(split))).astype(np.uint32)
+        known, every = self._words, list(chain.from_iterable(split))
+        new = [word for word in dict.fromkeys(every) if word not in known]
+        known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+        words = np.fromiter(map(known.__getitem__, every), np.uint32, len(every))
         starts = len(self._token_words) + offsets_of(sizes)[:-1]
         self._token_starts = np.concatenate((self._token_starts, starts))
         self._token_sizes = np.concatenate((self._token_sizes, np.array(sizes, np.int32)))
         self._token_words = np.concatenate((self._token_words, words))
-        self._learn_words(self._words.take_new())
+        self._learn_words(new)
 
     def _learn_words(self, words: Sequence[str]) -> None:
         size = len(words)

@@ -1,6 +1,6 @@
 """Split many texts at once into tokens, the stretches of letters and digits that words are made of.
 
-Only distinct tokens become strings. All others are numbers: that takes a tenth of the time, because the words of skills
+Tokens are places and hashes; only new ones become strings. That takes a tenth of the time, because the words of skills
 recur. `split_words` gives the same for a single text.
 """
 
@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.arrays import Array
+from prowess.lazy_dataclass import dataclass
+from prowess.match.arrays import Array, expand_slices, offsets_of
 from prowess.match.words import CJK_RUN, LONGEST_TEXT, normalize, split_words, strip_accents
 from prowess.patterns import lazy_pattern
 
@@ -33,7 +34,6 @@ _IS_SHORT_ENDING[list(b"stdm")] = True
 _IS_LONG_ENDING[[int.from_bytes(ending) for ending in (b"ll", b"re", b"ve")]] = True
 
 _CJK_RUNS = lazy_pattern(f"({CJK_RUN.pattern})")
-_MARKS = "+#'’\u3099\u309a"
 _MIXED = lazy_pattern(r"(?:[+#]|['’][a-z]{0,2})[^\x00-\x7f]|[\u3099\u309a]", re.IGNORECASE)
 
 _UNIT = 8
@@ -44,53 +44,123 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(_UNIT + 1)], np.uint64)
 _FACTOR = np.uint64(int.from_bytes(os.urandom(8)) | 1)
 
 
-def split_tokens(texts: Sequence[str]) -> Iterator[tuple[list[str], Array, Array]]:
-    """Yield the tokens of the next few texts: distinct ones, the places of all among them, and the number in each text.
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of some texts, one text after the other."""
 
-    A token may occur twice among the distinct ones.
-    """
-    plain, more = _to_ascii(texts)
-    ends = np.cumsum([len(text) + 1 for text in plain])
+    content: bytes
+    starts: Array
+    """Where each token is in the content."""
+    ends: Array
+    hashes: NDArray[np.uint64]
+    """The same for the same tokens of all texts in this process."""
+    counts: Array
+    """The number of tokens in each text."""
+
+    def spell(self, places: Array) -> list[str]:
+        """Return some of the tokens as text."""
+        content = self.content
+        slices = map(slice, self.starts[places].tolist(), self.ends[places].tolist())
+        return [content[some].decode("utf-8", "surrogatepass") for some in slices]
+
+    def group(self) -> tuple[Array, Array]:
+        """Return where each distinct token first occurs, and the place of every token among the distinct ones.
+
+        A token may occur twice among the distinct ones.
+        """
+        hashes = self.hashes
+        # Hash and place in one number: sorting plain numbers is far faster than sorting places by their hashes. Two hashes
+        # that begin alike may be mixed, which makes a token occur twice.
+        bits = np.uint64(len(hashes).bit_length())
+        order = np.sort(hashes >> bits << bits | np.arange(len(hashes), dtype=np.uint64))
+        order = (order & np.uint64((1 << int(bits)) - 1)).astype(np.int64)
+        hashes = hashes[order]
+        is_new = np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]
+        places = np.empty(len(order), np.int32)
+        places[order] = is_new.cumsum() - 1
+        return order[is_new], places
+
+
+def split_tokens(texts: Sequence[str]) -> Iterator[Tokens]:
+    """Yield the tokens of the next few texts."""
+    ends = np.cumsum([min(len(text), LONGEST_TEXT) + 1 for text in texts])
     first = 0
-    while first < len(plain):
+    while first < len(texts):
         before = ends[first - 1] if first else 0
         last = max(int(ends.searchsorted(before + _CHUNK)), first + 1)
-        distinct, places, counts = _split(plain[first:last])
-        if more:
-            found = {place - first: more[place] for place in range(first, last) if place in more}
-            distinct, places, counts = _insert(distinct, places, counts, found)
-        yield distinct, places, counts
+        yield _split([text[:LONGEST_TEXT] for text in texts[first:last]])
         first = last
 
 
-def _to_ascii(texts: Sequence[str]) -> tuple[list[str], dict[int, list[str]]]:
-    """Return texts in ASCII, and by their places the tokens of those that have others as well."""
-    found = [text[:LONGEST_TEXT] for text in texts]
-    more: dict[int, list[str]] = {}
-    for place in [place for place, text in enumerate(found) if not text.isascii()]:
-        text = found[place]
+def _split(texts: list[str]) -> Tokens:
+    foreign: list[int] = []
+    for place in [place for place, text in enumerate(texts) if not text.isascii()]:
         try:
-            found[place] = text.encode("ascii", _ACCENTS).decode("ascii")
+            texts[place] = texts[place].encode("ascii", _ACCENTS).decode("ascii")
         except UnicodeEncodeError:
-            found[place], more[place] = _split_foreign(text)
-    if "".join(found).count(_SEPARATOR):
-        found = [text.replace(_SEPARATOR, " ") for text in found]
-    return found, more
+            foreign.append(place)
+    if not foreign:
+        codes, starts, ends, counts = _split_ascii(texts)
+        return _with_hashes(codes, starts, ends, counts)
+    latin, more, more_starts, more_ends, owners = _split_foreign([texts[place] for place in foreign])
+    for place, text in zip(foreign, latin, strict=True):
+        texts[place] = text
+    codes, starts, ends, counts = _split_ascii(texts)
+    # The other tokens of a text come after those in ASCII.
+    owners = np.append(np.repeat(np.arange(len(texts)), counts), np.array(foreign)[owners])
+    order = np.argsort(owners, kind="stable")
+    starts = np.append(starts, more_starts + len(codes))[order]
+    ends = np.append(ends, more_ends + len(codes))[order]
+    return _with_hashes(codes + more, starts, ends, np.bincount(owners, minlength=len(texts)))
 
 
-def _split_foreign(text: str) -> tuple[str, list[str]]:
-    """Return the part of a text that is in ASCII, and the tokens of the rest."""
-    normal = normalize(text)
+def _with_hashes(content: bytes, starts: Array, ends: Array, counts: Array) -> Tokens:
+    return Tokens(content, starts, ends, _hash_tokens(content, starts, ends), counts)
+
+
+def _split_foreign(texts: Sequence[str]) -> tuple[list[str], bytes, Array, Array, Array]:
+    """Return the parts of texts that are in ASCII, and the tokens of the rest: their content, starts, ends, and texts."""
+    normal = normalize(_join(texts))
     parts = _CJK_RUNS.split(normal)
-    latin, runs = " ".join(parts[::2]), parts[1::2]
-    if not latin.isascii():
-        latin = strip_accents(latin).replace("’", "'")
-    # What an apostrophe, a sign or an accent beside such a run means depends on both sides of it.
-    is_mixed = any(mark in normal for mark in _MARKS) and _MIXED.search(normal)
-    # There are symbols among these characters, too. A text with nothing but symbols has no pairs.
-    if is_mixed or not latin.isascii() or not any(map(str.isalnum, "".join(runs))):
-        return "", split_words(text)
-    return latin, [run[place : place + 2] for run in runs for place in range(max(1, len(run) - 1))]
+    latin, runs = strip_accents(" ".join(parts[::2])).replace("’", "'").split(_SEPARATOR), parts[1::2]
+    owners = np.cumsum([part.count(_SEPARATOR) for part in parts[:-1:2]], dtype=np.int64)
+    # What an apostrophe, a sign or an accent beside such a run means depends on both sides of it. There are symbols among
+    # these characters, too. `split_words` reads such texts, one by one.
+    is_odd = np.array([not text.isascii() for text in latin], np.bool_)
+    is_odd |= np.bincount(owners, minlength=len(texts)) == 0
+    is_odd[owners[[not run[0].isalnum() for run in runs]]] = True
+    ends = np.cumsum([len(text) + 1 for text in normal.split(_SEPARATOR)])
+    is_odd[ends.searchsorted([mixed.start() for mixed in _MIXED.finditer(normal)], "right")] = True
+    odd = np.flatnonzero(is_odd).tolist()
+    words: list[bytes] = []
+    sizes: list[int] = []
+    for place in odd:
+        latin[place] = ""
+        found = split_words(texts[place])
+        words += [word.encode("utf-8", "surrogatepass") for word in found]
+        sizes.append(len(found))
+    # The pairs of each run. In positions of characters; each takes three bytes.
+    chosen = np.flatnonzero(~is_odd[owners])
+    runs = [runs[place] for place in chosen.tolist()]
+    limits = offsets_of(list(map(len, runs)))
+    counts = np.maximum(np.diff(limits) - 1, 1)
+    pairs, _ = expand_slices(limits[:-1], limits[:-1] + counts)
+    pair_ends = np.minimum(pairs + 2, np.repeat(limits[1:], counts))
+    word_limits = 3 * limits[-1] + offsets_of(list(map(len, words)))
+    return (
+        latin,
+        b"".join(["".join(runs).encode(), *words]),
+        np.append(3 * pairs, word_limits[:-1]),
+        np.append(3 * pair_ends, word_limits[1:]),
+        np.append(np.repeat(owners[chosen], counts), np.repeat(np.array(odd, np.int64), sizes)),
+    )
+
+
+def _join(texts: Sequence[str]) -> str:
+    joined = _SEPARATOR.join(texts)
+    if joined.count(_SEPARATOR) >= len(texts):
+        joined = _SEPARATOR.join([text.replace(_SEPARATOR, " ") for text in texts])
+    return joined
 
 
 _ACCENTS = "prowess-accents"
@@ -123,37 +193,25 @@ def _strip_run(error: UnicodeError) -> tuple[bytes, int]:
 codecs.register_error(_ACCENTS, _strip_run)
 
 
-def _split(texts: Sequence[str]) -> tuple[list[str], Array, Array]:
-    """Return the distinct tokens of texts in ASCII, the places of all tokens among them, and the number in each text."""
-    raw = _SEPARATOR.join(["", *texts, ""]).encode()
-    # Room at the end, so that eight bytes can be read from every place.
+def _split_ascii(texts: Sequence[str]) -> tuple[bytes, Array, Array, Array]:
+    """Return the content of texts in ASCII, where in it each token begins and ends, and the number in each text."""
+    raw = f"{_SEPARATOR}{_join(texts)}{_SEPARATOR}".encode()
+    # Room at the end, because the endings of contractions are read from every place.
     told = np.frombuffer(raw + bytes(_UNIT), np.uint8)
-    codes = np.frombuffer(bytearray(raw.translate(_TABLE) + bytes(_UNIT)), np.uint8)
+    codes = np.frombuffer(bytearray(raw.translate(_TABLE)), np.uint8)
     _remove_contractions(told, codes)
     _keep_signs(raw, told, codes)
     is_inside = codes > _SPACE
     edges = np.flatnonzero(is_inside[1:] != is_inside[:-1]) + 1
     starts, ends = edges[::2], edges[1::2]
     counts = np.diff(starts.searchsorted(np.flatnonzero(codes == ord(_SEPARATOR))))
-    text = codes.tobytes().decode("ascii")
-    hashes = _hash_tokens(text, codes, starts, ends)
-    # Hash and place in one number: sorting plain numbers is far faster than sorting places by their hashes. Two hashes that
-    # begin alike may be mixed, which makes a token occur twice.
-    bits = np.uint64(len(hashes).bit_length())
-    order = np.sort(hashes >> bits << bits | np.arange(len(hashes), dtype=np.uint64))
-    order = (order & np.uint64((1 << int(bits)) - 1)).astype(np.int64)
-    hashes = hashes[order]
-    is_new = np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]
-    places = np.empty(len(order), np.int32)
-    places[order] = is_new.cumsum() - 1
-    firsts = order[is_new]
-    distinct = [text[start:end] for start, end in zip(starts[firsts].tolist(), ends[firsts].tolist(), strict=True)]
-    return distinct, places, counts
+    return codes.tobytes(), starts, ends, counts
 
 
-def _hash_tokens(text: str, codes: Array, starts: Array, ends: Array) -> NDArray[np.uint64]:
+def _hash_tokens(content: bytes, starts: Array, ends: Array) -> NDArray[np.uint64]:
     """Return a number for each token, the same only for the same token: eight bytes at a time, mixed."""
-    units = np.ndarray((len(codes) - _UNIT + 1,), "<u8", codes, strides=(1,))
+    # With room, so that eight bytes can be read from every place.
+    units = np.ndarray((len(content) + 1,), "<u8", content + bytes(_UNIT), strides=(1,))
     lengths = ends - starts
     hashes = _mix(units[starts] & _MASKS[np.minimum(lengths, _UNIT)])
     for done in range(_UNIT, min(int(lengths.max(initial=0)), _LONGEST_HASHED), _UNIT):
@@ -161,7 +219,7 @@ def _hash_tokens(text: str, codes: Array, starts: Array, ends: Array) -> NDArray
         rest = units[starts[longer] + done] & _MASKS[np.minimum(lengths[longer] - done, _UNIT)]
         hashes[longer] = _mix(hashes[longer] ^ rest)
     for place in np.flatnonzero(lengths > _LONGEST_HASHED).tolist():
-        hashes[place] = hash(text[starts[place] : ends[place]]) & 0xFFFF_FFFF_FFFF_FFFF
+        hashes[place] = hash(content[starts[place] : ends[place]]) & 0xFFFF_FFFF_FFFF_FFFF
     return hashes
 
 
@@ -192,18 +250,3 @@ def _keep_signs(raw: bytes, told: Array, codes: Array) -> None:
         # A sign before a letter belongs to neither.
         end -= bool(_IS_WORD[raw[end]])
         codes[start:end] = told[start:end]
-
-
-def _insert(
-    distinct: list[str], places: Array, counts: Array, more: dict[int, list[str]]
-) -> tuple[list[str], Array, Array]:
-    """Add tokens to some of the texts, after those they have."""
-    ends = np.cumsum(counts)
-    parts: list[Array] = []
-    before = 0
-    for text, tokens in more.items():
-        parts += [places[before : ends[text]], np.arange(len(distinct), len(distinct) + len(tokens), dtype=np.int32)]
-        distinct.extend(tokens)
-        before = ends[text]
-        counts[text] += len(tokens)
-    return distinct, np.concatenate([*parts, places[before:]]), counts
