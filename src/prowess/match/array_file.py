@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import mmap
 import os
 import stat
@@ -16,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
+from weakref import finalize
 
 import numpy as np
 
@@ -42,6 +44,28 @@ class ArrayFile:
     arrays: Mapping[str, Array]
     facts: Mapping[str, Any]
     """What the writer stated beside the arrays."""
+    reader: ArrayReader | None = None
+    """Reads parts of the arrays without mapping them, if that was asked for."""
+
+
+class ArrayReader:
+    """Reads parts of the arrays in an open file.
+
+    A mapped file adds to the memory of the process: up to 2 MB for every byte that is read, where the system keeps files in
+    large pages. What is read with this does not.
+    """
+
+    def __init__(self, descriptor: int, arrays: Mapping[str, Array], places: Mapping[str, int]) -> None:
+        self._descriptor, self._arrays, self._places = descriptor, arrays, places
+        finalize(self, os.close, descriptor)
+
+    def read(self, name: str, begins: Array, ends: Array) -> Array:
+        """Return slices of an array, concatenated; raise `ValueError` if the file is shorter than it was."""
+        array, lengths = self._arrays[name], ends - begins
+        size = array.itemsize * math.prod(array.shape[1:])
+        slices = zip((lengths * size).tolist(), (self._places[name] + begins * size).tolist(), strict=True)
+        content = b"".join([os.pread(self._descriptor, length, place) for length, place in slices])
+        return np.frombuffer(content, array.dtype).reshape(int(lengths.sum()), *array.shape[1:])
 
 
 def write_arrays(
@@ -79,25 +103,31 @@ def write_arrays(
         raise
 
 
-def read_arrays(path: Path) -> ArrayFile:
-    """Memory-map a file; raise `FileDamaged` if it is damaged, `OSError` if it is missing."""
+def read_arrays(path: Path, *, reader_from: float = float("inf")) -> ArrayFile:
+    """Memory-map a file; raise `FileDamaged` if it is damaged, `OSError` if it is missing.
+
+    A file of at least `reader_from` bytes gets a reader.
+    """
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size < _HEAD.size:
             raise FileDamaged(path.name)
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    try:
-        magic, length, header_check, check = _HEAD.unpack_from(content)
-        header = content[_HEAD.size : _HEAD.size + length]
-        if magic != _MAGIC or zlib.crc32(header) != header_check:
-            raise FileDamaged(path.name)
-        described = json.loads(header)
-        start = _data_start(header)
-        if len(content) != start + described["size"] or _check(content, start, described["checked"]) != check:
-            raise FileDamaged(path.name)
-        arrays = {name: _array(content, start, *of) for name, of in described["arrays"].items()}
-        return ArrayFile(arrays=arrays, facts=described["facts"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise FileDamaged(path.name) from error
+        try:
+            magic, length, header_check, check = _HEAD.unpack_from(content)
+            header = content[_HEAD.size : _HEAD.size + length]
+            if magic != _MAGIC or zlib.crc32(header) != header_check:
+                raise FileDamaged(path.name)
+            described = json.loads(header)
+            start = _data_start(header)
+            if len(content) != start + described["size"] or _check(content, start, described["checked"]) != check:
+                raise FileDamaged(path.name)
+            arrays = {name: _array(content, start, *of) for name, of in described["arrays"].items()}
+            places = {name: start + place for name, (_, _, place) in described["arrays"].items()}
+            facts = described["facts"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise FileDamaged(path.name) from error
+        reader = ArrayReader(os.dup(file.fileno()), arrays, places) if len(content) >= reader_from else None
+        return ArrayFile(arrays=arrays, facts=facts, reader=reader)
 
 
 def open_regular(path: Path) -> BinaryIO:

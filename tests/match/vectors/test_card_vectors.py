@@ -15,6 +15,7 @@ import pytest
 
 from prowess.errors import Unavailable
 from prowess.match.vectors import card_vectors as module
+from prowess.match.vectors import vector_table as table_module
 from prowess.match.vectors.card_vectors import KEPT_DAYS, MAX_FILES, CardVectors
 from prowess.match.vectors.embedder import embed_cards
 from prowess.match.vectors.vector_table import build_table, current_day, merge_tables, sign_codes, write_table
@@ -115,13 +116,59 @@ def test_codes_are_the_signs_of_each_row(tmp_path: Path) -> None:
     rows = CardVectors(tmp_path, HashEmbedder()).find(keys)
     assert len(rows.tables) == 2
     assert rows.codes.shape == (2, 21)
-    parts, starts = rows.part_codes
     for place, one in enumerate(CARDS):
-        codes = sign_codes(right_rows(one))
-        assert np.array_equal(rows.codes[:, place], codes[:, 0])
-        assert np.array_equal(parts[:, starts[place] : starts[place + 1]], codes[:, 1:])
+        assert np.array_equal(rows.codes[:, place], sign_codes(right_rows(one))[:, 0])
     assert not rows.codes[:, 20].any()
-    assert starts[20] == starts[21]
+
+
+@pytest.fixture
+def unmapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the rows of every file instead of mapping them, as of a large one."""
+    monkeypatch.setattr(table_module, "UNMAPPED_BYTES", 0)
+
+
+@pytest.mark.usefixtures("unmapped")
+def test_rows_and_codes_that_are_read_from_files_are_those_that_were_written(tmp_path: Path) -> None:
+    filled(tmp_path, CARDS[:9])
+    filled(tmp_path)
+    rows = CardVectors(tmp_path, HashEmbedder()).find(keys_of(CARDS))
+    assert [table.reader is not None for table in rows.tables] == [True, True]
+    assert are_right(rows, CARDS)
+    assert np.array_equal(rows.codes, np.stack([sign_codes(right_rows(one))[:, 0] for one in CARDS], axis=1))
+    assert rows.take(np.array([], np.int64))[0].shape == (0, DIMENSIONS)
+
+
+@pytest.mark.usefixtures("unmapped")
+def test_rows_are_read_from_a_file_that_another_process_has_removed(tmp_path: Path) -> None:
+    filled(tmp_path)
+    rows = CardVectors(tmp_path, HashEmbedder()).find(keys_of(CARDS))
+    for path in files(tmp_path):
+        path.unlink()
+    assert are_right(rows, CARDS)
+
+
+@pytest.mark.usefixtures("unmapped")
+def test_a_file_that_was_cut_off_after_it_was_opened_is_an_error_and_not_other_rows(tmp_path: Path) -> None:
+    filled(tmp_path)
+    rows = CardVectors(tmp_path, HashEmbedder()).find(keys_of(CARDS))
+    os.truncate(files(tmp_path)[0], 4_096)
+    with pytest.raises(ValueError, match="reshape"):
+        rows.take(np.arange(len(CARDS)))
+
+
+@pytest.mark.usefixtures("unmapped")
+def test_a_file_is_closed_when_its_table_is_not_used_any_more(tmp_path: Path) -> None:
+    filled(tmp_path)
+    vectors = CardVectors(tmp_path, HashEmbedder())
+    (path,) = files(tmp_path)
+    rows = vectors.find(keys_of(CARDS))
+    assert is_open(path)
+    del rows, vectors
+    assert not is_open(path)
+
+
+def is_open(path: Path) -> bool:
+    return any(link.exists() and link.samefile(path) for link in Path("/dev/fd").iterdir())
 
 
 def test_a_code_has_a_bit_for_each_dimension_in_order() -> None:

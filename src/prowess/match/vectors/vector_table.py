@@ -12,12 +12,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.array_file import FileDamaged, read_arrays, write_arrays
+from prowess.match.array_file import ArrayReader, FileDamaged, read_arrays, write_arrays
 from prowess.match.arrays import Array, expand_slices, offsets_of
 
 _FORMAT = 1
 _ARRAYS = ("keys", "starts", "days", "rows", "codes")
 _FULL_CHECK_BYTES = 1 << 19
+UNMAPPED_BYTES = 1 << 26
+"""From this size on, the rows that a match needs are read from the file. Of 100,000 cards, a thousand messages need nearly all
+rows; mapped, they would take 360 MB. Reading them takes as long."""
 _SECONDS_PER_DAY = 86_400
 
 
@@ -32,6 +35,8 @@ class VectorTable:
     codes: Array  # the signs of the rows as bits: a row per 64 dimensions, a column per row of `rows`
     check: int
     """The checksum of `rows`."""
+    reader: ArrayReader | None = None
+    """Reads the rows and codes of a large file."""
 
     @property
     def size(self) -> int:
@@ -42,6 +47,20 @@ class VectorTable:
     def is_intact(self) -> bool:
         """True if the rows are as they were written; reads all of them."""
         return zlib.crc32(self.rows.data) == self.check
+
+    def take_rows(self, begins: Array, counts: Array) -> NDArray[np.int8]:
+        """Return slices of `rows`, concatenated."""
+        if self.reader is not None:
+            return self.reader.read("rows", begins, begins + counts)
+        return self.rows.take(expand_slices(begins, begins + counts)[0], axis=0)
+
+    def code_lines(self) -> Iterator[NDArray[np.uint64]]:
+        """Yield the rows of `codes`."""
+        for line in range(len(self.codes)):
+            if self.reader is not None:
+                yield self.reader.read("codes", np.array([line]), np.array([line + 1]))[0]
+            else:
+                yield self.codes[line]
 
     def find(self, keys: Array) -> NDArray[np.int64]:
         """Return the position of each key, given as rows of two halves; -1 for those that are not here."""
@@ -84,15 +103,11 @@ class VectorRows:
         starts = offsets_of(self.count[documents])
         tables = self.table[documents]
         if len(documents) and (tables == tables[0]).all():
-            begins = self.first[documents]
-            places, _ = expand_slices(begins, begins + self.count[documents])
-            return self.tables[int(tables[0])].rows.take(places, axis=0), starts
+            return self.tables[int(tables[0])].take_rows(self.first[documents], self.count[documents]), starts
         rows = np.empty((int(starts[-1]), self.dimensions), np.int8)
         for table, chosen in self._by_table(documents):
-            begins = self.first[documents[chosen]]
-            source, _ = expand_slices(begins, begins + self.count[documents[chosen]])
             target, _ = expand_slices(starts[chosen], starts[chosen + 1])
-            rows[target] = table.rows.take(source, axis=0)
+            rows[target] = table.take_rows(self.first[documents[chosen]], self.count[documents[chosen]])
         return rows, starts
 
     @cached_property
@@ -105,21 +120,9 @@ class VectorRows:
         """The sign codes of whole cards: a row per 64 dimensions, a column per document; zeros without vectors."""
         found = np.zeros((-(-self.dimensions // 64), len(self.first)), np.uint64)
         for table, chosen in self._by_table(np.arange(len(self.first))):
-            found[:, chosen] = table.codes.take(self.first[chosen], axis=1)
+            for number, codes in enumerate(table.code_lines()):
+                found[number, chosen] = codes.take(self.first[chosen])
         return found
-
-    @cached_property
-    def part_codes(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The sign codes of the parts of all cards, and where those of each document begin, with the end of the last."""
-        counts = np.maximum(self.count - 1, 0)
-        starts = offsets_of(counts)
-        found = np.zeros((-(-self.dimensions // 64), int(starts[-1])), np.uint64)
-        for table, chosen in self._by_table(np.arange(len(self.first))):
-            begins = self.first[chosen] + 1
-            source, _ = expand_slices(begins, begins + counts[chosen])
-            target, _ = expand_slices(starts[chosen], starts[chosen + 1])
-            found[:, target] = table.codes.take(source, axis=1)
-        return found, starts
 
     def _by_table(self, documents: Array) -> Iterator[tuple[VectorTable, Array]]:
         """Yield each table with the positions, among the given documents, of those whose rows it has."""
@@ -222,11 +225,12 @@ def write_table(path: Path, table: VectorTable, embedder: str) -> None:
 
 def read_table(path: Path, embedder: str, dimensions: int) -> VectorTable:
     """Memory-map a table; raise `FileDamaged` if it is not an intact one of this embedder, `OSError` if it is missing."""
-    file = read_arrays(path)
+    file = read_arrays(path, reader_from=UNMAPPED_BYTES)
     try:
         if (file.facts["format"], file.facts["embedder"]) != (_FORMAT, embedder):
             raise FileDamaged(path.name)
-        table = VectorTable(**{name: file.arrays[name] for name in _ARRAYS}, check=file.facts["check"])
+        arrays = {name: file.arrays[name] for name in _ARRAYS}
+        table = VectorTable(**arrays, check=file.facts["check"], reader=file.reader)
         if not _is_sound(table, dimensions):
             raise FileDamaged(path.name)
     except (KeyError, TypeError, ValueError, IndexError) as error:
