@@ -36,7 +36,7 @@ def name_words(slug: str, title: str) -> str:
     """Return slug and title without repeated words: most titles repeat the slug."""
     words = slug_words(slug)
     # Nothing to add in the most frequent case, without splitting the title into words.
-    if (title.istitle() or title.islower()) and set(words.split()).issuperset(title.lower().split()):
+    if title == slug or ((title.istitle() or title.islower()) and set(words.split()).issuperset(title.lower().split())):
         return words
     if title.isascii() and not UNUSUAL_TOKEN.search(title):
         told = split_ascii(title.lower())

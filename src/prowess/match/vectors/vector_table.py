@@ -19,8 +19,8 @@ _FORMAT = 1
 _ARRAYS = ("keys", "starts", "days", "rows", "codes")
 _FULL_CHECK_BYTES = 1 << 19
 UNMAPPED_BYTES = 1 << 26
-"""From this size on, the rows that a match needs are read from the file. Of 100,000 cards, a thousand messages need nearly all
-rows; mapped, they would take 360 MB. Reading them takes as long."""
+"""From this size on, the rows that a match needs are read from the file. A thousand messages need nearly all rows: of 100,000
+cards they would take 360 MB if they were mapped. Reading them takes 4 % of the time of such a match."""
 _SECONDS_PER_DAY = 86_400
 
 
