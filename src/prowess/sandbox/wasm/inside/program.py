@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from wasmtime import WasmtimeError
@@ -131,7 +131,7 @@ class GuestRun:
     def __init__(self, number: int, payload: bytes) -> None:
         head, _, task = payload.partition(b"\n")
         self.number = number
-        self.limits = GuestLimits(**json.loads(head.decode()))
+        self.limits = _parse_limits(head)
         self.task = task.decode()
         self.clock = GuestClock(self.limits.seconds)
         self.answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -140,6 +140,11 @@ class GuestRun:
         """Stop it, also while it waits for an answer."""
         self.clock.cancel(reason)
         self.answers.put(None)
+
+
+@lru_cache(32)
+def _parse_limits(line: bytes) -> GuestLimits:
+    return GuestLimits(**json.loads(line))
 
 
 class Worker:
