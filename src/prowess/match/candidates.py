@@ -147,6 +147,11 @@ class Candidates:
         return self.cosine + PART_WEIGHT * self.part + query.lexical_weight * self.lexical
 
 
+def can_compare(index: Index, query: Query) -> bool:
+    """Return True if the message and some skill have a vector. If not, only skills with a word of the message are candidates."""
+    return query.has_vector and any(part.has_vectors for part in index.parts)
+
+
 def find_candidates(
     index: Index,
     query: Query,
@@ -161,9 +166,7 @@ def find_candidates(
     With `by_words`, only documents with a word of the message. The result does not depend on how skills are spread over
     segments; ties with the last candidate are included.
     """
-    # If no skill has a vector yet, only those with a word of the message are candidates.
-    has_vectors = query.has_vector and any(part.has_vectors for part in index.parts)
-    code = sign_codes(query.embedded[np.newaxis]) if has_vectors else None
+    code = sign_codes(query.embedded[np.newaxis]) if can_compare(index, query) else None
     glances = [
         _FirstPass(part, query, code, terms, tags, by_words=by_words)
         for part, terms in zip(index.parts, query.places, strict=True)

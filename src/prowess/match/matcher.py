@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from prowess.errors import Invalid, Unavailable
 from prowess.match.index import Index
-from prowess.match.ranking import list_tagged, rank
+from prowess.match.ranking import list_tagged, rank, search
 from prowess.match.recommendation import Recommendation
 from prowess.match.snapshot import SavedIndex, Snapshot
 from prowess.match.vectors.card_vectors import CardVectors
@@ -164,12 +164,7 @@ class Matcher:
         _check_arguments(query, limit, tags)
         if not query.strip():
             return self._asked(lambda index: list_tagged(index, limit=limit, tags=tags))
-        ranked = self.rank(query, limit=limit, tags=tags)
-        found = {one.slug: one for one in ranked if one.evidence or one.decision != "no"}
-        if len(found) < limit:
-            more = self._asked(lambda index: rank(index, query, limit=limit, tags=tags, by_words=True))
-            found.update((one.slug, one) for one in more if one.slug not in found)
-        return list(found.values())[:limit]
+        return self._asked(lambda index: search(index, query, limit=limit, tags=tags))
 
     def with_documents(self, documents: Iterable[SearchDocument]) -> Matcher:
         """Return a matcher with these skills added; they replace skills with the same slugs."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prowess.lazy_dataclass import dataclass
-from prowess.match.candidates import Candidates, SharedTerms, find_candidates, find_rare
+from prowess.match.candidates import Candidates, SharedTerms, can_compare, find_candidates, find_rare
 from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
 from prowess.match.query import Query, build_query
@@ -83,17 +83,41 @@ def rank(
     limit: int,
     tags: Collection[str] = (),
     context: str = "",
-    by_words: bool = False,
     fitting: bool = False,
 ) -> list[Recommendation]:
-    """Return the best skills for a message, best first, each with its decision.
-
-    With `by_words`, only skills that have a word of the message. With `fitting`, none with the decision "no".
-    """
-    limit = min(limit, MAX_RESULTS)
+    """Return the best skills for a message, best first, each with its decision. With `fitting`, none with the decision "no"."""
     if limit < 1 or not index.parts:
         return []
     query = build_query(index, message, context)
+    return _rank(index, query, limit=limit, tags=tags, fitting=fitting)
+
+
+def search(index: Index, text: str, *, limit: int, tags: Collection[str] = ()) -> list[Recommendation]:
+    """Return the skills that fit a text or have a word of it, best first."""
+    if limit < 1 or not index.parts:
+        return []
+    query = build_query(index, text)
+    ranked = _rank(index, query, limit=limit, tags=tags)
+    found = {one.slug: one for one in ranked if one.evidence or one.decision != "no"}
+    # Without vectors only skills with a word are candidates: if the ranking ends early, it has all of them.
+    is_complete = len(found) == len(ranked) < MAX_RESULTS and not can_compare(index, query)
+    if len(found) < limit and not is_complete:
+        more = _rank(index, query, limit=limit, tags=tags, by_words=True)
+        found.update((one.slug, one) for one in more if one.slug not in found)
+    return list(found.values())[:limit]
+
+
+def _rank(
+    index: Index,
+    query: Query,
+    *,
+    limit: int,
+    tags: Collection[str] = (),
+    by_words: bool = False,
+    fitting: bool = False,
+) -> list[Recommendation]:
+    """Rank for a prepared message; with `by_words`, only skills that have a word of it."""
+    limit = min(limit, MAX_RESULTS)
     if not query.words:
         return []
     named = [_DirectHits.of(part.segment, query.message) for part in index.parts]
