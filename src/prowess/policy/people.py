@@ -19,6 +19,7 @@ from prowess.storage import people
 from prowess.storage.credentials import revoke_credentials
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, append
+from prowess.storage.owner import Owner
 from prowess.storage.people import Member, MemberRole, Organization
 
 if TYPE_CHECKING:
@@ -328,6 +329,13 @@ def active_member(connection: sa.Connection, organization: str, user: str) -> Me
     if found.deactivated_at is not None:
         raise user_not_found(user)
     return found
+
+
+def permissions_of(connection: sa.Connection, owner: Owner) -> frozenset[Permission]:
+    """Return what a user may do; raise `NotFound` if the user is not an active member."""
+    if owner == Owner():
+        return PERMISSIONS
+    return check_permissions(active_member(connection, owner.organization_id, owner.user_id).permissions)
 
 
 def current_actor(connection: sa.Connection, actor: Actor) -> Actor:

@@ -13,6 +13,7 @@ from prowess.policy.people import (
     MEMBER_PERMISSIONS,
     active_member,
     choose_organization,
+    permissions_of,
     user_not_found,
 )
 from prowess.policy.people_log import audit_entry, recorded_name
@@ -149,9 +150,18 @@ class SignIns:
             return credentials.list_sessions(connection, actor.owner)
 
     def revoke(self, actor: Actor, session_id: str) -> None:
-        """End one of the actor's own web sessions at once. Raise `NotFound` if it does not exist."""
+        """End one of the actor's own web sessions at once. Raise `NotFound` if it does not exist.
+
+        Raise `Refused` if the actor acts with a token that lacks permissions of the user, which the session has.
+        """
         _require_person(actor)
         with self._database.write() as connection:
+            allowed = permissions_of(connection, actor.owner) if actor.token and not actor.admin else frozenset[str]()
+            if lacked := sorted(allowed - actor.permissions):
+                raise Refused(
+                    f"The token that you use cannot end web sessions, because it lacks {lacked[0]}.",
+                    hint="Use a token with all your permissions, or sign in to the web page.",
+                )
             own = [one.id for one in credentials.list_sessions(connection, actor.owner)]
             if session_id not in own or not credentials.revoke_session(connection, session_id, actor.label):
                 raise NotFound(f"No web session {session_id[:80]!r}.", hint="List your sessions to see their ids.")

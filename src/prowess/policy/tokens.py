@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused
 from prowess.policy.actor import AGENT_PERMISSIONS, PERMISSIONS, Actor, Permission
 from prowess.policy.people import (
     ORGANIZATION_HINT,
-    active_member,
     check_permissions,
     choose_organization,
+    permissions_of,
     user_not_found,
 )
 from prowess.policy.people_log import audit_entry, is_operator, logs_refusals, recorded_name
@@ -115,7 +115,7 @@ class Tokens:
         with self.database.write() as connection:
             if actor.token:
                 expires_at = min(filter(None, (expires_at, _expiry_of_maker(connection, actor))), default=None)
-            allowed = actor.permissions & _permissions_of(connection, owner)
+            allowed = actor.permissions & permissions_of(connection, owner)
             if kind == "agent":
                 allowed &= AGENT_PERMISSIONS
             given = _check_scopes(wanted, allowed, agent=agent)
@@ -159,16 +159,19 @@ class Tokens:
         with self.database.read() as connection:
             return credentials.list_tokens(connection, organization_id=None if every else target)
 
+    @logs_refusals("token")
     def revoke(self, actor: Actor, token_id: str) -> Token:
         """Revoke a token at once, with those created with it, and return it. People revoke their own, admins all.
 
-        Raise `NotFound` for a token that the actor may not see, and `Conflict` if it was revoked before.
+        Raise `NotFound` for a token that the actor may not see, `Conflict` if it was revoked before, and `Refused` if the
+        actor acts with another token, which lacks permissions that this one has.
         """
         _require_person(actor, "revoke tokens")
         with self.database.write() as connection:
             found = credentials.get_token(connection, token_id)
             if found is None or not _may_see(actor, found):
                 raise NotFound(f"No token {token_id[:80]!r}.", hint="`prowess token list` shows the tokens.")
+            _check_no_stronger(connection, actor, found)
             if not credentials.revoke_token(connection, found, recorded_name(actor, found.organization_id)):
                 raise Conflict(f"The token {token_id!r} was revoked before.", hint="Nothing is left to do.")
             detail = {"id": found.id, "name": found.name, "user": found.user_id}
@@ -196,17 +199,22 @@ def _may_see(actor: Actor, token: Token) -> bool:
     return owner == actor.owner or is_operator(actor) or (actor.admin and owner.organization_id == actor.organization)
 
 
+def _check_no_stronger(connection: sa.Connection, actor: Actor, token: Token) -> None:
+    """Raise `Refused` if the actor acts with a token that lacks permissions of this one, unless an admin does."""
+    if not actor.token or actor.token == token.id or actor.admin:
+        return
+    # Its scopes count, not what is left of them: a user who has lost a permission can still revoke all tokens with it.
+    own = credentials.get_token(connection, actor.token)
+    if excess := sorted(set(token.scopes) - set(own.scopes if own else ())):
+        raise Refused(
+            f"The token that you use cannot revoke {token.id!r}, which has {excess[0]}.",
+            hint="Use a token with the same permissions, sign in to the web page, or ask an admin.",
+        )
+
+
 def _require_person(actor: Actor, what: str) -> None:
     if not actor.is_person:
         raise Refused(f"An agent cannot {what}.", hint="Ask the user to do it.")
-
-
-def _permissions_of(connection: sa.Connection, owner: Owner) -> frozenset[Permission]:
-    if owner == Owner():
-        return PERMISSIONS
-    return cast(
-        "frozenset[Permission]", frozenset(active_member(connection, owner.organization_id, owner.user_id).permissions)
-    )
 
 
 def _active(connection: sa.Connection, owner: Owner) -> list[Token]:

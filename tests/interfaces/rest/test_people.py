@@ -161,6 +161,63 @@ def test_everyone_creates_and_revokes_tokens_with_no_more_than_their_own_permiss
     assert server.client().get("/api/v1/me", headers=narrow).status_code == 401
 
 
+def test_a_token_revokes_itself_but_none_with_permissions_that_it_lacks(server: Server) -> None:
+    bob, others = server.client("bob"), {}
+    for scopes in (["skills.read"], ["skills.read", "skills.run"]):
+        others[len(scopes)] = bob.post("/api/v1/tokens", json={"scopes": scopes}).json()
+    narrow = server.client()
+    narrow.headers["authorization"] = f"Bearer {others[1]['token']}"
+    equal = narrow.post("/api/v1/tokens", json={}).json()
+
+    refused = narrow.delete(f"/api/v1/tokens/{others[2]['id']}")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        403,
+        f"The token that you use cannot revoke {others[2]['id']!r}, which has skills.run.",
+    )
+    assert narrow.delete(f"/api/v1/tokens/{server.tokens['bob'].token.id}").status_code == 403
+    assert {one["state"] for one in bob.get("/api/v1/tokens").json()["items"]} == {"active"}
+    denied = [one for one in server.client("ann").get("/api/v1/audit").json()["items"] if one["outcome"] == "denied"]
+    assert [(one["actor"], one["action"]) for one in denied] == [("bob", "token")] * 2
+
+    assert narrow.delete(f"/api/v1/tokens/{equal['id']}").json()["state"] == "revoked"
+    assert narrow.delete(f"/api/v1/tokens/{others[1]['id']}").json()["state"] == "revoked"
+    assert narrow.get("/api/v1/me").status_code == 401
+    assert bob.delete(f"/api/v1/tokens/{others[2]['id']}").json()["state"] == "revoked"
+
+
+def test_a_token_with_admin_and_a_web_session_revoke_tokens_with_other_permissions(server: Server) -> None:
+    bob, ann = server.client("bob"), server.client("ann")
+    made = [bob.post("/api/v1/tokens", json={"scopes": ["skills.run"]}).json()["id"] for _ in range(2)]
+    narrow = {"authorization": f"Bearer {ann.post('/api/v1/tokens', json={'scopes': ['admin']}).json()['token']}"}
+    browser = server.client()
+    code = asyncio.run(server.engine.sign_ins.create_code(organization="acme", user="bob"))
+    browser.post("/api/v1/sign-in", json={"code": code})
+
+    assert server.client().delete(f"/api/v1/tokens/{made[0]}", headers=narrow).json()["state"] == "revoked"
+    assert browser.delete(f"/api/v1/tokens/{made[1]}", headers={"origin": "http://testserver"}).status_code == 200
+
+
+def test_a_user_who_lost_a_permission_revokes_tokens_that_have_it_in_their_scopes(server: Server) -> None:
+    bob = server.client("bob")
+    other = bob.post("/api/v1/tokens", json={"scopes": ["skills.read", "skills.run"]}).json()["id"]
+    server.client("ann").put("/api/v1/members/bob/permissions", json={"permissions": ["skills.read"]})
+    assert bob.delete(f"/api/v1/tokens/{other}").json()["state"] == "revoked"
+
+
+def test_a_token_ends_web_sessions_only_with_all_permissions_of_its_user(server: Server) -> None:
+    bob, browser = server.client("bob"), server.client()
+    code = asyncio.run(server.engine.sign_ins.create_code(organization="acme", user="bob"))
+    browser.post("/api/v1/sign-in", json={"code": code})
+    [session] = bob.get("/api/v1/web-sessions").json()["items"]
+    narrow = bob.post("/api/v1/tokens", json={"scopes": ["skills.read"]}).json()["token"]
+    path, headers = f"/api/v1/web-sessions/{session['id']}", {"authorization": f"Bearer {narrow}"}
+
+    assert server.client().delete(path, headers=headers).status_code == 403
+    assert browser.get("/api/v1/me").status_code == 200
+    assert bob.delete(path).status_code == 204
+    assert browser.get("/api/v1/me").status_code == 401
+
+
 def test_a_code_signs_a_person_in_once(server: Server) -> None:
     code = asyncio.run(server.engine.sign_ins.create_code(organization="acme", user="bob"))
     browser = server.client()

@@ -206,7 +206,10 @@ async def create_token(body: TokenBody, engine: Anyone, organization: OfOrganiza
 
 @router.delete("/tokens/{id}", response_model=TokenShape)
 async def revoke_token(id: str, engine: Anyone) -> Response:
-    """Revoke a token, and those created with it, at once: one of the caller's own, or as an admin any of the organization."""
+    """Revoke a token, and those created with it, at once: one of the caller's own, or as an admin any of the organization.
+
+    A token without `admin` cannot revoke tokens that have permissions it lacks.
+    """
     return respond(await engine.tokens.revoke(id))
 
 
@@ -218,6 +221,6 @@ async def list_web_sessions(engine: Anyone, page: Page) -> Response:
 
 @router.delete("/web-sessions/{id}", status_code=204)
 async def end_web_session(id: str, engine: Anyone) -> Response:
-    """Sign out of one browser at once."""
+    """Sign out of one browser at once. A token needs all permissions of its user for it."""
     await engine.sign_ins.revoke(id)
     return Response(status_code=204)
