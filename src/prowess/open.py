@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +21,9 @@ from prowess.engine.places import PACKS, find_plugin
 from prowess.engine.runtime import RunComponents, make_registry_settings
 from prowess.engine.stores import Stores
 from prowess.engine.tenants import MAX_RESOURCES, Listings, Matchers, OnDemand, RecentlyUsed
-from prowess.errors import ProwessError
+from prowess.errors import Invalid, ProwessError
 from prowess.plugins import working_plugins
-from prowess.policy.actor import Actor, local_person
+from prowess.policy.actor import Actor, local_name, local_person
 from prowess.settings import Settings, read_settings, real_folders
 from prowess.storage.database_url import sqlite_path
 from prowess.threads import offload
@@ -57,6 +56,9 @@ _WATCH_RUNS = 5
 _MAX_FEEDS = 1_000
 _MAX_METRICS = 64
 """How many organizations have their counts kept. Those of another one are counted from the start when they are asked for."""
+
+
+NOT_OPENED = "`Prowess(…)` opens nothing."
 
 
 class Feeds:
@@ -176,6 +178,11 @@ class Prowess(Engine):
     _worker: OnDemand[JobWorker]
     _agent_parts: OnDemand[AgentParts]
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        if named or len(given) != 2 or not isinstance(given[0], Resources):
+            raise Invalid(NOT_OPENED, hint="Use `async with Prowess.open(…) as prowess:`.")
+        super().__init__(*given)
+
     @cached_property
     def jobs(self) -> Jobs:
         """Start, list, cancel and retry durable jobs. Needs the extra `jobs` for everything that starts one."""
@@ -253,7 +260,7 @@ class Prowess(Engine):
         """
         chosen = settings or read_settings(workspace=workspace)
         stores = Stores(replace(chosen, trusted_folders=(*chosen.trusted_folders, *real_folders(trusted_folders))))
-        who = actor or local_person(_local_name(), channel=channel)
+        who = actor or local_person(local_name(), channel=channel)
         feeds = Feeds(stores, who.organization)
         components = RunComponents(stores, feeds.recorder, sidecar)
         scans = Scans(stores.scan_folder)
@@ -386,12 +393,3 @@ def _read_marketplace(settings: Settings) -> MarketplaceSettings:
         home=settings.home,
         bundled=PACKS,
     )
-
-
-def _local_name() -> str:
-    """Return the name of the person at this machine."""
-    try:
-        return getpass.getuser()
-    # In a container, the user may have no entry in the password database.
-    except (OSError, KeyError, ImportError):
-        return "me"

@@ -218,6 +218,8 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
     user_home = Path(env.get("HOME") or Path.home())
     home = Path(env.get("PROWESS_HOME") or user_home / FOLDER).expanduser()
     named = workspace if workspace is not None else env.get("PROWESS_WORKSPACE") or "."
+    if not isinstance(named, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Invalid(f"The workspace must be a path, not {type(named).__name__}.")
     folder = Path(named).expanduser()
     if not str(named) or not folder.is_dir():
         raise Invalid(

@@ -15,12 +15,19 @@ from __future__ import annotations
 from typing import Any, Self
 
 from prowess.blocking import BlockingProxy, BlockingResource, LoopThread
+from prowess.errors import Invalid
+from prowess.open import NOT_OPENED
 from prowess.open import Prowess as AsyncProwess
 from prowess.tools.toolbox import Toolbox as AsyncToolbox
 
 
 class Prowess(BlockingResource):
     """Prowess without `await`. Open it with `open`, as a context manager."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        if named or len(given) != 2 or not isinstance(given[0], AsyncProwess):
+            raise Invalid(NOT_OPENED, hint="Use `with Prowess.open(…) as prowess:`.")
+        super().__init__(*given)
 
     @classmethod
     def open(cls, *args: Any, **kwargs: Any) -> Self:

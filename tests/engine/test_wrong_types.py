@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prowess import Prowess, sync
 from prowess.errors import Invalid
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +37,25 @@ OTHERS = {
     "artifact": (lambda engine: engine.run("greeter", artifacts=[5]), "Artifacts are given by name"),
     "timeout": (lambda engine: engine.run("greeter", {"name": "Ada"}, timeout="60"), "Invalid timeout of '60' seconds"),
     "model": (lambda engine: engine.run("greeter", {"name": "Ada"}, model=5), "Not a model: int"),
+    "resume": (lambda engine: engine.run("greeter", resume=5), "The trace to resume must be a string, not int"),
+    "reference": (
+        lambda engine: engine.load("greeter", reference=5),
+        "The name of a reference must be a string, not int",
+    ),
+    "script": (lambda engine: engine.load("greeter", script=5), "The name of a script must be a string, not int"),
+    "trace": (lambda engine: engine.traces.get(5), "The id of a trace must be a string, not int"),
+    "filter": (lambda engine: engine.traces.list(skill=5), "The filter `skill` must be a string, not int"),
+}
+
+OTHERS |= {
+    f"{name} {limit}": (lambda engine, read=read, limit=limit: read(engine)(limit=limit), told)
+    for name, read in {
+        "traces": lambda engine: engine.traces.list,
+        "events": lambda engine: engine.events.list,
+        "audit rows": lambda engine: engine.audit.rows,
+        "audit": lambda engine: engine.audit.find,
+    }.items()
+    for limit, told in ((-1, "The limit must not be negative: -1"), ("5", "The limit must be an integer, not str"))
 }
 
 
@@ -78,3 +98,17 @@ async def test_an_option_of_a_wrong_type_is_refused(engine, option):
     call, told = OTHERS[option]
     with pytest.raises(Invalid, match=told):
         await call(engine)
+
+
+@pytest.mark.parametrize("given", [(), (".",), (".", "ann")])
+@pytest.mark.parametrize("named", [{}, {"workspace": "."}])
+@pytest.mark.parametrize("made", [Prowess, sync.Prowess])
+def test_prowess_is_opened_not_called(made, given, named):
+    with pytest.raises(Invalid, match="opens nothing") as raised:
+        made(*given, **named)
+    assert "Prowess.open" in raised.value.hint
+
+
+def test_a_workspace_is_a_path():
+    with pytest.raises(Invalid, match="The workspace must be a path, not int"):
+        Prowess.open(workspace=5)

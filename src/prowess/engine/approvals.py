@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from prowess.engine.context import Part
+from prowess.engine.context import Part, check_limit
 from prowess.engine.events import Events
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.storage import ledger
@@ -248,6 +248,7 @@ class AuditLog(Part):
 
     async def rows(self, *, after: int = 0, limit: int = 100) -> list[AuditRow]:
         """Return the recorded decisions with actor and digest, oldest first."""
+        check_limit(limit)
         return await offload(self._read, ledger.read_audit, after=after, limit=limit)
 
     async def find(
@@ -265,6 +266,7 @@ class AuditLog(Part):
 
         `by` and `slug` may be a part of those texts. `since` is a time such as `2026-03-01` or `2026-03-01T09:30:00Z`.
         """
+        check_limit(limit)
         filters = {"actor": by, "action": action, "slug": slug, "outcome": outcome, "since": _read_moment(since)}
         return await offload(lambda: self._read(ledger.find_audit, before=before, limit=limit, **filters))
 

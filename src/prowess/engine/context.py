@@ -335,9 +335,21 @@ def _default_conversation(workspace: Path) -> str:
 
 def check_message(message: str, limit: int) -> None:
     """Raise `Invalid` for a blank message: no skill fits it, which is not the same as that none was found."""
-    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise Invalid(f"The message must be a string, not {type(message).__name__}.")
-    if not isinstance(limit, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise Invalid(f"The limit must be an integer, not {type(limit).__name__}.")
+    check_string(message, "The message")
+    check_limit(limit)
     if not message.strip():
         raise Invalid("The message is empty.", hint="Give the words for which a skill is needed.")
+
+
+def check_string(value: str, what: str) -> None:
+    """Raise `Invalid` if an argument is not a string."""
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Invalid(f"{what} must be a string, not {type(value).__name__}.")
+
+
+def check_limit(limit: int) -> None:
+    """Raise `Invalid` if a limit is not an integer, or is negative, which databases read in different ways."""
+    if not isinstance(limit, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Invalid(f"The limit must be an integer, not {type(limit).__name__}.")
+    if limit < 0:
+        raise Invalid(f"The limit must not be negative: {limit}.")

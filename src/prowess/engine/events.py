@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager, aclosing
 from typing import TYPE_CHECKING
 
-from prowess.engine.context import Part
+from prowess.engine.context import Part, check_limit
 from prowess.events import Event
 from prowess.threads import offload
 
@@ -21,6 +21,7 @@ class Events(Part):
         self, *, after: int = 0, limit: int = 200, names: Sequence[str] = (), session: str = ""
     ) -> list[Event]:
         """Return the events after a number, in order."""
+        check_limit(limit)
         user = self._visible_user()
         feed = self._context.resources.feed(self._context.actor.organization)
 

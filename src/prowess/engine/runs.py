@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from prowess.engine.context import Context, Part
+from prowess.engine.context import Context, Part, check_string
 from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
@@ -135,6 +135,7 @@ class Runs(Part):
         """Return the checkpoint of an interrupted run; raise `NotFound` if there is none."""
         from prowess.run.checkpoints import find_checkpoint, unknown_checkpoint
 
+        check_string(trace, "The trace to resume")
         if not self._context.resources.has_records():
             raise unknown_checkpoint(trace)
         return find_checkpoint(self._context.resources.records, self._context.actor.owner, trace)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prowess.catalog.collisions import describe_collision, find_collision
-from prowess.engine.context import Context, Part
+from prowess.engine.context import Context, Part, check_string
 from prowess.errors import DuplicateSkill, NotFound
 from prowess.policy.text import clean_text
 from prowess.storage.database_url import sqlite_path
@@ -281,6 +281,8 @@ async def load_text(
 
 
 async def _load(context: Context, slug: str, *, reference: str | None, script: str | None, session: str) -> LoadResult:
+    check_string(reference or "", "The name of a reference")
+    check_string(script or "", "The name of a script")
     began = time.perf_counter()
     loaded = await offload(
         lambda: context.resources.loader.load(context.actor, slug, reference=reference, script=script, session=session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.context import Part
+from prowess.engine.context import Part, check_limit, check_string
 from prowess.errors import Invalid
 from prowess.threads import offload
 
@@ -55,15 +55,9 @@ class Traces(Part):
         """
         from prowess.traces.history import list_newest
 
+        check_limit(limit)
         which = self._visible(
-            days,
-            skill=skill,
-            artifact=artifact,
-            status=status,
-            session=session,
-            model=model,
-            run=run,
-            kind=kind,
+            days, skill=skill, artifact=artifact, status=status, session=session, model=model, run=run, kind=kind
         )
         if not self._context.resources.has_records():
             return []
@@ -95,6 +89,7 @@ class Traces(Part):
         """Return one complete trace by its id or at least four leading characters of it, or raise `NotFound`."""
         from prowess.traces.history import get_trace, unknown_trace
 
+        check_string(trace_id, "The id of a trace")
         which = self._visible()
         if not self._context.resources.has_records():
             raise unknown_trace(trace_id)
@@ -194,6 +189,8 @@ class Traces(Part):
 
         actor = self._context.actor
         actor.require("skills.read")
+        for name, value in filters.items():
+            check_string(value, f"The filter `{name}`")
         return TraceFilter(
             organization_id=actor.organization,
             user_id=None if actor.admin else actor.user,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -104,6 +105,15 @@ class Actor:
             raise Refused(
                 f"{self.name} lacks the permission {permission}.", hint=f"Ask an administrator to grant {permission}."
             )
+
+
+def local_name() -> str:
+    """Return the name of the person at this machine."""
+    try:
+        return getpass.getuser()
+    # In a container, the user may have no entry in the password database.
+    except (OSError, KeyError, ImportError):
+        return "me"
 
 
 def local_person(name: str, *, channel: str = "library") -> Actor:
