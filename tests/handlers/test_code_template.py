@@ -201,7 +201,7 @@ def test_an_error_of_the_script_is_told_by_its_line_and_what_it_printed_is_noted
         ("import prowess\nprowess.submit('x' * (2 << 20))", {}, "submitted an invalid result"),
         ("import prowess\nwhile True: prowess.get_tags()", {}, "limit of 100 host calls"),
         ("import os\nos._exit(0)", {}, "wasi:cli/exit"),
-        ("import sys\nsys.setrecursionlimit(10**8)\ndef f(): return f()\nf()", {}, "recursion limit"),
+        ("import sys\nsys.setrecursionlimit(10**8)\ndef f(): return f()\nf()", {"seconds": 120}, "recursion limit"),
     ],
 )
 def test_each_limit_has_its_own_words(run, code, limits, words):
