@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import itertools
@@ -39,10 +40,10 @@ FRAGMENTS = (
     "\r\n",
     "Aa",
 )
-SHORT, LONG = 8_000, 100_000
-SUSPECT_SECONDS, CPU_SECONDS = 0.002, 1.0
-"""A short text tells which patterns to suspect: the fastest quadratic one takes 16 ms, a linear one less than 1 ms, and one that is
-suspected by mistake costs nothing but time. The long text decides: linear is a few milliseconds, quadratic several seconds."""
+SHORT, LONG = 4_000, 60_000
+SUSPECT_SECONDS, CPU_SECONDS = 0.001, 0.5
+"""A short text tells which patterns to suspect: the fastest quadratic one takes 4 ms, a linear one less than 0.5 ms, and one that is
+suspected by mistake costs nothing but time. The long text decides: linear is a few milliseconds, quadratic a second or more."""
 METHODS = ("search", "match", "fullmatch", "sub", "subn", "finditer", "findall", "split")
 ANCHORED = {"match", "fullmatch"}
 LIMITED = {
@@ -105,20 +106,27 @@ def _find_caller() -> str:
     return f"{name}:{caller.f_lineno}" if name.startswith("prowess") else ""
 
 
+@functools.cache
+def _read_source() -> dict[Path, str]:
+    """Return the text of each file of Prowess."""
+    return {path: path.read_text() for path in SOURCE.rglob("*.py")}
+
+
 def _find_methods(place: str) -> set[str]:
     """Return how the pattern at a place is used: a search tries every position of a text, a match only the first one."""
     module, _, line = place.rpartition(":")
     path = SOURCE.joinpath(*module.split(".")[1:])
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    text = path.read_text()
+    texts = _read_source()
+    text = texts[path]
     above = text.split("\n")[: int(line)]
     named = next((found for one in reversed(above) if (found := re.match(r"(\w+)(?:: [^=]*)? = ", one))), None)
     if named is None or module in MATCHED:
         return MATCHED.get(module, set(METHODS))
-    others = [] if named[1].startswith("_") else [one.read_text() for one in SOURCE.rglob("*.py") if one != path]
     found = {
         method
-        for one in (text, *others)
+        for one in ([text] if named[1].startswith("_") else texts.values())
+        if named[1] in one
         for method in re.findall(rf"\b{named[1]}(?:\[[^]]*\])?\.({'|'.join(METHODS)})\b", one)
     }
     return found or set(METHODS)
@@ -126,8 +134,8 @@ def _find_methods(place: str) -> set[str]:
 
 def _find_inline() -> Iterator[tuple[str, int, str, set[str]]]:
     """Yield the patterns that stand in a call of `re`, with flags, place and method."""
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, text in _read_source().items():
+        for node in ast.walk(ast.parse(text)):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
                 continue
             pattern, method = node.args[0], node.func.attr
