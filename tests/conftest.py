@@ -70,6 +70,24 @@ MACHINE_EXAMPLES = 3
 TIME_LIMIT = 300
 """Seconds for a test with its fixtures: a hang fails, a loaded machine does not."""
 
+LONGEST = (
+    "test_crashes",
+    "test_schema",
+    "test_trust_model",
+    "test_mixture",
+    "test_skills_ref_parity",
+    "test_component",
+    "test_examples",
+    "test_backup_kill",
+    "test_retention_kill",
+    "test_kills",
+    "test_patterns",
+    "test_fit",
+    "test_source_kill",
+    "test_sessions_races",
+)
+"""Files with long tests that take from half a minute to four minutes each. They begin first, the longest of them before all."""
+
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 
@@ -149,11 +167,17 @@ def _leave_most_cases_to_long_runs(items: Sequence[pytest.Item]) -> None:
 def _group_of(item: pytest.Item) -> object:
     """Return what an item has in common with others that one worker should do first; None for most."""
     if item.get_closest_marker("long"):
-        return item.path
+        return item.path if _turn_of(item) == len(LONGEST) else item  # each of the longest for itself
     if item.path.parent.name == "web":
         return "browser"
     params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
     return "postgres" if "postgres" in params or "postgres_server" in getattr(item, "fixturenames", ()) else None
+
+
+def _turn_of(item: pytest.Item) -> int:
+    """Return the place of an item among the longest ones, which begin first; all others come after them."""
+    is_longest = item.path.stem in LONGEST and item.get_closest_marker("long")
+    return LONGEST.index(item.path.stem) if is_longest else len(LONGEST)
 
 
 def begin_with_groups(
@@ -166,7 +190,7 @@ def begin_with_groups(
     each worker has to start its own.
     """
     groups: dict[object, list[pytest.Item]] = defaultdict(list)
-    for item in items:
+    for item in sorted(items, key=_turn_of):
         groups[group_of(item)].append(item)
     others = groups.pop(None, [])
     shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
