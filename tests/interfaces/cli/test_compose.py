@@ -62,6 +62,15 @@ def test_words_that_are_no_request_are_explained(prowess, workspace):
     assert "No composition 'abcd'" in prowess("compose", "show", "abcd").err
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"), [("diff", "show 3f2a91bc --diff"), ("aprove", "Did you mean 'approve'?"), ("rm", "--help")]
+)
+def test_an_unknown_command_before_an_id_is_no_request_to_a_model(prowess, workspace, word, hint):
+    refused = prowess("compose", word, "3f2a91bc", "--model", FIRST)
+    assert (refused.code, f"No such command '{word}'." in refused.err, hint in refused.err) == (2, True, True)
+    assert prowess("compose", "list", "--json").json == []
+
+
 def test_a_package_is_imported_only_if_it_passes_the_same_checks(prowess, workspace, approver, tmp_path):
     made = prowess("compose", ASK, "--model", FIRST, "--json").json
     prowess("compose", "approve", made["id"])

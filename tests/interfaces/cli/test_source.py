@@ -74,6 +74,8 @@ def test_a_source_is_shown_before_it_is_added(source: Any, upstream: ScriptedFet
     assert "Would be: 2 added." in preview
     assert nothing.startswith("No sources.")
     assert "Skills: 2 added." in added
+    assert "Accept what you want to use: prowess trust SLUG" in added
+    assert "prowess trust" not in preview
     assert (listed["last_sync_status"], listed["scope"]) == ("ok", "account")
     assert listed["config"] == {"repo": "acme/runbooks", "sync_policy": "auto", "sync_interval_minutes": 60}
     assert listed["id"][:8] in source("list").out
@@ -103,6 +105,7 @@ def test_a_sync_says_what_changed_and_what_is_in_the_way(
     synced = source("sync", made[:8]).out
     again = source("sync", "acme/runbooks").out
     shown = source("show", made).out
+    listed = prowess("list").out
     taken = json.loads(source("sync", made, "--take", "one", "--json").out)
 
     assert "-Second." in preview
@@ -112,6 +115,9 @@ def test_a_sync_says_what_changed_and_what_is_in_the_way(
         assert "- three" in text
         assert "! one" in text
     assert "--take one" in synced
+    assert "Accept what you want to use: prowess trust two" in synced
+    assert "prowess trust" not in again
+    assert "1 from sources, not accepted yet (synced). `prowess trust SLUG`" in listed
     assert "1 conflict" in again
     assert "conflict   one: The skill 'one' was deleted here" in shown
     assert taken["counts"] == {"added": 1, "unchanged": 1}
@@ -120,7 +126,7 @@ def test_a_sync_says_what_changed_and_what_is_in_the_way(
 def test_a_source_that_cannot_be_fetched_is_not_added(source: Any, upstream: ScriptedFetcher) -> None:
     failed = source("add", "acme/runbooks", code=4).out
 
-    assert "The sync failed: Nothing was found" in failed
+    assert "The source cannot be read: Nothing was found" in failed
     assert source("list").out.startswith("No sources.")
 
 

@@ -8,6 +8,7 @@ import click
 
 from prowess.interfaces.cli.error_output import print_findings
 from prowess.interfaces.cli.output import clean, one_line
+from prowess.interfaces.cli.server import chosen_server
 
 if TYPE_CHECKING:
     from prowess.sources.sync_result import SkillChange, SyncResult
@@ -30,6 +31,15 @@ def print_result(result: SyncResult) -> None:
     for warning in result.warnings:
         click.secho(f"! {one_line(f'{warning.message} {warning.hint}')}".rstrip(), fg="yellow")
     click.echo(summarize(result))
+    print_acceptance(result)
+
+
+def print_acceptance(result: SyncResult) -> None:
+    """Say how to accept the skills that a sync brought. On a server, an administrator or an approval does it."""
+    brought = [change.slug for change in result.changes if change.status in ("added", "updated")]
+    if brought and not result.preview and chosen_server() is None:
+        which = brought[0] if len(brought) == 1 else "SLUG"
+        click.echo(f"Accept what you want to use: prowess trust {which}")
 
 
 _MARKS = {"added": ("+", "green"), "updated": ("~", "yellow"), "removed": ("-", "red")}
@@ -52,6 +62,7 @@ def _print_change(change: SkillChange) -> None:
 def summarize(result: SyncResult) -> str:
     """Return one sentence about the result."""
     if result.error is not None:
-        return f"The sync failed: {one_line(f'{result.error.message} {result.error.hint}')}".rstrip()
+        failed = "The source cannot be read" if result.preview else "The sync failed"
+        return f"{failed}: {one_line(f'{result.error.message} {result.error.hint}')}".rstrip()
     counts = ", ".join(f"{many} {status}" for status, many in result.counts.items()) or "no skills"
     return f"{'Would be' if result.preview else 'Skills'}: {counts}."

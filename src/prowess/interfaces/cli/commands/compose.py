@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ _COLLISION = click.option(
     "--allow-collision", is_flag=True, help="Save it although another skill answers most of its queries."
 )
 _ID = click.argument("composition", metavar="ID")
+_COMPOSITION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){0,3}(-[0-9a-f]{12})?")
 
 
 class _ComposeGroup(DefaultGroup):
@@ -45,7 +47,7 @@ class _ComposeGroup(DefaultGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand; a single misspelt word is an error instead of a request to a model."""
+        """Return the subcommand; a misspelt one, alone or before an ID, is an error instead of a request to a model."""
         from prowess.suggestions import did_you_mean
 
         word = args[0]
@@ -53,6 +55,10 @@ class _ComposeGroup(DefaultGroup):
             meant = did_you_mean(word, list(self.commands), count=1)
             if meant:
                 raise click.UsageError(f"No such command {word!r}. {meant}")
+        if word not in self.commands and len(args) > 1 and _COMPOSITION_ID.fullmatch(args[1]):
+            hint = did_you_mean(word, list(self.commands), count=1) or "`prowess compose --help` lists all."
+            hint = f"Use `prowess compose show {args[1]} --diff`." if word == "diff" else hint
+            raise click.UsageError(f"No such command {word!r}. {hint}")
         return super().resolve_command(ctx, args)
 
 

@@ -128,6 +128,9 @@ def _print_cards(cards: list[SkillCard], dangers: dict[str, int], limit: int, sc
     found = sum(card.trust == "found" for card in cards)
     if found:
         click.echo(f"{found} not accepted yet (found). `prowess trust` shows what they can do and asks once.")
+    synced = sum(card.trust == "synced" for card in cards)
+    if synced:
+        click.echo(f"{synced} from sources, not accepted yet (synced). `prowess trust SLUG` shows one and asks.")
     _note_dangers(cards, dangers)
     note_too_long([(card.slug, card.chars) for card in cards], limit)
 

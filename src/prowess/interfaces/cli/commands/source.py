@@ -14,7 +14,7 @@ from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import delegate_to_subcommand, group
 from prowess.interfaces.cli.output import one_line, print_json, print_table
 from prowess.interfaces.cli.person import at_terminal
-from prowess.interfaces.cli.source_output import print_result, summarize
+from prowess.interfaces.cli.source_output import print_acceptance, print_result, summarize
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -111,6 +111,7 @@ def add_source(
     else:
         click.echo(f"Added the source {source.id[:8]}. {summarize(result)}")
         click.echo(f"Sync it again: prowess source sync {source.id[:8]}")
+        print_acceptance(result)
     _exit_if_failed(result)
 
 
