@@ -161,6 +161,16 @@ async def test_a_version_that_someone_changed_is_no_longer_watched(place, triage
         assert "no longer watched" in ended.reason
 
 
+async def test_a_version_that_someone_rolled_back_says_so(place, triage, ask):
+    triage(place)
+    async with place.open() as prowess:
+        done = await propose(prowess, ask)
+        await prowess.optimize.approve(done.id)
+        await prowess.skills.rollback("triage", 1)
+        [ended] = await prowess.optimize.watch()
+        assert (ended.state, ended.reason) == ("rolled_back", "The version before it was restored.")
+
+
 async def test_a_version_without_a_regression_is_kept(place, triage, ask, monkeypatch):
     monkeypatch.setattr("prowess.authoring.optimize.decision.LOOKS", (2, 4))
     triage(place)

@@ -26,6 +26,7 @@ def test_a_clear_gain_is_accepted_with_its_figures():
     assert (test.cases, test.repeats, test.base, test.candidate) == (40, 1, 0.25, 1.0)
     assert test.difference.low > 0
     assert test.verdict.startswith("Better beyond noise: 1.000 against 0.250 on 40 held-out cases")
+    assert "p < 0.001." in test.verdict
 
 
 def test_a_gain_within_noise_is_refused():

@@ -95,6 +95,9 @@ def test_too_few_queries_say_what_to_add(prowess, video):
     [listed] = prowess("optimize", "list", "--json").json
     cancelled = prowess("optimize", "cancel", listed["id"])
     assert "is refused, not running" in cancelled.err
+    diff = prowess("optimize", "diff", listed["id"])
+    assert "has no candidate: Too few queries" in diff.err
+    assert ".." not in diff.err
 
 
 def test_nothing_yet_says_how_to_begin(prowess, workspace):

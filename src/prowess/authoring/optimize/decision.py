@@ -48,9 +48,10 @@ class HeldOutTest:
     def verdict(self) -> str:
         """The figures in one sentence, with what weakens them."""
         low, high = self.difference.low, self.difference.high
+        p = f"p = {self.p:.3f}" if self.p >= 0.001 else "p < 0.001"
         said = (
             f"{self.candidate:.3f} against {self.base:.3f} on {self.cases} held-out cases: "
-            f"difference {self.difference.mean:+.3f}, 95% interval {low:+.3f} to {high:+.3f}, p = {self.p:.3f}"
+            f"difference {self.difference.mean:+.3f}, 95% interval {low:+.3f} to {high:+.3f}, {p}"
         )
         if self.accepted:
             said = f"Better beyond noise: {said}."

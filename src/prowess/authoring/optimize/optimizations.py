@@ -149,7 +149,7 @@ class Optimizations:
         self._require_person("see a candidate")
         row = await self._records.find(given)
         if row.change is None:
-            raise Conflict(f"The optimization {row.id[:8]} has no candidate: {row.reason or row.state}.")
+            raise Conflict(f"The optimization {row.id[:8]} has no candidate: {(row.reason or row.state).rstrip('.')}.")
         change = Change.model_validate(row.change)
         skill, package = await self._read_base(row)
         _, changed = build_candidate(skill, package, change, self._context.resources.limits)

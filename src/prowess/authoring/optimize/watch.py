@@ -48,13 +48,17 @@ async def _judge(engine: Engine, row: ProposalRow) -> ProposalRow | None:
     records = Records(owner.context)
     test = await offload(_read_live, owner, row)
     try:
-        skill = await owner.skills.get(f"{row.scope}:{row.skill_slug}")
-        replaced = skill.digest != row.candidate_digest
+        current = (await owner.skills.get(f"{row.scope}:{row.skill_slug}")).digest
     except NotFound:
-        replaced = True
+        current = ""
     live = test.as_json()
     try:
-        if replaced:
+        if current == row.base_digest:
+            why = "The version before it was restored."
+            return await records.change(
+                row.id, {"state": "rolled_back", "live": live, "reason": why}, states=("watching",)
+            )
+        if current != row.candidate_digest:
             why = "The skill has changed since, so it is no longer watched."
             return await records.change(row.id, {"state": "kept", "live": live, "reason": why}, states=("watching",))
         if test.verdict == "fine":
