@@ -57,7 +57,8 @@ class ArrayReader:
 
     def __init__(self, descriptor: int, arrays: Mapping[str, Array], places: Mapping[str, int]) -> None:
         self._descriptor, self._arrays, self._places = descriptor, arrays, places
-        finalize(self, os.close, descriptor)
+        # Not when the process ends: other threads may still be reading then.
+        finalize(self, os.close, descriptor).atexit = False
 
     def read(self, name: str, begins: Array, ends: Array) -> Array:
         """Return slices of an array, concatenated; raise `ValueError` if the file is shorter than it was."""
