@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 import subprocess
 import sys
@@ -75,6 +76,39 @@ def test_an_instance_has_its_values_defaults_and_derived_values() -> None:
     assert (place.name, place.tags, place.notes, place.hidden, place.length, place.known) == ("here", (), [], 3, 4, 7)
     assert Place(name="there").notes is not place.notes
     assert repr(place) == "Place(name='here', tags=(), notes=[], length=4)"
+
+
+def outcome(kind: Any, *given: int, **named: object) -> tuple[str, list[tuple[Any, ...]]]:
+    """Return the instance or the error, and the parameters of the class."""
+    try:
+        shown = repr(kind(*given, **named))
+    except TypeError as error:
+        shown = str(error)
+    parameters = inspect.signature(kind).parameters.values()
+    return shown, [(one.name, one.kind, one.annotation, one.default is one.empty) for one in parameters]
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_an_instance_is_made_with_the_same_arguments_as_one_of_the_standard_library(frozen: bool) -> None:
+    class Plain:
+        """Takes one value by position and three by name."""
+
+        first: int
+        named: str = field(kw_only=True)
+        tags: tuple[str, ...] = field(default=("a",), kw_only=True)
+        notes: list[str] = field(default_factory=list[str], kw_only=True)
+        hidden: int = field(default=3, init=False)
+
+    options: dict[str, Any] = {"frozen": frozen, "slots": True}
+    made: list[Any] = [
+        make(**options)(type("Plain", (), dict(vars(Plain)))) for make in (dataclass, dataclasses.dataclass)
+    ]
+    late, usual = made
+
+    for given, named in [((1,), {"named": "b", "notes": ["c"]}), ((1,), {"named": "b"}), ((), {}), ((1, 2), {})]:
+        assert outcome(late, *given, **named) == outcome(usual, *given, **named)
+    assert outcome(late, 1, named="b", hidden=4) == outcome(usual, 1, named="b", hidden=4)
+    assert late(1, named="b").notes is not late(1, named="b").notes
 
 
 def test_values_compare_and_hash_by_their_fields() -> None:

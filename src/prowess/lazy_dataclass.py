@@ -7,6 +7,7 @@ hundred and uses a third.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,6 +35,7 @@ class _LateMethods:
     def __init__(self, plain: type, options: dict[str, bool]) -> None:
         self._plain: type | None = plain
         self._options = options
+        self._has_init = False
         own, frozen = vars(plain), options["frozen"]
         late = {
             "__init__": True,
@@ -66,20 +68,28 @@ class _LateMethods:
     def complete(self, name: str) -> None:
         """Generate a method, and put it in place of its stub."""
         with _lock:
-            if self._plain is not None and name in _FIRST:
+            if self._plain is None:
+                return
+            if not self._has_init:
                 self._complete_init(self._plain)
-            elif self._plain is not None:
+            if name not in _FIRST:
                 self._take((*self._names, *_STATE, "__replace__"), self._plain, self._options)
                 self._plain = None
 
     def _complete_init(self, plain: type) -> None:
-        """Generate `__init__` alone. Most classes need no other method, and the others take half of the time."""
+        """Generate `__init__` alone. Most classes need no other method, and the others take most of the time."""
+        self._has_init = True
         # From a copy, because the standard library removes the defaults that it has read.
         own = {name: value for name, value in vars(plain).items() if name not in _OF_A_CLASS}
         copy = type(plain)(plain.__name__, plain.__bases__, own)
-        copy.__qualname__ = plain.__qualname__
-        kept = {name: self._options[name] for name in ("frozen", "kw_only", "slots") if name in self._options}
-        self._take(_FIRST, copy, {**kept, "repr": False, "eq": False})
+        frozen = self._options["frozen"]
+        # Frozen only if it has to be, because it inherits from a frozen class: that generates two methods more.
+        inherits = any("__dataclass_fields__" in vars(base) for base in plain.__mro__[1:])
+        kept = {"kw_only": self._options.get("kw_only", False), "frozen": frozen and inherits}
+        self._take(("__dataclass_fields__",), copy, {**kept, "init": False, "repr": False, "eq": False})
+        if "__init__" in self._names:
+            self._names.remove("__init__")
+            self.made.__init__ = _make_init(self.made, frozen=frozen)
 
     def _take(self, names: Sequence[str], plain: type, options: dict[str, bool]) -> None:
         make = cast("Callable[..., Callable[[type], type]]", dataclasses.dataclass)
@@ -94,6 +104,44 @@ class _LateMethods:
             return getattr(self.made, name)(instance, *arguments, **named)
 
         return call
+
+
+def _make_init(made: type, *, frozen: bool) -> Callable[..., None]:
+    """Return the `__init__` that the standard library would generate; it sets the slots of a frozen class three times as fast.
+
+    A slot's own descriptor sets it. `object.__setattr__`, which the standard library uses, has to find that first.
+    """
+    names: dict[str, Any] = {"_missing": dataclasses.MISSING}
+    positional, named, lines = ["self"], ["*"], ["pass"]
+    for field in dataclasses.fields(made):
+        name = value = field.name
+        default = ""
+        if field.default_factory is not dataclasses.MISSING:
+            names[f"_make_{name}"] = field.default_factory
+            default = "=_missing"
+            value = f"_make_{name}() if {name} is _missing else {name}" if field.init else f"_make_{name}()"
+        elif field.default is not dataclasses.MISSING:
+            names[f"_default_{name}"] = field.default
+            default = f"=_default_{name}"
+            value = name if field.init else f"_default_{name}"
+        elif not field.init:
+            continue
+        if field.init:
+            (named if field.kw_only else positional).append(name + default)
+        if frozen:
+            names[f"_set_{name}"] = getattr(made, name).__set__
+        lines.append(f"_set_{name}(self, {value})" if frozen else f"self.{name} = {value}")
+    if hasattr(made, "__post_init__"):
+        lines.append("self.__post_init__()")
+    given = ", ".join([*positional, *(named if len(named) > 1 else [])])
+    text = f"def make({', '.join(names)}):\n def __init__({given}):\n  {'; '.join(lines)}\n return __init__"
+    found: dict[str, Any] = {}
+    exec(text, vars(sys.modules[made.__module__]), found)  # noqa: S102  (as the standard library does)
+    init = found["make"](**names)
+    init.__qualname__ = f"{made.__qualname__}.__init__"
+    init.__annotations__ = {field.name: field.type for field in dataclasses.fields(made) if field.init}
+    init.__annotations__["return"] = None
+    return init
 
 
 class _LateAttribute:
