@@ -47,7 +47,9 @@ def test_a_file_is_imported_only_by_this_command_and_without_secrets(prowess, wo
 
 
 def test_wrong_input_is_explained(prowess, workspace, approver):
-    assert "either a command or a URL" in prowess("connector", "add", "x").err
+    assert (
+        "Give the command of the server after `--`, or its address with --url." in prowess("connector", "add", "x").err
+    )
     assert "Use lower-case letters" in prowess("connector", "add", "Not A Name", *COMMAND).err
     assert "prowess connector list" in prowess("connector", "show", "x").err
     assert "must be a JSON object" in prowess("connector", "call", "x", "y", "--args", "[1]").err

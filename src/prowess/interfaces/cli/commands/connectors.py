@@ -87,6 +87,8 @@ def add_connector(
 
     Put the command of the server after `--`. Nothing is started yet.
     """
+    if bool(command) == bool(url):
+        raise click.UsageError("Give the command of the server after `--`, or its address with --url.")
     fields: dict[str, Any] = {
         "command": command[0] if command else "",
         "args": list(command[1:]),
