@@ -75,6 +75,12 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(tmp_path_factory.mktemp("acme"), "acme")
 
 
+@pytest.fixture(scope="session")
+def flawed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a plugin is installed whose parts fail when they are used."""
+    return install(tmp_path_factory.mktemp("flawed"), "flawed")
+
+
 @pytest.fixture
 def prowess(tmp_path: Path, new_process: Callable[..., Any]) -> Callable[..., Ran]:
     """Run a command in a process of its own, with the packages of a folder installed."""

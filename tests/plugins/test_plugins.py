@@ -110,3 +110,20 @@ def test_no_plugins_is_said_so(prowess, tmp_path):
 def test_the_page_on_plugins_shows_the_sample(path):
     blocks = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert (HERE / "sample" / path).read_text() in blocks
+
+
+def test_an_assertion_type_that_raises_fails_by_its_severity_and_keeps_the_output(prowess, flawed):
+    ran = prowess(flawed, "run", "say-nothing", "soft", "--json")
+    (verdict,) = ran.json["parts"][0]["verdicts"]
+    assert (ran.code, ran.json["output"].strip(), verdict["passed"]) == (0, "All is well.", False)
+    assert "The assertion type flawed.check failed: RuntimeError." in verdict["explanation"]
+
+    ran = prowess(flawed, "run", "say-nothing", "strict", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (8, "assertion-failed")
+    assert "The assertion type flawed.check failed" in ran.json["error"]["message"]
+
+
+def test_the_log_says_that_a_handler_returned_no_output(prowess, flawed):
+    ran = prowess(flawed, "run", "say-nothing", "soft", "-i", "silent:=true")
+    assert ran.code == 8
+    assert "The handler of flawed.note returned NoneType, not an Output." in ran.err

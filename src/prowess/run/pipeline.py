@@ -70,8 +70,11 @@ def run_handler(handlers: Mapping[Kind, Handler]) -> RunArtifact:
         describes = kind_info(kind).describes_dry_run or getattr(handler, "describes_dry_run", False)
         if call.request.dry_run and not describes:
             raise DryRunEnded
+        output: object = await handler.run(call)
+        if not isinstance(output, Output):  # a plugin may return anything
+            raise TypeError(f"The handler of {kind} returned {type(output).__name__}, not an Output.")
         # Noted before the assertions run, so that the trace has an output that fails one.
-        output = call.notes.output = await handler.run(call)
+        call.notes.output = output
         return output
 
     return handled

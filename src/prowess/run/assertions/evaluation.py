@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from prowess.errors import AssertionFailed, Invalid
-from prowess.run.assertions.assertion import Assertion, AssertionType, CheckedOutput
+from prowess.errors import AssertionFailed, Invalid, ProwessError
+from prowess.run.assertions.assertion import Assertion, AssertionType, CheckedOutput, make_verdict
 from prowess.run.assertions.length import LengthAssertion
 from prowess.run.assertions.pattern import PatternAssertion
 from prowess.run.assertions.semantic import SemanticAssertion
 from prowess.run.assertions.structural import StructuralAssertion
-from prowess.run.call import Call, Output, Verdict
+from prowess.run.call import Call, DryRunEnded, Output, Verdict
 from prowess.run.handler import RunArtifact
 from prowess.run.model_client import ModelClient
 from prowess.skill.assertion_specs import AssertionSpec, list_assertions, read_assertion
 from prowess.skill.json_values import json_object
+
+log = logging.getLogger(__name__)
 
 MAX_CONCURRENT_ASSERTIONS = 4
 """Assertions that are evaluated at the same time; some wait for a model."""
@@ -59,7 +62,18 @@ class AssertionRunner:
         except Invalid as fault:
             # Hard, whatever it says: a check that cannot be read must not count as passed.
             return _unreadable(written, fault)
-        return await self._types[spec.type](spec).evaluate(subject, call)
+        try:
+            return await self._types[spec.type](spec).evaluate(subject, call)
+        except (ProwessError, DryRunEnded):
+            raise
+        except Exception as error:
+            # An assertion type of a plugin may have a bug. It must not be taken for one of the artifact, whose output is kept.
+            log.exception("The assertion type %s failed.", spec.type)
+            fault = (
+                f"The assertion type {spec.type} failed: {type(error).__name__}. "
+                "This is a bug in it, not in the output. The log has the traceback."
+            )
+            return make_verdict(spec, spec.description or f"Assertion of the type {spec.type}.", fault, undecided=True)
 
 
 def with_assertions(run: RunArtifact, assertions: AssertionRunner) -> RunArtifact:
