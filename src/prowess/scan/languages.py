@@ -16,6 +16,7 @@ _MODULES: dict[Language, str] = {
     "python": "prowess.scan.python",
     "javascript": "prowess.scan.javascript",
     "powershell": "prowess.scan.powershell",
+    "text": "prowess.scan.strings",
 }
 _FENCES: dict[str, Language] = {
     **dict.fromkeys(("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "fish", "ksh", "cmd", "bat", "batch", "dos", "command"), "shell"),

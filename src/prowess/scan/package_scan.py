@@ -11,13 +11,13 @@ from prowess.scan.behaviour import Behaviour
 from prowess.scan.decoding import decode_base64
 from prowess.scan.finding import Budget, Finding, FindingKind, LongCodeError, Report, ScanLimitError, sort_findings
 from prowess.scan.languages import language_of_file, scan_code
-from prowess.scan.markdown import looks_like_command, scan_markdown
+from prowess.scan.markdown import scan_markdown
 from prowess.scan.prose import judge_paragraph
 from prowess.scan.values import constant, listed
 from prowess.skill.package import File, Package
 from prowess.skill.text.hidden import find_hidden
 
-SCANNER_VERSION = 5
+SCANNER_VERSION = 6
 """Raise this when the same bytes may give other findings; caches store it with the findings."""
 FILE_STEPS = 60_000
 PACKAGE_STEPS = 600_000
@@ -108,7 +108,7 @@ def _scan_text(report: Report, path: str, text: str) -> None:
     elif language is not None:
         scan_code(Behaviour(report=report), text, language)
     elif name.endswith(_OTHER_CODE):
-        _scan_strings(report, text)
+        scan_code(Behaviour(report=report), text, "text")
     elif name.endswith((".json", ".jsonc", ".yaml", ".yml", ".toml")):
         _scan_configuration(report, path, text)
     elif name in ("makefile", "dockerfile", "justfile", "procfile") or name.endswith(
@@ -127,17 +127,6 @@ def _scan_text(report: Report, path: str, text: str) -> None:
 _OTHER_CODE = (
     ".rb", ".pl", ".pm", ".php", ".go", ".lua", ".applescript", ".scpt", ".r", ".rs", ".java", ".kt", ".swift", ".c", ".cpp", ".cs", ".vbs", ".tcl",
 )  # fmt: skip
-_QUOTED = re.compile(r"\"((?:[^\"\\\n]|\\.){6,2000})\"|'((?:[^'\\\n]|\\.){6,2000})'|`([^`\n]{6,2000})`")
-
-
-def _scan_strings(report: Report, text: str) -> None:
-    """Judge the commands in the strings of a language that has no analyser here."""
-    for found in _QUOTED.finditer(text):
-        report.budget.spend(5)
-        inner = next(part for part in found.groups() if part is not None)
-        if looks_like_command(inner):
-            line = text.count("\n", 0, found.start()) + 1
-            scan_code(Behaviour(report=report.nested(inner, line)), inner.replace('\\"', '"'), "shell")
 
 
 def _scan_frontmatter(report: Report, text: str) -> None:

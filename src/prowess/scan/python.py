@@ -270,6 +270,8 @@ class Module(Names):
         if owner.name in ("sys.modules", "globals()", "locals()", "vars()") or owner.name.endswith("__dict__"):
             prefix = owner.name.removesuffix("__dict__").rstrip(".") if owner.name.endswith("__dict__") else ""
             return named(plain_name(f"{prefix}.{key.text}" if prefix else key.text))
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "__globals__":
+            return named(f"os.{key.text}" if key.text in functions_of("os") else key.text)
         if owner.items and key.text.lstrip("-").isdigit() and -len(owner.items) <= int(key.text) < len(owner.items):
             return owner.items[int(key.text)]
         name = either(owner.items).name  # one of several functions

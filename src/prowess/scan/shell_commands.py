@@ -11,7 +11,8 @@ from prowess.scan.decoding import decode_base64, decode_value
 from prowess.scan.hosts import looks_like_url
 from prowess.scan.languages import language_of_program
 from prowess.scan.places import find_place, normalize_path
-from prowess.scan.values import NOTHING, UNKNOWN, Value, concat, join_labels
+from prowess.scan.shell_hooks import find_hooks
+from prowess.scan.values import NOTHING, UNKNOWN, Value, concat, constant, join_labels
 
 if TYPE_CHECKING:
     from prowess.scan.shell import Shell
@@ -145,6 +146,7 @@ def run_command(shell: Shell, words: list[Value], stdin: Value, line: int) -> Va
     if called is not None:
         return called
     _run_written_file(shell, words[0], line)
+    _run_hooks(shell, command)
     handler = shell.table.get(name) or shell.table.get(name.rstrip("0123456789."))
     shell.behaviour.run_program(name, line) if handler is None and name not in _QUIET else None
     return handler(shell, command) if handler else _run_other(shell, command)
@@ -161,6 +163,8 @@ def _unwrap(name: str, words: list[Value]) -> list[Value]:
     operands = _WRAPPERS[name]
     while rest:
         text = rest[0].text
+        if name == "env" and text in ("-S", "--split-string"):
+            return [constant("sh"), constant("-c"), *rest[1:2]]
         if text.startswith("-"):
             takes = len(text) == 2 and text[1] in _VALUE_OPTIONS.get(name, "")
             rest = rest[2 if takes else 1 :]
@@ -182,6 +186,17 @@ def _run_written_file(shell: Shell, program: Value, line: int) -> None:
             shell.behaviour.execute(written, "shell", line)
 
 
+def _run_hooks(shell: Shell, command: Command) -> None:
+    """Follow the commands in the arguments of a command."""
+    for hook in find_hooks(command):
+        # They may contain commands with commands in their arguments.
+        shell.behaviour.report.budget.spend(20)
+        if isinstance(hook, list):
+            run_command(shell, hook, NOTHING, command.line)
+        else:
+            shell.behaviour.execute(hook, "shell", command.line)
+
+
 def _run_other(shell: Shell, command: Command) -> Value:
     """Follow a command that is not in the table: its output may contain its input."""
     behaviour = shell.behaviour
@@ -192,13 +207,16 @@ def _run_other(shell: Shell, command: Command) -> Value:
 # Running
 
 
+_CODE_OPTIONS = {"php": ("-r",), "node": ("-p",), "bun": ("-p",)}
+
+
 def _interpreter(shell: Shell, command: Command) -> Value:
     behaviour, line = shell.behaviour, command.line
     language = language_of_program(command.name)
     if language == "powershell":
         return _powershell(shell, command)
     code = (
-        command.option("-c", "-e", "--eval", "-r", "-lc", "-ic", "-p", "/c", "/C")
+        command.option("-c", "-e", "--eval", "-lc", "-ic", "/c", "/C", *_CODE_OPTIONS.get(command.name, ()))
         if command.name != "bash" or "-e" not in command.texts
         else command.option("-c")
     )

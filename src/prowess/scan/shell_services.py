@@ -172,7 +172,9 @@ def _ssh(shell: Shell, command: Command) -> Value:
 def _lookup(shell: Shell, command: Command) -> Value:
     """Follow a command whose argument reaches a name server: data can leave inside a host name."""
     shell.behaviour.send(NOTHING, Value(labels=join_labels(command.args)), command.line)
-    return NOTHING
+    # A record of this type is any text that the owner of the name has chosen.
+    has_text = any(text.lower().rpartition("=")[2] == "txt" for text in command.texts)
+    return Value(labels=frozenset({Label("network", "")})) if has_text else NOTHING
 
 
 def _mail(shell: Shell, command: Command) -> Value:

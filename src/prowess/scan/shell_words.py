@@ -15,6 +15,10 @@ _PART = re.compile(r":[ ]*(\d+)(?::(\d+))?")
 _REPLACEMENT = re.compile(r"//?([^/]+)(?:/([^/]*))?")
 _PROGRAMS = ("curl", "wget", "bash", "sh", "zsh", "dash", "python3", "python", "perl", "node", "nc", "base64", "xxd")
 _PATTERN = frozenset("?*[")
+_COMMAND_VARIABLES = frozenset({
+    "PROMPT_COMMAND", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_EXTERNAL_DIFF",
+    "GIT_PROXY_COMMAND", "PAGER", "MANPAGER", "LESSOPEN", "EDITOR", "VISUAL",
+})  # fmt: skip
 
 
 def spread_braces(code: str) -> str:
@@ -52,7 +56,7 @@ def _change(text: str, operation: str) -> str | None:
 def judge_variable(behaviour: Behaviour, name: str, value: Value, line: int) -> None:
     """Judge a variable that makes shells run something, or forget what they ran."""
     content = behaviour.files.get(normalize_path(value.text)) if name == "BASH_ENV" else None
-    if name == "PROMPT_COMMAND" or content is not None:
+    if name in _COMMAND_VARIABLES or content is not None:
         behaviour.execute(content or value, "shell", line)
     elif name == "HISTFILE" and value.text in ("/dev/null", ""):
         behaviour.report.add("danger", "deception", line, "Disables the shell history.")
