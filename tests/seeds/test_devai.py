@@ -158,6 +158,19 @@ def test_a_manifest_that_is_none_is_an_error(text, code):
     assert [problem.code for problem in reading.problems] == [code]
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "skill.json has no id; 'note-taker' is used instead."),
+        ({"id": "Note Taker"}, "The id 'Note Taker' is not a valid slug; 'note-taker' is used instead."),
+    ],
+)
+def test_a_slug_that_is_not_the_id_is_explained(given, message):
+    text = json.dumps({"name": "Note taker", "description": "Takes notes.", **given})
+    reading = read_package(Package.of_texts("x", {"skill.json": text, "execute.ts": "x"}))
+    assert [problem.message for problem in reading.problems] == [message]
+
+
 def test_an_odd_manifest_is_read_with_a_word_about_everything():
     text = json.dumps({"id": "Note Taker", "parameters": [1]})
     reading = read_package(Package.of_texts("x", {"skill.json": text, "execute.ts": "x", "execute.py": "y"}))

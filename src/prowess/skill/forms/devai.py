@@ -76,7 +76,8 @@ def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> 
         problems.append(error("no-slug", f"{MANIFEST} has no id.", 'Add "id".', field="id"))
         return None
     if not is_slug(given):
-        message = f"The id {given[:80]!r} is not a valid slug; {slug!r} is used instead."
+        what = f"The id {given[:80]!r} is not a valid slug" if given else f"{MANIFEST} has no id"
+        message = f"{what}; {slug!r} is used instead."
         problems.append(warning("slug-invalid", message, f'Set "id": "{slug}".', field="id"))
     description = as_text(manifest.get("description")).strip()
     if not description:

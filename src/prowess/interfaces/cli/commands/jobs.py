@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -107,6 +108,7 @@ def print_job(job: Job) -> None:
         ("Cost", "" if job.cost_usd is None else f"${job.cost_usd:.4f}"),
         ("Created", format_time(job.created_at)),
         ("Ended", format_time(job.finished_at) if job.finished_at else ""),
+        ("Results", f"prowess jobs show {quote(job.name)} --results FILE" if job.kind == "batch" else ""),
         ("Error", f"{job.error.message} {job.error.hint}" if job.error else ""),
         ("Approval", f"prowess approvals approve {job.approval_id[:8]}" if job.approval_id else ""),
     ]
