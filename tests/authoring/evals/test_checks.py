@@ -172,7 +172,7 @@ class TestJudges:
     def test_a_judge_that_fails_is_an_error_and_neither_a_pass_nor_a_fail(self, graded: Grading, step: Any) -> None:
         result = graded("Hello!", ["Greets.", {"type": "contains", "value": "Hello"}], steps=[step])
         assert (result.score, result.passed) == (None, False)
-        assert result.error.startswith("Greets.: ")
+        assert result.error.startswith("Greets: ")
 
     def test_a_limit_that_every_case_would_meet_ends_the_run(self, graded: Grading) -> None:
         with pytest.raises(SpendExceeded):

@@ -97,7 +97,7 @@ def test_a_case_that_could_not_be_graded_is_an_error_and_not_in_the_figures(tmp_
     records = [record("with_skill"), record("with_skill", trial=2, error="The judge failed.")]
     told = load(write_run_tree(tmp_path, "pdf", records) / "benchmark.json")
     assert [run["result"]["errors"] for run in told["runs"]] == [0, 1]
-    assert told["runs"][1]["notes"] == ["Error: Names it.: The judge failed."]
+    assert told["runs"][1]["notes"] == ["Error: Names it: The judge failed."]
     assert told["run_summary"]["with_skill"]["pass_rate"]["mean"] == 1.0
 
 

@@ -85,6 +85,21 @@ def test_a_failed_case_exits_with_1_and_says_why(prowess, colors, workspace: Pat
     assert (workspace / "out" / "colors-workspace" / "iteration-1" / "benchmark.json").exists()
 
 
+def test_a_case_with_an_error_counts_as_neither_passed_nor_failed(prowess, workspace, write_skill):
+    cases = [
+        {"id": "ruby", "prompt": "Color of a ruby?", "expected": "red"},
+        {"id": "sky", "prompt": "Color of the sky?", "checks": ["It names a color."]},
+    ]
+    write_skill("colors", **{"evals__cases.json": json.dumps({"cases": cases})})
+    steps = [{"when": "ruby", "text": "red"}, {"when": "sky", "text": "blue"}, "not a verdict", "not a verdict"]
+    (workspace / "model.json").write_text(json.dumps({"unordered": True, "steps": steps}))
+    ran = prowess("eval", "run", "colors", "--model", "scripted:model.json", "--concurrency", "1")
+    assert ran.code == 8
+    assert "1/1 +1 error " in ran.out
+    assert "It names a color: The model did not answer in the requested format." in ran.out
+    assert "1/1 +1 error " in prowess("eval", "list").out
+
+
 def test_a_comparison_without_the_skill_shows_the_verdict(prowess, colors):
     model = colors("no", "red", "no", "blue")
     ran = prowess("eval", "run", "colors", "--model", model, "--without", "--concurrency", "1")

@@ -88,7 +88,8 @@ def make_grade(verdicts: Sequence[CheckVerdict], threshold: float = 1.0) -> Grad
         return Grade(score=None, passed=False, error="The case has no checks, and the artifact has no assertions.")
     failed = next((verdict for verdict in told if verdict.error), None)
     if failed is not None:
-        return Grade(score=None, passed=False, verdicts=told, error=f"{failed.description}: {failed.error}"[:_LONGEST])
+        error = f"{failed.description.rstrip('.')}: {failed.error}"
+        return Grade(score=None, passed=False, verdicts=told, error=error[:_LONGEST])
     # Checks that all have the weight 0 count equally: a case must not pass without any check.
     weights = [verdict.weight for verdict in told]
     weights = weights if any(weights) else [1.0] * len(told)

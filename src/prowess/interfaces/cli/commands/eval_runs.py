@@ -266,7 +266,7 @@ def list_runs(skill: str, limit: int, workspace: str | None, as_json: bool) -> N
             one_line(run.skill, 40),
             run.digest[:12],
             run.state,
-            f"{run.done - run.failed - run.errors}/{run.total}",
+            _format_passed(run.done - run.failed - run.errors, run.total - run.errors, run.errors),
             format_cost(run.cost_usd),
             format_time(run.created_at)[:16],
         )
@@ -275,6 +275,11 @@ def list_runs(skill: str, limit: int, workspace: str | None, as_json: bool) -> N
     print_table(("run", "skill", "version", "state", "passed", "cost", "created"), rows, flexible=1)
     if any(run.state == "interrupted" for run in found):
         click.echo("`prowess eval resume RUN` goes on with one that was interrupted.")
+
+
+def _format_passed(passed: int, count: int, errors: int) -> str:
+    # An error says nothing about the skill, so it counts neither as passed nor as failed.
+    return f"{passed}/{count}" + (f" +{errors} error{'s' * (errors != 1)}" if errors else "")
 
 
 _MAX_FAILED_CASES = 20
@@ -290,7 +295,7 @@ def _print_run(run: EvalRun) -> None:
     rows = [
         (
             one_line(run.label(place), 60),
-            f"{one['passed']}/{one['passed'] + one['failed']}" + (f" +{one['errors']} errors" if one["errors"] else ""),
+            _format_passed(one["passed"], one["passed"] + one["failed"], one["errors"]),
             _with_range(one["pass_rate"], percent=True),
             "-" if one["score"]["mean"] is None else f"{one['score']['mean']:.2f}",
             format_duration(None if one["seconds"]["mean"] is None else round(one["seconds"]["mean"] * 1000)),
