@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,12 @@ def shared_document() -> Generator[None]:
 
 
 @pytest.fixture
+def system_skills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serve the skills that come with Prowess too, which the first request reads."""
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
+
+
+@pytest.fixture
 def serve(tmp_path: Path) -> Generator[Callable[..., TestClient]]:
     """Return a function that serves a workspace to the actors of these tokens, and returns a client for each token."""
     opened: list[TestClient] = []
@@ -52,6 +59,7 @@ def serve(tmp_path: Path) -> Generator[Callable[..., TestClient]]:
         "PROWESS_HOME": str(home / ".prowess"),
         "PROWESS_BACKGROUND": "off",
         "PROWESS_SIDECAR": "off",
+        "PROWESS_SYSTEM_SKILLS": os.environ["PROWESS_SYSTEM_SKILLS"],
     }
     settings = read_settings(environment, workspace=workspace)
     engine = Prowess.open(settings=settings, channel="http")

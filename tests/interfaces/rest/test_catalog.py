@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from .conftest import ME
@@ -34,6 +35,7 @@ def fill(client: TestClient) -> None:
     add(client, "mine", "Lists my own things.", scope="user", tags="home")
 
 
+@pytest.mark.usefixtures("system_skills")
 def test_rows_have_what_a_list_shows(client: TestClient) -> None:
     fill(client)
     add(client, "analyst", "Replaces the analyst that comes with Prowess.")
