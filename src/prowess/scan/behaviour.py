@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from prowess.scan.finding import Finding, Report, Severity
+from prowess.scan.finding import SEVERITIES, Finding, Report, Severity
 from prowess.scan.hosts import UNTRUSTED, classify_host, is_foreign_secret, is_token_name, read_host
 from prowess.scan.places import (
     Place,
@@ -246,28 +246,24 @@ class Behaviour:
         scan_code(self.nested(code.text, line), code.text, language, taint=join_labels([code]))
 
     def _judge_download(self, code: Value, line: int | None, language: Language) -> None:
-        addresses = [label.detail for label in code.labels if label.kind == "network"]
-        severity, words = "danger", ""
-        for address in addresses:
-            kind = classify_host(address) if address else "other"
-            words = read_host(address).replace(UNKNOWN, "…") or words
-            # Instructions often say to run an installer of a public repository. A program that does it by itself is another matter.
-            by_hand = language == "shell" and self.report.path.lower().endswith(".md")
-            severity = {"local": "info", "installer": "info", "known": "warning" if by_hand else "danger"}.get(
-                kind, "danger"
-            )
-            # Without encryption, anybody on the way can change what runs.
-            if address.lower().startswith("http://") and kind != "local":
-                severity = "danger"
+        addresses = sorted((label.detail for label in code.labels if label.kind == "network"), reverse=True)
+        # The worst of them counts: a trusted address beside another one changes nothing.
+        worst = min(addresses, key=lambda address: SEVERITIES.index(self._rate_download(address, language)))
+        words = read_host(worst).replace(UNKNOWN, "…")
         shown = f"Runs code that it downloads from {words}." if words else "Runs code that it downloads."
         hint = "Download the code, read it, and run the copy that you have read."
-        self.report.add(
-            "danger" if severity == "danger" else "warning" if severity == "warning" else "info",
-            "download-execute",
-            line,
-            shown,
-            hint=hint,
-        )
+        self.report.add(self._rate_download(worst, language), "download-execute", line, shown, hint=hint)
+
+    def _rate_download(self, address: str, language: Language) -> Severity:
+        kind = classify_host(address) if address else "other"
+        # Without encryption, anybody on the way can change what runs.
+        if address.lower().startswith("http://") and kind != "local":
+            return "danger"
+        # Instructions often say to run an installer of a public repository. A program that does it by itself is another matter.
+        by_hand = language == "shell" and self.report.path.lower().endswith(".md")
+        if kind == "known" and by_hand:
+            return "warning"
+        return "info" if kind in ("local", "installer") else "danger"
 
     def run_program(self, name: str, line: int | None) -> None:
         """Record that a program is started."""

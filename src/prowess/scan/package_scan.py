@@ -17,7 +17,7 @@ from prowess.scan.values import constant, listed
 from prowess.skill.package import File, Package
 from prowess.skill.text.hidden import find_hidden
 
-SCANNER_VERSION = 6
+SCANNER_VERSION = 7
 """Raise this when the same bytes may give other findings; caches store it with the findings."""
 FILE_STEPS = 60_000
 PACKAGE_STEPS = 600_000

@@ -27,7 +27,9 @@ _OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "--output-document"})
 
 _OTHER_VALUES = frozenset({
     "-X", "--request", "-m", "--max-time", "-w", "--write-out", "--retry", "--connect-timeout", "-x", "--proxy", "-c",
-    "--cookie-jar", "--cacert", "-P", "--timeout", "--tries", "-t",
+    "--cookie-jar", "--cacert", "-P", "--timeout", "--tries", "-t", "--proto", "--proto-default", "--proto-redir", "--resolve",
+    "--retry-delay", "--retry-max-time", "--limit-rate", "--max-redirs", "--max-filesize", "--tls-max", "--ciphers", "--cert",
+    "--key", "--interface", "--noproxy", "--range", "--connect-to", "--capath", "--keepalive-time", "--speed-limit", "--speed-time",
 })  # fmt: skip
 
 
