@@ -10,9 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from prowess.interfaces.cli.server import LOCAL_COMMANDS, SERVER_COMMANDS
+
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "client.md").read_text()
 EXAMPLES = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
 TOKEN = "a-token-of-the-tests-that-is-long-enough"
+
+
+def test_the_page_says_of_every_command_whether_it_uses_the_server():
+    rows = {
+        about.strip(): set(re.findall(r"`(\w+)`", names))
+        for names, about in re.findall(r"^\| (`.*) \| (.*) \|$", PAGE, re.MULTILINE)
+    }
+    assert rows["use the server"] | {"import"} == SERVER_COMMANDS
+    [local] = [names for about, names in rows.items() if about.startswith("are about this machine")]
+    assert local == LOCAL_COMMANDS
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
