@@ -124,6 +124,10 @@ def test_what_an_encoder_stumbles_over_is_cut_down_to_what_it_says(message: str,
     assert read_request(message).text == text
 
 
+def test_small_talk_above_code_is_not_taken_for_a_vague_request(skills: Index):
+    assert build_query(skills, f"hey there\n{CODE}").prior <= 0
+
+
 def test_the_name_of_a_site_stands_for_its_address():
     request = read_request("order this https://www.amazon.co.uk/dp/B0BSHF7WHW?th=1 (see https://docs.google.com/d/1x)")
     assert request.text == "order this amazon (see docs google)"

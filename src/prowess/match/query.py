@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import compress
@@ -33,6 +34,8 @@ MAX_MEANINGS = 3
 _MAX_KEPT_MEANINGS = 20_000
 _SHORTEST_WORD = 4
 _SHORTEST_COMPOUND = 9
+_VERSIONED = re.compile(r"([a-z]{3,})[0-9]+")
+_PLURAL = re.compile(r"([b-df-hj-np-tv-xz]{2,})s")
 _LINKS = ("", "s", "es", "n", "en", "e")
 """The linking letters in German compounds."""
 
@@ -53,6 +56,9 @@ def _find_all_meanings(index: Index, words: Sequence[str]) -> dict[str, list[Wor
     # A correct word that no skill uses is not a typing error.
     common = find_common_words(may_be_errors)
     found = {word: _find_meanings(index, word) for word in may_be_errors if word not in common}
+    for word in new:
+        if (plain := _plain_form(word)) and (named := _find_known(index, _hash_array([plain]))):
+            found[word] = named
     if new and len(known) < _MAX_KEPT_MEANINGS:
         known.update((word, found.get(word, [])) for word in new)
     return {word: found.get(word) or known.get(word, []) for word in words}
@@ -72,6 +78,12 @@ def _find_meanings(index: Index, word: str) -> list[Word]:
         more = _find_known(index, other[is_known[ends[0] : ends[1]]])
         found += [meaning for meaning in more if meaning.term not in {known.term for known in found}]
     return found[:MAX_MEANINGS] or _split_compound(index, word, compress(cuts, is_known[ends[1] :].tolist()))
+
+
+def _plain_form(word: str) -> str:
+    """Return the name in a word such as `react19` or `pdfs`, or '': stemmers know neither versions nor plurals without a vowel."""
+    found = _VERSIONED.fullmatch(word) or _PLURAL.fullmatch(word)
+    return found[1] if found else ""
 
 
 def _contains(index: Index, numbers: Array) -> Array:
@@ -201,7 +213,8 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
     message, context = remove_invisible(_trim_middle(message)), context[-LONGEST_MESSAGE:]
     request = read_request(message)
     counts, heard = _count_words(request.worded)
-    if request.pasted and sum(known.weight for known in heard) < LEAST_REQUEST * FULL_WEIGHT:
+    is_pasted = bool(request.pasted) and _weigh(heard) < LEAST_REQUEST
+    if is_pasted:
         request = Request(message, message, "")
         counts, heard = _count_words(message)
     terms = _TermCollector(index, [known.term for known in heard])
@@ -226,7 +239,7 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
         meant={term: terms.meant[term] for term in strengths},
         places=terms.places,
         embedded=embedded,
-        prior=message_prior(index.embedder.name, embedded, total),
+        prior=message_prior(index.embedder.name, embedded, 0.0 if is_pasted else total),
         has_vector=bool(np.count_nonzero(embedded)),
     )
 
@@ -237,6 +250,11 @@ def _count_words(text: str) -> tuple[dict[str, int], list[Word]]:
     for word in extract_words(text)[:MAX_WORDS]:
         counts[word] = counts.get(word, 0) + 1
     return counts, shared_lexicon().words(list(counts))
+
+
+def _weigh(words: Iterable[Word]) -> float:
+    """Return the sum of the general weights of words, 1 for an informative one."""
+    return sum([known.weight for known in words]) / FULL_WEIGHT
 
 
 def _lexical_weight(words: int, rarity: float) -> float:
