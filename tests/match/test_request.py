@@ -8,7 +8,7 @@ from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
 from prowess.match.query import build_query
 from prowess.match.ranking import rank
-from prowess.match.request import read_request, remove_invisible
+from prowess.match.request import read_request, remove_invisible, unwrap
 
 CODE = """```python
 import os, sys
@@ -122,6 +122,25 @@ def test_lists_and_plain_sentences_are_not_pasted_text(message: str):
 )
 def test_what_an_encoder_stumbles_over_is_cut_down_to_what_it_says(message: str, text: str):
     assert read_request(message).text == text
+
+
+@pytest.mark.parametrize(
+    ("message", "request_text"),
+    [
+        ("<user_query>\nmerge these\n</user_query>", "merge these"),
+        ('<attached_files><file path="a.py" /></attached_files><user_query>merge these</user_query>', "merge these"),
+        ("<system-reminder>The todo list is empty.</system-reminder>\nmerge these", "merge these"),
+        ("merge these\n<system-reminder>one</system-reminder> <ide_selection>two</ide_selection>", "merge these"),
+        ("<task>merge these</task>", "merge these"),
+        ("[Image #1] why is the button blue [Pasted text #2 +31 lines]", "why is the button blue"),
+        ("put <nav> into <header>the page</header>", "put <nav> into <header>the page</header>"),
+        ("why is <user-input>x</user-input> empty", "why is <user-input>x</user-input> empty"),
+        ("<system-reminder>an element that does not end", "<system-reminder>an element that does not end"),
+        ("see [1] and list[0]", "see [1] and list[0]"),
+    ],
+)
+def test_what_an_agent_puts_around_a_message_does_not_count(message: str, request_text: str):
+    assert unwrap(message).strip() == request_text
 
 
 def test_small_talk_above_code_is_not_taken_for_a_vague_request(skills: Index):

@@ -23,7 +23,7 @@ from prowess.match.lexicon import (
     hash_word,
     shared_lexicon,
 )
-from prowess.match.request import Request, read_request, remove_invisible
+from prowess.match.request import Request, read_request, remove_invisible, unwrap
 from prowess.match.spelling import correct
 from prowess.match.vectors.embedder import quantize
 from prowess.match.vectors.pieces import FULL_WEIGHT
@@ -210,7 +210,7 @@ class Query:
 
 def build_query(index: Index, message: str, context: str = "") -> Query:
     """Prepare a message for an index. Any text is valid; one without words finds nothing."""
-    message, context = remove_invisible(_trim_middle(message)), context[-LONGEST_MESSAGE:]
+    message, context = unwrap(remove_invisible(_trim_middle(message))), context[-LONGEST_MESSAGE:]
     request = read_request(message)
     counts, heard = _count_words(request.worded)
     is_pasted = bool(request.pasted) and _weigh(heard) < LEAST_REQUEST

@@ -14,6 +14,19 @@ from typing import NamedTuple
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 """Soft hyphens, spaces without width, marks of direction: text copied from a web page has them in the middle of words."""
 
+# What coding agents put around a message. Unlike code, it says nothing about the request. Most of these names have an
+# underscore, which the names of elements in HTML do not have.
+_AGENT_TAG = re.compile(
+    r"<(/?)((?:system|environment|ide|editor|workspace|additional|attached|user)_[a-z_]{1,40}"
+    r"|system-reminder|local-command-[a-z]{1,20}|userRequest)(?=[\s>/])[^<>]{0,200}>"
+)
+_ASKING_TAG = re.compile(r"user_(?:query|request|message|input|prompt)|userRequest")
+_WHOLE_ELEMENT = re.compile(
+    r"\s*<(task|query|question|request|prompt|message|input|instructions?)>(.*)</\1>\s*", re.DOTALL
+)
+_PLACEHOLDER = re.compile(r"\[(?:image|pasted text|attachment|file|screenshot) ?#\d{1,4}[^\]\n]{0,40}\]", re.IGNORECASE)
+"""What stands for an image or a long text in the message: `[Image #1]`."""
+
 _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^[ \t]*+\1|\Z)", re.DOTALL | re.MULTILINE)
 _SYMBOL = re.compile(r"[0-9{}\[\]<>=;:|\\/@#$%^&*+~_()]")
 _LIST_ITEM = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
@@ -71,6 +84,28 @@ class Request(NamedTuple):
 def remove_invisible(text: str) -> str:
     """Return a text without characters that nobody sees."""
     return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def unwrap(message: str) -> str:
+    """Return a message without what a coding agent put around it."""
+    if "[" in message:
+        message = _PLACEHOLDER.sub(" ", message)
+    if "</" not in message:
+        return message
+    kept: list[str] = []
+    asked: list[str] = []
+    opened: re.Match[str] | None = None
+    end = 0
+    for tag in _AGENT_TAG.finditer(message):
+        if opened is None:
+            opened = None if tag[1] else tag
+        elif tag[1] and tag[2] == opened[2]:
+            kept.append(message[end : opened.start()])
+            if _ASKING_TAG.fullmatch(tag[2]):
+                asked.append(message[opened.end() : tag.start()])
+            opened, end = None, tag.end()
+    told = "\n".join(asked or [*kept, message[end:]])
+    return found[2] if (found := _WHOLE_ELEMENT.fullmatch(told)) else told
 
 
 def read_request(message: str) -> Request:
