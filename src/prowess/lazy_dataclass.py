@@ -117,7 +117,8 @@ def _make_init(made: type, *, frozen: bool) -> Callable[..., None]:
         name = value = field.name
         default = ""
         if field.default_factory is not dataclasses.MISSING:
-            names[f"_make_{name}"] = field.default_factory
+            # `dict` for `dict[str, int]`, which also tries to note its arguments at the dict, and fails.
+            names[f"_make_{name}"] = getattr(field.default_factory, "__origin__", field.default_factory)
             default = "=_missing"
             value = f"_make_{name}() if {name} is _missing else {name}" if field.init else f"_make_{name}()"
         elif field.default is not dataclasses.MISSING:

@@ -16,6 +16,8 @@ from prowess.policy.actor import AGENT_PREFIX
 from prowess.policy.subject import HiddenSkill, Subject, Trust, UsedEntry
 from prowess.storage.accepted import Accepted, AcceptedFacts
 
+_NOTHING: frozenset[str] = frozenset()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRecords:
@@ -56,7 +58,7 @@ def conclude(subject: Subject, known: TrustRecords) -> Subject:
     has_rule = subject.frozen or known.has_rule(subject.folder)
     hidden: tuple[str, ...] = ()
     if subject.hides and not has_rule:
-        allowed = accepted.hides if accepted else frozenset[str]()
+        allowed = accepted.hides if accepted else _NOTHING
         scopes = {one.scope for one in subject.hides if known.is_trusted(subject.slug, one)}
         hidden = tuple(sorted(scopes - allowed))
     return replace(
@@ -70,7 +72,7 @@ def conclude(subject: Subject, known: TrustRecords) -> Subject:
 
 def _list_unaccepted(subject: Subject, known: TrustRecords) -> tuple[UsedEntry, ...]:
     """Return the prompts and rubrics in folders that were not accepted together with exactly these bytes of the skill."""
-    agreed = known.uses.get((subject.slug, subject.digest), frozenset[str]())
+    agreed = known.uses.get((subject.slug, subject.digest), _NOTHING)
     files = [entry for entry in subject.uses if entry.location and entry.key not in agreed]
     return tuple(entry for entry in files if not known.has_rule(entry.location))
 
