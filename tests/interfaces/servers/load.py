@@ -13,7 +13,9 @@ from typing import Any
 
 import httpx2
 
-RETRY_SECONDS = 0.02
+RETRY_SECONDS = 0.1
+"""Clients that retry more often take processor time from the server that starts."""
+
 REQUEST_SECONDS = 60.0
 
 

@@ -134,7 +134,7 @@ async def until_ready(url: str) -> None:
                     return
             except httpx2.TransportError:
                 pass
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.03)
 
 
 async def until(condition: Callable[[], bool]) -> None:

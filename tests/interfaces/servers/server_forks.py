@@ -6,21 +6,38 @@ begin before anything is opened, so a killed one is as dead as any process.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import sys
 from importlib import import_module
 
-# What a server imports before its first request.
+# What a server imports before its first request, with it, and when it begins with its jobs.
 MODULES = (
+    "Stemmer",
     "alembic",
+    "prowess.catalog.database_store",
+    "prowess.engine.marketplace",
     "prowess.engine.matcher",
+    "prowess.engine.people",
+    "prowess.engine.skills",
+    "prowess.engine.sources",
     "prowess.feed.event_feed",
+    "prowess.feed.sqlite_wakeups",
     "prowess.interfaces.cli.commands.serve",
     "prowess.interfaces.listener",
     "prowess.interfaces.server",
+    "prowess.jobs.jobs",
+    "prowess.jobs.worker",
+    "prowess.jobs.workflows",
+    "prowess.policy.tokens",
+    "prowess.session.admission",
+    "prowess.skill.forms.native",
+    "prowess.skill.profiles.table",
+    "prowess.sources.system_skills",
     "prowess.storage.database",
+    "prowess.storage.sqlite_dialects",
     "psycopg",
     "sqlalchemy.dialects.postgresql.psycopg",
     "uvicorn.lifespan.on",
@@ -42,6 +59,7 @@ def serve(arguments: list[str], environment: dict[str, str]) -> None:
 if __name__ == "__main__":
     for module in MODULES:
         import_module(module)
+    gc.freeze()  # or the first collection in each fork would copy what was imported
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     for line in sys.stdin:
         child = os.fork()
