@@ -59,21 +59,20 @@ def _options(*names: str) -> Callable[[Command], Iterator[Code]]:
     return lambda command: _values(command, *names)
 
 
-def _matched(value: Value, pattern: re.Pattern[str]) -> Iterator[Value]:
-    found = pattern.fullmatch(value.text)
+def _matched(value: Value, found: re.Match[str] | None) -> Iterator[Value]:
     if found is not None:
         yield Value(texts=(found[1],), labels=value.labels)
 
 
 def _ssh(command: Command) -> Iterator[Code]:
     for value in _values(command, "-o"):
-        yield from _matched(value, _SSH_SETTING)
+        yield from _matched(value, _SSH_SETTING.fullmatch(value.text))
 
 
 def _git(command: Command) -> Iterator[Code]:
     texts = command.texts
     for value in _values(command, "-c"):
-        yield from _matched(value, _GIT_SETTING)
+        yield from _matched(value, _GIT_SETTING.fullmatch(value.text))
     yield from _values(command, *_GIT_OPTIONS)
     if "clone" in texts:
         yield from _values(command, "-u")
@@ -89,24 +88,24 @@ def _git(command: Command) -> Iterator[Code]:
 def _tar(command: Command) -> Iterator[Code]:
     yield from _values(command, "--to-command", "--use-compress-program", "-I", "--info-script", "--rsh-command")
     for value in _values(command, "--checkpoint-action"):
-        yield from _matched(value, re.compile(r"exec=(.+)", re.DOTALL))
+        yield from _matched(value, re.fullmatch(r"exec=(.+)", value.text, re.DOTALL))
 
 
 def _editor(command: Command) -> Iterator[Code]:
     given = [*_values(command, "-c", "--cmd"), *(constant(text[1:]) for text in command.texts if text.startswith("+"))]
     for value in given:
-        yield from _matched(value, _VIM_COMMAND)
+        yield from _matched(value, _VIM_COMMAND.fullmatch(value.text))
         yield from (constant(double or single) for double, single in _CALLED.findall(value.text))
 
 
 def _debugger(command: Command) -> Iterator[Code]:
     for value in _values(command, "-ex", "--eval-command"):
-        yield from _matched(value, re.compile(r"\s*(?:!|shell\s)\s*(.+)", re.DOTALL))
+        yield from _matched(value, re.fullmatch(r"\s*(?:!|shell\s)\s*(.+)", value.text, re.DOTALL))
 
 
 def _sqlite(command: Command) -> Iterator[Code]:
     for arg in command.args:
-        yield from _matched(arg, re.compile(r"\s*\.(?:shell|system)\s+(.+)", re.DOTALL))
+        yield from _matched(arg, re.fullmatch(r"\s*\.(?:shell|system)\s+(.+)", arg.text, re.DOTALL))
 
 
 def _pager(command: Command) -> Iterator[Code]:
