@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -264,6 +265,27 @@ def test_a_skill_runs_on_the_server_and_its_output_comes_here(here: Run, place: 
         assert "Hello Ann." in shown.out
         assert "greeter" in here("--server", url, "stats").out
         assert here("--server", url, "run", "nothing").code == 4
+
+
+def test_an_empty_server_says_how_to_add_skills_to_it(
+    here: Run, there: Run, place: Any, monkeypatch: pytest.MonkeyPatch
+):
+    shutil.rmtree(place.workspace / "skills")
+    listed = there("list").out
+    assert listed.startswith("No skills on this server yet.")
+    [line] = [line for line in listed.splitlines() if line.endswith("import PATH")]
+    options = line.removesuffix("import PATH").split()[1:]
+    assert here(*options, "list").out == listed
+    assert "prowess init" not in listed
+    assert there("match", "make slides").out.startswith("No skills on this server yet.")
+    monkeypatch.setenv("PROWESS_SERVER", options[1])
+    assert "\n  prowess import PATH\n" in here("list").out
+
+
+def test_the_log_of_an_organization_is_not_read_from_a_server(there: Run):
+    for command in (["audit"], ["audit", "verify"], ["audit", "export"]):
+        ran = there(*command, "--org", "acme")
+        assert (ran.code, "`prowess audit --org` cannot run against a server." in ran.err) == (2, True)
 
 
 def test_a_local_command_does_not_import_the_client(place: Any):

@@ -254,6 +254,19 @@ async def test_an_organization_can_narrow_a_role_and_an_unknown_role_gets_nothin
             hold(await box(engine, role="emperor").call(name, GOOD[name]))
 
 
+async def test_the_hint_about_an_unknown_tool_lists_the_tools_that_are_offered(
+    place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    place.skill("triage")
+    async with place.open(ann) as engine:
+        answer = await box(engine).call("find_skill", {})
+        assert answer.data["hint"] == f"Call one of: {', '.join(offered_of(await box(engine).offered()))}."
+        await engine.policy.set("roles", {"clerk": {"tools": ["list_*"]}, "mute": {"tools": []}})
+        answer = await box(engine, role="clerk").call("find_skill", {})
+        assert answer.data["hint"] == "Call one of: list_enabled_skills, list_skills."
+        assert (await box(engine, role="mute").call("find_skill", {})).data["hint"] == "No tool is available."
+
+
 async def test_no_text_of_a_skill_is_in_any_tool(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
         await engine.policy.set("skills_dynamic_search_enabled", value=True)

@@ -200,7 +200,8 @@ class Gate:
         policy = self.read_policy(actor)
         refused = _refuse_bulk(actor, action, policy) or _refuse_without_admin(actor, action, policy)
         outcome = "denied" if refused else "begun"
-        self._append(actor, [_entry(actor, action, outcome, detail=detail)])
+        names = detail.get("names") or [detail.get("slug", "")]
+        self._append(actor, [_entry(actor, action, outcome, slug=_only(names), detail=detail)])
         if refused:
             raise refused
 
@@ -217,7 +218,8 @@ class Gate:
         each = [_entry(actor, "trust", one.how, slug=one.slug, digest=one.digest) for one in accepted]
         user = accepted[0].user_id if accepted else ""
         changes = catalog_events(action, len(accepted), user=user)
-        self._append(actor, [*each, _entry(actor, action, outcome, detail=detail)], accepted, changes)
+        slug = _only([one.slug for one in accepted] or detail.get("names", ()))
+        self._append(actor, [*each, _entry(actor, action, outcome, slug=slug, detail=detail)], accepted, changes)
 
     def _append(
         self,
@@ -252,6 +254,11 @@ def _append(
 
 def _entry(actor: Actor, action: str, outcome: str, **fields: Any) -> AuditEntry:
     return AuditEntry(actor=actor.label, channel=actor.channel, action=action, outcome=outcome, **fields)
+
+
+def _only(names: Sequence[str]) -> str:
+    """Return the name of the skill that an action on several is about, if it is one."""
+    return names[0] if len(names) == 1 else ""
 
 
 def _refuse_bulk(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:

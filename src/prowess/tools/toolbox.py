@@ -226,7 +226,10 @@ class Toolbox:
         self.context.actor.require("skills.read")
         skill = await find_callable(self.context, name) if name.startswith("skill_") else None
         if skill is None:
-            raise NotFound(f"Unknown tool {name[:80]!r}.", hint=f"Call one of: {', '.join(builtin_tools())}.")
+            # Tools of skills may be many, and this is an answer to a model.
+            names = [tool.name for tool in await self.offered() if tool.name in builtin_tools()]
+            hint = f"Call one of: {', '.join(names)}." if names else "No tool is available."
+            raise NotFound(f"Unknown tool {name[:80]!r}.", hint=hint)
         return make_skill_tool(skill)
 
     def _live_needs(self, policy: OrgPolicy) -> set[Need]:

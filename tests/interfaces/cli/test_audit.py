@@ -39,6 +39,23 @@ def test_a_row_about_a_token_names_it_and_what_it_allows(prowess, workspace):
     assert "ci: skills.read" in prowess("audit").out
 
 
+def test_the_rows_about_an_install_name_the_skill_or_where_it_is_from(prowess, workspace):
+    for name in ("one", "two"):
+        folder = workspace / "more" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Counts to {name}.\n---\n\nCount.\n")
+    assert prowess("import", "more/one").code == 0
+    rows = prowess("audit", "--json").json
+    assert [(row["action"], row["slug"], row["outcome"]) for row in rows] == [
+        ("install", "", "begun"),
+        ("trust", "one", "imported"),
+        ("install", "one", "done"),
+    ]
+    assert prowess("import", "more").code == 0
+    shown = prowess("audit", "--after", "3").out
+    assert [line.split()[-1] for line in shown.splitlines() if " install " in line] == ["more", "more"]
+
+
 def test_a_deleted_skill_leaves_a_row_before_and_a_row_after(prowess, sample):
     prowess("delete", "release-notes")
     rows = prowess("audit", "--json").json

@@ -13,6 +13,7 @@ import click
 
 from prowess.errors import NotFound, ProwessError
 from prowess.interfaces.cli.output import clean, one_line
+from prowess.interfaces.cli.server import chosen_server
 
 if TYPE_CHECKING:
     from prowess.match.matcher import Matcher
@@ -237,11 +238,29 @@ def _read_stdin(words: Sequence[str]) -> str:
     return text[:MAX_MESSAGE_CHARS]
 
 
+_NO_SKILLS = """No skills here yet. Next steps:
+  prowess init            set up this folder and find the skills your agents have
+  prowess new my-skill    create a skill
+  prowess import PATH     import skills from a folder, a file or an archive
+Skills in .agents/skills, .claude/skills and the folders of other agents are
+found automatically."""
+_NO_SERVER_SKILLS = """No skills on this server yet. To add some:
+  {prowess} import PATH
+  {prowess} source add OWNER/REPO"""
+
+
 def print_no_results(matcher: Matcher, words: str) -> None:
     """Print `words` if there are skills but none matches, or how to add skills if there are none at all."""
-    from prowess.interfaces.cli.commands.skills import NO_SKILLS
+    click.echo(words if matcher.search(limit=1) else describe_no_skills())
 
-    click.echo(words if matcher.search(limit=1) else NO_SKILLS)
+
+def describe_no_skills() -> str:
+    """Return what to do where there are no skills: on this machine, or on the server that the command runs against."""
+    server = chosen_server()
+    if server is None:
+        return _NO_SKILLS
+    prowess = f"prowess --server {server.url}" if server.named else "prowess"
+    return _NO_SERVER_SKILLS.format(prowess=clean(prowess))
 
 
 async def choose_skills(

@@ -14,6 +14,7 @@ from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_json_line, print_table
+from prowess.interfaces.cli.server import require_this_machine
 
 if TYPE_CHECKING:
     from prowess.events import Event
@@ -155,6 +156,7 @@ async def _of_organization(prowess: Prowess, organization: str) -> Prowess:
     """Return the engine for one organization. Raise `NotFound` if there is none of this id."""
     if not organization:
         return prowess
+    require_this_machine("audit --org", "A server shows the log of the organization that the token belongs to.")
     await prowess.organizations.get(organization)
     return prowess.as_actor(organization=organization)
 
@@ -226,10 +228,12 @@ def _audit_reason(row: AuditRow) -> str:
     detail = row.detail
     if "setting" in detail:
         return f"{detail['setting']}: {detail.get('before')} -> {detail.get('after')}"
+    place = str(detail.get("path") or detail.get("source") or "")
     if row.slug:
-        return str(detail.get("why") or detail.get("note") or "")
-    # What the row is about: a user, a token and its user, an organization, or a source.
+        return str(detail.get("why") or detail.get("note") or place)
+    # What the row is about: a user, a token and its user, an organization, or a source, or skills and where they are from.
     about = " of ".join(str(detail[key]) for key in ("name", "user") if detail.get(key))
+    about = about or ", ".join(detail.get("names") or ()) or place
     granted = ", ".join(detail.get("permissions") or detail.get("scopes") or ())
     return str(detail.get("why") or detail.get("note") or ": ".join(part for part in (about, granted) if part))
 

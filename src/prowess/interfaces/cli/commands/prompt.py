@@ -15,7 +15,7 @@ from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError, Re
 from prowess.interfaces.cli.approval_card import ask_for_approval, ask_person
 from prowess.interfaces.cli.commands.sessions import DEFAULT_SESSION, find_session, session_option
 from prowess.interfaces.cli.engine import common_options, user_environment, with_engine
-from prowess.interfaces.cli.options import command, read_message
+from prowess.interfaces.cli.options import command, describe_no_skills, read_message
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
 from prowess.view import session_json
 
@@ -146,9 +146,7 @@ def index_command(
             f"The budget is too small to list any of the {plan.omitted} skills. Use a larger --budget.", err=True
         )
     else:
-        from prowess.interfaces.cli.commands.skills import NO_SKILLS
-
-        click.echo(NO_SKILLS, err=True)
+        click.echo(describe_no_skills(), err=True)
 
 
 @command(

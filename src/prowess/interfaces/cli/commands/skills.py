@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
-from prowess.interfaces.cli.options import Period, command, print_unknown_tag
+from prowess.interfaces.cli.options import Period, command, describe_no_skills, print_unknown_tag
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table, print_wrapped
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.interfaces.cli.skill_scores import read_skill_scores, score_json
@@ -91,7 +91,7 @@ def _print_all(cards: list[SkillCard], dangers: dict[str, int], limit: int, scor
     if own:
         _print_cards(own, dangers, limit, scores)
     else:
-        click.echo(NO_SKILLS)
+        click.echo(describe_no_skills())
     if packs:
         click.echo("")
         print_wrapped(
@@ -160,14 +160,6 @@ def _warn_faults(faults: Sequence[Fault]) -> None:
     if count:
         things = "1 skill or folder" if count == 1 else f"{count} skills or folders"
         click.echo(f"Could not read {things}. `prowess doctor` shows why.", err=True)
-
-
-NO_SKILLS = """No skills here yet. Next steps:
-  prowess init            set up this folder and find the skills your agents have
-  prowess new my-skill    create a skill
-  prowess import PATH     import skills from a folder, a file or an archive
-Skills in .agents/skills, .claude/skills and the folders of other agents are
-found automatically."""
 
 
 @command("show", "prowess show my-skill", "prowess show my-skill SKILL.md", "prowess show account:my-skill")
