@@ -1,5 +1,5 @@
 """`python -m prowess` is the command line."""
 
-from prowess.interfaces.cli.main import run
+from prowess.interfaces.cli import run
 
 run()

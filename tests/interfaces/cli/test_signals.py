@@ -137,3 +137,35 @@ def test_a_reader_that_closes_the_pipe_is_no_error(office):
     finally:
         os.close(writer)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Interrupt(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["prowess", "--version"]
+from prowess.interfaces.cli import run
+run()
+"""
+
+
+@pytest.mark.parametrize(("ignored", "code", "said"), [((), -signal.SIGINT, False), ((signal.SIGINT,), 0, True)])
+def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback(ignored, code, said):
+    with started(sys.executable, "-c", INTERRUPTED_IMPORT, ignored=ignored) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, bool(out), err) == (code, said, "")
+
+
+def test_ctrl_c_is_reported_once_the_command_has_begun():
+    begun = INTERRUPTED_IMPORT.replace('"click"', '"prowess.interfaces.cli.commands.skills"').replace(
+        "--version", "list"
+    )
+    with started(sys.executable, "-c", begun, ignored=()) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (130, "", "Stopped. Everything saved so far is kept.")
