@@ -168,6 +168,7 @@ async def test_every_wrong_argument_is_refused_with_a_hint(place: Any, box: Call
 async def test_an_unknown_tool_is_refused_with_the_names_of_those_there_are(
     place: Any, box: Callable[..., Toolbox], name: str
 ):
+    place.skill("triage")
     async with place.open() as engine:
         answer = await box(engine).call(name, {})
         hold(answer)

@@ -170,6 +170,22 @@ def test_a_deleted_skill_is_gone_and_its_slug_is_free(client):
     create(client)
 
 
+def test_the_stored_copy_of_a_skill_is_deleted_alone(client, tmp_path):
+    document = "---\nname: notes\ndescription: Writes release notes.\n---\n\n"
+    folder = tmp_path / "work/.agents/skills/notes"
+    stored = create(client, f"{document}From the database.\n")
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(f"{document}From the folder.\n")
+    skill, only = f"{SKILLS}/notes", {"stored": True}
+
+    assert client.delete(skill, params=only, headers={"if-match": stored.headers["etag"]}).status_code == 422
+    assert client.delete(skill, params=only).status_code == 204
+    assert "From the folder." in client.get(skill).json()["content"]
+    assert client.get(stored.headers["location"]).status_code == 404
+    assert client.delete(skill, params=only).status_code == 404
+    assert (folder / "SKILL.md").exists()
+
+
 def test_a_list_has_pages_that_join_to_the_whole(client):
     for number in range(7):
         create(client, slug=f"n-{number}")

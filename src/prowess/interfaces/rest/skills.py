@@ -264,17 +264,22 @@ async def delete_skill(
     request: Request,
     engine: Writer,
     note: Annotated[str, Query(max_length=2_000, description="A note for the history.")] = "",
+    stored: Annotated[
+        bool, Query(description="Delete only the copy in the database, and leave the skill in its folder.")
+    ] = False,
 ) -> Response:
     """Delete a skill. Its versions stay, so that it can be restored with `rollback`."""
     address = await engine.skills.locate(id)
     expected = ""
+    if stored and if_match(request):
+        raise Invalid("`If-Match` is the ETag of the skill in its folder.", hint="Leave it out with `stored`.")
     if if_match(request):
         before = await engine.skills.row(address)
         if is_stale(request, before.digest):
             raise await _precondition_failed(engine, before)
         expected = _expected(request, before.digest)
     try:
-        await engine.skills.delete(address, expected=expected, note=note)
+        await engine.skills.delete(address, expected=expected, note=note, stored=stored)
     except Conflict as error:
         raise await stale(error, request, engine, address) from error
     return Response(status_code=204)
