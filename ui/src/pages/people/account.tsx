@@ -54,7 +54,7 @@ export function Account() {
             <p class="quiet">{t("people.browsers_none")}</p>
           ) : (
             <section class="scroll roomy" tabIndex={0} aria-label={t("people.browsers")}>
-              <table>
+              <table class="people-table">
                 <thead>
                   <tr>
                     <th>{t("people.browser")}</th>
@@ -71,11 +71,11 @@ export function Account() {
                       <td class="people-client" title={one.client}>
                         {browserName(one.client)}
                       </td>
-                      <td>
+                      <td data-label={t("people.signed_in")}>
                         <time title={moment(one.created_at)}>{ago(one.created_at)}</time>
                         <span class="quiet"> {one.how === "code" ? t("people.by_link") : one.how}</span>
                       </td>
-                      <td>{one.last_used_at ? ago(one.last_used_at) : "–"}</td>
+                      <td data-label={t("people.last_used")}>{one.last_used_at ? ago(one.last_used_at) : "–"}</td>
                       <td class="number">
                         <Button look="danger" onClick={() => end(one.id)}>
                           {t("people.end")}

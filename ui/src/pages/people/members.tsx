@@ -79,7 +79,7 @@ export function Members({ isOperator, organizations, organization, onChoose }: P
             <Empty title={t("people.members_none")} />
           ) : (
             <section class="scroll roomy" tabIndex={0} aria-label={t("people.members")}>
-              <table>
+              <table class="people-table">
                 <thead>
                   <tr>
                     <th>{t("people.name")}</th>
@@ -103,7 +103,7 @@ export function Members({ isOperator, organizations, organization, onChoose }: P
                         </span>
                       </td>
                       <td class="people-scopes">{one.permissions.join(", ")}</td>
-                      <td>
+                      <td data-label={t("people.since")}>
                         <time title={`${moment(one.created_at)}, ${one.created_by}`}>{ago(one.created_at)}</time>
                       </td>
                       <td class="number">

@@ -41,7 +41,7 @@ export function Organizations({ items, onChange, onOpen }: Props) {
         </Empty>
       ) : (
         <section class="scroll roomy" tabIndex={0} aria-label={t("people.organizations")}>
-          <table>
+          <table class="people-table">
             <thead>
               <tr>
                 <th>{t("people.name")}</th>
@@ -60,7 +60,7 @@ export function Organizations({ items, onChange, onOpen }: Props) {
                     <br />
                     <code>{one.id}</code>
                   </td>
-                  <td>
+                  <td data-label={t("people.since")}>
                     <time title={`${moment(one.created_at)}, ${one.created_by}`}>{ago(one.created_at)}</time>
                   </td>
                   <td class="number">

@@ -60,7 +60,7 @@ export function Tokens() {
             </Empty>
           ) : (
             <section class="scroll roomy" tabIndex={0} aria-label={t("people.tokens")}>
-              <table>
+              <table class="people-table">
                 <thead>
                   <tr>
                     <th>{t("people.name")}</th>
@@ -88,14 +88,14 @@ export function Tokens() {
                         <Badge tone={TONES[one.state]}>{t(`people.token_${one.state}`)}</Badge>
                       </td>
                       <td class="people-scopes">{one.scopes.join(", ")}</td>
-                      <td>
+                      <td data-label={t("people.expires")}>
                         {one.expires_at ? (
                           <time title={moment(one.expires_at)}>{ago(one.expires_at)}</time>
                         ) : (
                           t("people.never")
                         )}
                       </td>
-                      <td>{one.last_used_at ? ago(one.last_used_at) : "–"}</td>
+                      <td data-label={t("people.last_used")}>{one.last_used_at ? ago(one.last_used_at) : "–"}</td>
                       <td class="number">
                         {one.state === "active" && (
                           <Button look="danger" onClick={() => setRevoked(one)}>
