@@ -139,3 +139,17 @@ def test_a_link_to_the_account_of_somebody_else_is_not_followed_silently(site: S
     view.check_access()
     open_link()
     expect(page).to_have_url(f"{site.url}/")
+
+
+@pytest.mark.long
+def test_on_a_phone_the_buttons_of_members_and_tokens_are_on_the_screen(site: Site, look: Callable[..., View]) -> None:
+    site.do(site.engine.organizations.create("acme", name="Acme"))
+    site.do(site.engine.users.add("ann", organization="acme", name="Ann", email="ann.of.acme@mail.example", admin=True))
+    site.do(site.engine.tokens.create("nightly"))
+    view = look(site, viewport={"width": 360, "height": 700})
+    for tab, names in {"members": ["Change", "Remove"], "tokens": ["Revoke"], "organizations": ["Deactivate"]}.items():
+        page = view.go(f"/people?tab={tab}")
+        for name in names:
+            expect(page.locator("table").get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+        view.check_access()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
