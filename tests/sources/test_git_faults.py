@@ -244,6 +244,30 @@ def test_git_connects_to_the_address_that_was_checked(site: GitSite, context: Fe
         assert repository.find_tip("main", "").ref == "refs/heads/main"
 
 
+def test_what_git_writes_just_before_it_exits_is_read(
+    context: FetchContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git is slow here, and writes and exits in the moment in which it is checked whether it runs."""
+    gate, program = tmp_path / "gate", tmp_path / "bin" / "git"
+    os.mkfifo(gate)
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\nif [ $1 = version ]; then echo git version 3.0; exit; fi\nread line < {gate}\necho written\n"
+    )
+    program.chmod(0o755)
+    wait = os.waitid
+
+    def exit_now(kind: int, number: int, options: int) -> os.waitid_result | None:
+        if wait(kind, number, options) is None:
+            gate.write_text("go\n")
+            wait(kind, number, options & ~os.WNOHANG)
+        return wait(kind, number, options)
+
+    monkeypatch.setattr(os, "waitid", exit_now)
+    git = GitProgram(replace(context, environment={**ENVIRONMENT, "PATH": str(program.parent)}), URL)
+    assert git.run(tmp_path, "ls-remote") == b"written\n"
+
+
 def test_a_moved_repository_is_followed_with_a_warning(
     site: GitSite, repository: Repository, context: FetchContext
 ) -> None:

@@ -163,11 +163,13 @@ class GitProgram:
         most = self._max_bytes + (_folder_bytes(growing) if growing else 0)
         while True:
             self.check_time()
+            # Before looking for output: it may write its last and exit between the two.
+            has_exited = _has_exited(process)
             ready, _, _ = select.select([descriptor], [], [], _POLL_SECONDS)
             if growing is not None and _folder_bytes(growing) > most:
                 raise self.too_large()
             if not ready:
-                if _has_exited(process):
+                if has_exited:
                     return  # killed by somebody else, and a helper still holds the pipe
                 continue
             data = os.read(descriptor, _CHUNK)
