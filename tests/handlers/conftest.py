@@ -22,7 +22,7 @@ from prowess.skill.model import Skill
 
 @pytest.fixture
 def asker(tmp_path: Path) -> ModelClient:
-    """Reaches the models that calls bring; nothing here has a price, so no purse is opened."""
+    """Reaches the models that calls bring; nothing here has a price, so nothing is reserved."""
     models = Models(ModelConfig(home=tmp_path / ".prowess"))
     return ModelClient(models, Spending(_no_records), NoTelemetry())
 

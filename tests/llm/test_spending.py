@@ -45,9 +45,9 @@ def spending(database: Database) -> Spending:
 
 @pytest.fixture
 def spent(database: Database) -> Callable[..., float]:
-    def amount(purse: str = "session:s1", organization: str = "acme") -> float:
+    def amount(account: str = "session:s1", organization: str = "acme") -> float:
         with database.read() as connection:
-            return spend.spent(connection, organization, purse)
+            return spend.spent(connection, organization, account)
 
     return amount
 
@@ -243,11 +243,11 @@ def test_however_many_set_aside_at_once_no_purse_is_filled_above_its_cap(databas
     def work(number: int) -> list[str]:
         full: list[str] = []
         for step in range(25):
-            purses = {"day:2026-03-01": 10.0, sessions[(number + step) % 4]: 3.0}
+            limits = {"day:2026-03-01": 10.0, sessions[(number + step) % 4]: 3.0}
             with database.write() as connection:
-                found = spend.reserve(connection, "acme", purses, 0.3)
+                found = spend.reserve(connection, "acme", limits, 0.3)
                 if found is None and step % 5 == 0:
-                    spend.settle(connection, "acme", purses, -0.1)
+                    spend.settle(connection, "acme", limits, -0.1)
             full.append(found or "")
         return full
 
@@ -256,7 +256,7 @@ def test_however_many_set_aside_at_once_no_purse_is_filled_above_its_cap(databas
 
     with database.read() as connection:
         day = spend.spent(connection, "acme", "day:2026-03-01")
-        each = [spend.spent(connection, "acme", purse) for purse in sessions]
+        each = [spend.spent(connection, "acme", account) for account in sessions]
     assert day == pytest.approx(sum(each))
     assert 9.7 - 0.3 <= day <= 10 + spend.TOLERANCE
     assert max(each) <= 3 + spend.TOLERANCE

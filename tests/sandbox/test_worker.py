@@ -239,7 +239,7 @@ async def test_an_interpreter_that_is_no_component_is_unavailable(tmp_path):
     path = tmp_path / "guest.cwasm"
     path.write_bytes(b"nonsense")
     with pytest.raises(Unavailable):
-        await Worker.start(path, threads=1, spares=0)
+        await Worker.start(path, threads=1, spare_guests=0)
 
 
 async def test_the_worker_is_confined_as_processes_of_native_runs_are(sandbox):

@@ -101,7 +101,7 @@ async def _check_wasm(home: Path) -> Finding:
     if not is_built(home):
         return Finding(name=name, status="ok", detail=f"{what}: built on the first run of a script")
     # No spare instances: only one function runs.
-    return await check_functions(name, WasmSandbox(home, spares=0), f"{what}: built")
+    return await check_functions(name, WasmSandbox(home, spare_guests=0), f"{what}: built")
 
 
 async def _check_typescript() -> Finding:

@@ -100,7 +100,7 @@ class Runs(Part):
                 session=call.run.session,
                 model=call.request.model,
                 evaluation_model=call.request.evaluation_model,
-                purse=call.request.purse,
+                spend_limit=call.request.spend_limit,
                 started_by=call,
             )
         )

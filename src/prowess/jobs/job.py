@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from prowess.run.request import Purse, RunRequest
+from prowess.run.request import RunRequest, SharedSpendLimit
 from prowess.skill.kinds import JsonObject
 from prowess.storage.jobs import OPEN, JobKind, JobRow, JobState
 
@@ -113,7 +113,7 @@ def stored_request(row: JobRow, inputs: JsonObject, *, run_id: str) -> RunReques
     told = row.request
     limit: float | None = told.get("max_spend")
     hint = f"Go on with a higher limit: `prowess jobs retry {row.name} --max-spend N`."
-    purse = None if limit is None else Purse(name=f"job:{row.id}", limit=limit, hint=hint)
+    spend_limit = None if limit is None else SharedSpendLimit(name=f"job:{row.id}", limit=limit, hint=hint)
     return RunRequest(
         slug=row.skill_slug,
         artifacts=tuple(told["artifacts"]),
@@ -124,5 +124,5 @@ def stored_request(row: JobRow, inputs: JsonObject, *, run_id: str) -> RunReques
         timeout=told["timeout"],
         run_id=run_id,
         digest=row.skill_digest,
-        purse=purse,
+        spend_limit=spend_limit,
     )

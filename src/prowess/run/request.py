@@ -34,7 +34,7 @@ StepJournal = Callable[[str, Callable[[], Awaitable[JsonObject]]], Awaitable[Jso
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purse:
+class SharedSpendLimit:
     """A spending limit that several runs share: its name, which is unique in the organization, and US dollars."""
 
     name: str
@@ -101,7 +101,7 @@ class RunRequest:
     """The digest that the skill must have; '' for any."""
     journal: StepJournal | None = None
     """Stores the result of each artifact; None for a run that is not durable."""
-    purse: Purse | None = None
+    spend_limit: SharedSpendLimit | None = None
     """A spending limit besides those of the organization and the skill."""
     evaluation: str = ""
     """The evaluation that the run is part of, such as `eval:ID`. Its trace has it in place of a session."""

@@ -15,7 +15,7 @@ from prowess.storage.clock import now
 from prowess.storage.database import Connections
 from prowess.threads import offload_to_completion
 
-DAY, SESSION, PURSE = "day", "session", "purse"
+DAY, SESSION, SHARED = "day", "session", "shared"
 
 _log = logging.getLogger(__name__)
 
@@ -48,14 +48,14 @@ class Spending:
         An unknown price (None) or 0 reserves nothing. The cost of an unusable answer is noted.
         """
         reservation = Reservation(amount=amount or 0.0)
-        purses = _account_names(call) if reservation.amount else {}
+        accounts = _account_names(call) if reservation.amount else {}
         # Stays True until the request is about to be sent; what was reserved by then is released.
         unused = True
         try:
-            if purses:
+            if accounts:
                 # Runs to its end even if the caller is cancelled: otherwise an amount could stay reserved that nobody
                 # releases.
-                await offload_to_completion(self._reserve, call, purses, reservation)
+                await offload_to_completion(self._reserve, call, accounts, reservation)
             unused = False
             yield reservation
         except AnswerUnusable as error:
@@ -74,29 +74,29 @@ class Spending:
             if actual is None:
                 # Unknown cost counts in full: the provider may bill a request that was cancelled.
                 actual = 0.0 if unused else reservation.held
-            if purses and actual != reservation.held:
-                await offload_to_completion(self._settle, call, purses, actual - reservation.held)
+            if accounts and actual != reservation.held:
+                await offload_to_completion(self._settle, call, accounts, actual - reservation.held)
 
-    def _reserve(self, call: Call, purses: dict[str, str], reservation: Reservation) -> None:
+    def _reserve(self, call: Call, accounts: dict[str, str], reservation: Reservation) -> None:
         policy = call.run.policy
         limits = {DAY: policy.spend_per_day_usd, SESSION: policy.spend_per_session_usd}
-        if (purse := call.request.purse) is not None:
-            limits[PURSE] = purse.limit
+        if (shared := call.request.spend_limit) is not None:
+            limits[SHARED] = shared.limit
         organization = call.actor.organization
         with self._records().write() as connection:
-            capped = {purse: limits[kind] for kind, purse in purses.items()}
+            capped = {account: limits[kind] for kind, account in accounts.items()}
             full = spend.reserve(connection, organization, capped, reservation.amount)
             before = spend.spent(connection, organization, full) if full else 0.0
         if full:
-            kind = next(kind for kind, name in purses.items() if name == full)
+            kind = next(kind for kind, account in accounts.items() if account == full)
             raise _exceeded(call, kind, limits[kind], before, reservation.amount)
         reservation.held = reservation.amount
 
-    def _settle(self, call: Call, purses: dict[str, str], difference: float) -> None:
+    def _settle(self, call: Call, accounts: dict[str, str], difference: float) -> None:
         # The answer is paid for: a database that fails now must not lose it. The reserved amount stays spent.
         try:
             with self._records().write() as connection:
-                spend.settle(connection, call.actor.organization, purses.values(), difference)
+                spend.settle(connection, call.actor.organization, accounts.values(), difference)
         except ProwessError as error:
             _log.warning("The cost of a model request could not be recorded: %s", error)
 
@@ -112,19 +112,20 @@ def note_unusable(call: Call, error: AnswerUnusable, cost: float | None) -> None
 
 
 def _account_names(call: Call) -> dict[str, str]:
+    """Return the names under which the database counts what a call spends, by the kind of limit."""
     # Times are stored in ISO format in UTC, so the first ten characters are the day.
-    purses = {DAY: f"{DAY}:{now()[:10]}"}
+    accounts = {DAY: f"{DAY}:{now()[:10]}"}
     if call.run.session and not call.request.evaluation:
-        purses[SESSION] = f"{SESSION}:{call.run.session}"
-    if call.request.purse is not None:
-        purses[PURSE] = call.request.purse.name
-    return purses
+        accounts[SESSION] = f"{SESSION}:{call.run.session}"
+    if call.request.spend_limit is not None:
+        accounts[SHARED] = call.request.spend_limit.name
+    return accounts
 
 
 def _exceeded(call: Call, kind: str, cap: float, before: float, amount: float) -> SpendExceeded:
-    purse = call.request.purse
-    if kind == PURSE and purse is not None:
-        where, hint = f"by {purse.name.replace(':', ' ', 1)}", purse.hint
+    shared = call.request.spend_limit
+    if kind == SHARED and shared is not None:
+        where, hint = f"by {shared.name.replace(':', ' ', 1)}", shared.hint
     else:
         where = "today" if kind == DAY else "in this session"
         hint = f"An administrator can raise the limit: `prowess policy set spend_per_{kind}_usd N`."

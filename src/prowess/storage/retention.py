@@ -178,8 +178,8 @@ def delete_idle_sessions(connection: sa.Connection, organization_id: str, *, bef
     found = connection.scalars(idle.with_for_update(skip_locked=True)).all()
     if not found:
         return 0
-    purses = [f"session:{one}" for one in found]
-    connection.execute(sa.delete(spend).where(spend.c.organization_id == organization_id, spend.c.purse.in_(purses)))
+    accounts = [f"session:{one}" for one in found]
+    connection.execute(sa.delete(spend).where(spend.c.organization_id == organization_id, spend.c.purse.in_(accounts)))
     return connection.execute(sa.delete(sessions).where(sessions.c.id.in_(found))).rowcount
 
 

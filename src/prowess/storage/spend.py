@@ -22,29 +22,29 @@ TOLERANCE = 1e-9
 """The tolerance for sums of floating-point amounts."""
 
 
-def reserve(connection: sa.Connection, organization_id: str, purses: Mapping[str, float], amount: float) -> str | None:
+def reserve(connection: sa.Connection, organization_id: str, limits: Mapping[str, float], amount: float) -> str | None:
     """Reserve an amount under every limit, or under none; return the name of the limit that is full, or None."""
     done: list[str] = []
-    for purse in sorted(purses):  # always in the same order, so that two callers cannot deadlock
-        row = {"organization_id": organization_id, "purse": purse, "amount": 0.0, "updated_at": now()}
+    for account in sorted(limits):  # always in the same order, so that two callers cannot deadlock
+        row = {"organization_id": organization_id, "purse": account, "amount": 0.0, "updated_at": now()}
         # First make sure that there is a row. Then one guarded UPDATE decides, however many callers reserve at once.
         sql.OPEN.run(connection, [row])
-        values = {"of": organization_id, "which": purse, "more": amount, "at": now()}
-        if sql.ADD_WITHIN.run(connection, [{**values, "cap": purses[purse] + TOLERANCE}]) != 1:
+        values = {"of": organization_id, "which": account, "more": amount, "at": now()}
+        if sql.ADD_WITHIN.run(connection, [{**values, "cap": limits[account] + TOLERANCE}]) != 1:
             # The transaction is the caller's and may go on, so the limits that did have room are restored here.
             settle(connection, organization_id, done, -amount)
-            return purse
-        done.append(purse)
+            return account
+        done.append(account)
     return None
 
 
-def settle(connection: sa.Connection, organization_id: str, purses: Iterable[str], difference: float) -> None:
+def settle(connection: sa.Connection, organization_id: str, accounts: Iterable[str], difference: float) -> None:
     """Add the difference between actual and reserved amount, whatever the cap; a negative difference is released."""
-    for purse in sorted(purses):
-        sql.ADD.run(connection, [{"of": organization_id, "which": purse, "more": difference, "at": now()}])
+    for account in sorted(accounts):
+        sql.ADD.run(connection, [{"of": organization_id, "which": account, "more": difference, "at": now()}])
 
 
-def spent(connection: sa.Connection, organization_id: str, purse: str) -> float:
+def spent(connection: sa.Connection, organization_id: str, account: str) -> float:
     """Return the spending under a limit, including reservations for running requests."""
-    found = sql.GET.first(connection, {"of": organization_id, "which": purse})
+    found = sql.GET.first(connection, {"of": organization_id, "which": account})
     return found[0] if found else 0.0

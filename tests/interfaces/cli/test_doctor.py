@@ -83,7 +83,7 @@ async def test_what_cannot_run_is_a_warning_that_says_why(tmp_path):
 
 @pytest.mark.anyio
 async def test_the_interpreter_is_tried_where_it_is_built(sandbox_home):
-    found = await check_functions("sandbox", WasmSandbox(sandbox_home, spares=0), "CPython")
+    found = await check_functions("sandbox", WasmSandbox(sandbox_home, spare_guests=0), "CPython")
     assert (found.status, found.detail.startswith("CPython, confined by ")) == ("ok", True), found.detail
 
 

@@ -23,7 +23,7 @@ from prowess.engine.scores import read_scores
 from prowess.errors import Conflict, Invalid, NoModel, NotFound, Problem, ProwessError, Refused
 from prowess.llm.model import Model
 from prowess.run.call import make_call, start_run
-from prowess.run.request import Purse, RunRequest
+from prowess.run.request import RunRequest, SharedSpendLimit
 from prowess.skill.kinds import JsonObject
 from prowess.storage import evals as storage
 from prowess.storage.clock import now
@@ -84,8 +84,12 @@ class Evals:
         )
         own = await offload(self._begin, row, {one.position: one.key for one in items}, exclusive=exclusive)
         hint = "Go on with a higher limit: `--max-spend N`. Results so far are not asked for again."
-        purse = None if plan.max_spend is None else Purse(name=f"eval:{run_id}", limit=plan.max_spend, hint=hint)
-        runner = CaseRunner(subject.suite, run_id=run_id, evaluation_model=judge, seconds=seconds, purse=purse)
+        spend_limit = (
+            None if plan.max_spend is None else SharedSpendLimit(name=f"eval:{run_id}", limit=plan.max_spend, hint=hint)
+        )
+        runner = CaseRunner(
+            subject.suite, run_id=run_id, evaluation_model=judge, seconds=seconds, spend_limit=spend_limit
+        )
         work = Workload(self._context, runner, arms, items, on_progress)
         state: RunState = "stopped"
         beating = asyncio.create_task(self._beat(run_id, work))

@@ -22,7 +22,7 @@ from prowess.policy.organization import OrgPolicy
 from prowess.run.allowance import Allowance, read_allowance
 from prowess.run.assertions.evaluation import AssertionRunner
 from prowess.run.call import Call, Output, make_call, start_run
-from prowess.run.request import Purse, RunRequest
+from prowess.run.request import RunRequest, SharedSpendLimit
 from prowess.run.result import RunResult
 from prowess.session.prompt import assemble_blocks, join_blocks
 from prowess.session.text import read_skill_text
@@ -76,13 +76,13 @@ class CaseRunner:
         run_id: str,
         evaluation_model: Model | str = "",
         seconds: float | None = None,
-        purse: Purse | None = None,
+        spend_limit: SharedSpendLimit | None = None,
     ) -> None:
         self._suite = suite
         self._label = f"eval:{run_id}"
         self._evaluation_model = evaluation_model
         self._seconds = seconds
-        self._purse = purse
+        self._spend_limit = spend_limit
 
     async def run(self, active: ActiveArm, place: int, case: EvalCase, repeat: int) -> CaseResult:
         """Return the result of a case. Raise only errors that end the whole run."""
@@ -186,7 +186,7 @@ class CaseRunner:
             model=active.model,
             evaluation_model=self._evaluation_model,
             timeout=self._seconds,
-            purse=self._purse,
+            spend_limit=self._spend_limit,
             evaluation=self._label,
         )
 

@@ -31,7 +31,7 @@ from prowess.llm.model import Model
 from prowess.run.allowance import read_allowance
 from prowess.run.assertions.evaluation import AssertionRunner
 from prowess.run.call import Call, Output, Run, Verdict, make_call, start_run
-from prowess.run.request import Purse, RunRequest
+from prowess.run.request import RunRequest, SharedSpendLimit
 from prowess.run.result import RunResult
 from prowess.run.selection import normalize_inputs
 from prowess.skill.kinds import DspyModule, JsonObject
@@ -80,7 +80,9 @@ class Bench:
         self._evaluation_model = evaluation_model
         self._room = asyncio.Semaphore(AT_ONCE)
         limit = meter.budget.usd
-        self._purse = None if limit is None else Purse(name=self._session, limit=limit, hint="Raise `--budget-usd`.")
+        self._spend_limit = (
+            None if limit is None else SharedSpendLimit(name=self._session, limit=limit, hint="Raise `--budget-usd`.")
+        )
 
     async def measure(
         self,
@@ -183,7 +185,7 @@ class Bench:
             inputs=inputs,
             model=self._model,
             evaluation_model=self._evaluation_model,
-            purse=self._purse,
+            spend_limit=self._spend_limit,
         )
         return start_run(
             request,

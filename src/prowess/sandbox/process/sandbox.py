@@ -79,14 +79,14 @@ class Zygote:
 
     def take(self, confinement: dict[str, Any]) -> socket.socket:
         """Return the socket of an unused process, which will report over it that it has started."""
-        wanted = json.dumps(confinement).encode()
+        encoded = json.dumps(confinement).encode()
         with self._turn:
             # A spare has already confined itself, which cannot be undone, so it fits only these limits and packages.
-            if self._confinement != wanted:
+            if self._confinement != encoded:
                 self._drop_spares()
             if self._spares:
                 return self._spares.pop(0)
-        return self._fork(wanted)
+        return self._fork(encoded)
 
     def prepare(self, confinement: dict[str, Any]) -> None:
         """Have processes waiting for the next runs with the same confinement.
@@ -94,24 +94,24 @@ class Zygote:
         This is called when a run has ended, not when it begins: forking beside a run slows it down where cores are few. With
         two spares a run that follows at once finds one, and the fork that it causes goes on beside it.
         """
-        wanted = json.dumps(confinement).encode()
+        encoded = json.dumps(confinement).encode()
         with self._turn, contextlib.suppress(RunFailed):
-            if self._confinement != wanted:
+            if self._confinement != encoded:
                 self._drop_spares()
-                self._confinement = wanted
+                self._confinement = encoded
             while len(self._spares) < SPARES and self.alive:
-                self._spares.append(self._fork(wanted))
+                self._spares.append(self._fork(encoded))
 
-    def _fork(self, wanted: bytes) -> socket.socket:
-        ours, theirs = socket.socketpair()
+    def _fork(self, confinement: bytes) -> socket.socket:
+        own_end, child_end = socket.socketpair()
         try:
             # Our copy is closed once the message holds one: otherwise the end of the process would not be seen.
-            with theirs:
-                socket.send_fds(self._child.channel, [wanted], [theirs.fileno()])
+            with child_end:
+                socket.send_fds(self._child.channel, [confinement], [child_end.fileno()])
         except OSError as error:
-            ours.close()
+            own_end.close()
             raise RunFailed("The parent process of native runs crashed.", hint="Try again.") from error
-        return ours
+        return own_end
 
     def end(self) -> None:
         """Kill it; all that it forked dies with it."""

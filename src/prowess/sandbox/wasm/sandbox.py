@@ -50,9 +50,9 @@ class Worker:
         """How it is confined, besides by the engine."""
 
     @classmethod
-    async def start(cls, component: Path, *, threads: int, spares: int) -> Worker:
+    async def start(cls, component: Path, *, threads: int, spare_guests: int) -> Worker:
         """Start a worker and wait until it is ready; it has one thread for each run at a time."""
-        worker = await offload(_start_worker, component, threads, spares)
+        worker = await offload(_start_worker, component, threads, spare_guests)
         worker.take()
         try:
             ready = worker.open(0, _ignore_call, _ignore_end)
@@ -176,12 +176,17 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _start_worker(component: Path, threads: int, spares: int) -> Worker:
+def _start_worker(component: Path, threads: int, spare_guests: int) -> Worker:
     shared = shared_file(threads + 1)  # the program has a thread more than runs
     try:
         started = StartedRuns(shared, threads + 1)
         command = program_command(
-            "program", started=shared, component=str(component), parent=os.getpid(), threads=threads, spares=spares
+            "program",
+            started=shared,
+            component=str(component),
+            parent=os.getpid(),
+            threads=threads,
+            spare_guests=spare_guests,
         )
         return Worker(ChildProcess.start(command, pass_fds=(shared,)), started)
     except OSError as error:
@@ -192,7 +197,7 @@ def _start_worker(component: Path, threads: int, spares: int) -> Worker:
 
 MAX_CONCURRENT = 32
 """How many scripts of one event loop run at a time, besides nested ones."""
-SPARES = 2
+SPARE_GUESTS = 2
 """How many interpreters are made ahead."""
 
 Claim = tuple[Worker, int]
@@ -207,10 +212,10 @@ class WasmSandbox:
     that it had not started is given to another worker, once.
     """
 
-    def __init__(self, home: Path, *, progress: Progress = ignore_progress, spares: int = SPARES) -> None:
+    def __init__(self, home: Path, *, progress: Progress = ignore_progress, spare_guests: int = SPARE_GUESTS) -> None:
         self._home = home
         self._progress = progress
-        self._spares = spares
+        self._spare_guests = spare_guests
         self._workers = _WorkerPool()
         self._slots = RunSlots(MAX_CONCURRENT)
         self._starting = PerLoop(asyncio.Lock)
@@ -259,7 +264,7 @@ class WasmSandbox:
 
     async def _start(self) -> Claim:
         component = await offload(ensure_component, self._home, self._progress)
-        worker = await Worker.start(component, threads=self._slots.total, spares=self._spares)
+        worker = await Worker.start(component, threads=self._slots.total, spare_guests=self._spare_guests)
         return self._workers.add(worker)
 
 

@@ -87,7 +87,7 @@ class SpareGuests:
 
     def start(self) -> None:
         """Start the thread."""
-        threading.Thread(target=self._keep, name="spares", daemon=True).start()
+        threading.Thread(target=self._keep, name="spare-guests", daemon=True).start()
 
     def take(self) -> Guest:
         """Return a guest that is ready, or make one."""
@@ -156,7 +156,7 @@ class Worker:
     """
 
     def __init__(
-        self, line: socket.socket, started: StartedRuns, factory: GuestFactory, spares: int, parent: int
+        self, line: socket.socket, started: StartedRuns, factory: GuestFactory, spare_guests: int, parent: int
     ) -> None:
         self._line = line
         self._parent = parent
@@ -167,14 +167,14 @@ class Worker:
         self._receiving.acquire()
         self._buffer = frames.FrameBuffer(MAX_FRAME_BYTES)
         self._runs: dict[int, GuestRun] = {}
-        self._spares = SpareGuests(factory.make, spares)
+        self._spares = SpareGuests(factory.make, spare_guests)
 
     def start(self, threads: int) -> None:
         """Start all threads. They receive nothing before `serve`."""
         # Deep recursion in the guest must hit its own limit, not the end of the thread's stack.
         threading.stack_size(THREAD_BYTES)
-        for place in range(threads):
-            threading.Thread(target=self._work, args=(place,), daemon=True).start()
+        for thread in range(threads):
+            threading.Thread(target=self._work, args=(thread,), daemon=True).start()
         self._factory.ticker.start()
         self._spares.start()
 
@@ -221,23 +221,23 @@ class Worker:
                 run.cancel(payload.decode())
         return None
 
-    def _work(self, place: int) -> None:
+    def _work(self, thread: int) -> None:
         while True:
             run = self._next_run()
             guest: Guest | None = None
             try:
                 guest = self._spares.take()
                 # Recorded before the script runs: from here on the run may have effects and must not be repeated.
-                self._started.note(place, run.number)
+                self._started.note(thread, run.number)
                 outcome = guest.run(run.task, run.limits, partial(self._ask, run), run.clock)
             except Exception as error:  # noqa: BLE001  (a thread that ended would take the run with it)
                 outcome = GuestOutcome(word="crashed", detail=type(error).__name__)
             self._runs.pop(run.number, None)
             # The outcome is sent before the guest is released, which takes longer.
-            self._tell(run, outcome)
+            self._send_outcome(run, outcome)
             self._spares.give_back(guest)
 
-    def _tell(self, run: GuestRun, outcome: GuestOutcome) -> None:
+    def _send_outcome(self, run: GuestRun, outcome: GuestOutcome) -> None:
         head = {"word": outcome.word, "stdout": outcome.stdout, "fuel": outcome.fuel, "detail": outcome.detail}
         payload = json.dumps(head).encode() + b"\n" + outcome.report.encode("utf-8", "replace")
         self.send(run.number, frames.DONE, payload)
@@ -259,7 +259,7 @@ def main(options: dict[str, Any]) -> NoReturn:
     started = StartedRuns(options["started"], options["threads"] + 1)
     os.close(options["started"])
     threads = options["threads"] + 1
-    worker = Worker(line, started, factory, options["spares"], options["parent"])
+    worker = Worker(line, started, factory, options["spare_guests"], options["parent"])
     # An interpreter that does not work must fail before the worker reports that it is ready.
     factory.make().close()
     # Landlock and seccomp confine the calling thread and those that it starts later, so all threads start after this.
