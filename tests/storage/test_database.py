@@ -19,8 +19,14 @@ from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Conflict, Invalid, ProwessError, Unavailable
 from prowess.skill.package import Package
 from prowess.storage import sqlite
+from prowess.storage.accepted import read_sqlite_file
+from prowess.storage.backup import back_up
 from prowess.storage.database import Database, open_database
 from prowess.storage.driver_errors import translate_error
+from prowess.storage.owner import Owner
+from prowess.storage.scores import read_file_scores
+from prowess.storage.seals import PROCESS_SEALS
+from prowess.storage.sqlite_watch import SqliteWatch
 from prowess.storage.tables import skill_blobs, skills
 
 
@@ -36,6 +42,26 @@ def test_a_new_file_and_its_folder_are_for_the_owner_only(tmp_path: Path, pack: 
     assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "home").iterdir()} == {0o600}
     database.close()
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "open": lambda path: open_database(Path(path)),
+    "acceptances": lambda path: read_sqlite_file(path, Owner(), ["a"]),
+    "scores": lambda path: read_file_scores(path, ""),
+    "watch": lambda path: SqliteWatch(path).mark(),
+    "backup": lambda path: back_up(Path(path), Path(f"{path}.copy"), PROCESS_SEALS),
+}
+
+
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path, reader: str, suffix: str) -> None:
+    path = tmp_path / "agents.db"
+    open_database(path).close()
+    Path(f"{path}{suffix}").unlink(missing_ok=True)
+    os.mkfifo(f"{path}{suffix}")
+    with pytest.raises(Unavailable, match=f"agents.db{suffix}' is a pipe"):
+        READERS[reader](str(path))
 
 
 @pytest.mark.parametrize("name", ["a b.db", "a%20b.db", "a?b#c.db", "ünï.db", "a&b=c;d.db"])

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from prowess.errors import Unavailable
+from prowess.errors import Refused, Unavailable
 from prowess.storage.secret_file import load_or_create_secret, read_secret, write_secret
 
 
@@ -28,6 +28,12 @@ def test_a_full_disk_is_named_and_leaves_no_file(store, tmp_path, monkeypatch):
         store(tmp_path / "key")
     assert refused.value.hint == "Free some disk space and try again."
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_in_its_place_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "key", 0o600)
+    with pytest.raises(Refused, match="not a regular file"):
+        read_secret(tmp_path / "key")
 
 
 def test_a_secret_is_made_once_and_replaced_on_request(tmp_path):

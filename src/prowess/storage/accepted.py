@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote
 
 from prowess.storage.owner import Owner
+from prowess.storage.sqlite_file import connect_existing
 
 _ACCEPTED = """
 SELECT slug, digest, hides, sends_out FROM skill_acceptances
@@ -80,8 +80,7 @@ def read_sqlite_file(path: str, owner: Owner, slugs: Sequence[str]) -> tuple[Acc
 
     found = Accepted()
     try:
-        uri = f"file:{quote(path)}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=_SECONDS)) as connection:
+        with closing(connect_existing(path, timeout=_SECONDS)) as connection:
             add_accepted(found, connection.execute(*accepted_query(owner, slugs)))
             return found, [folder for (folder,) in connection.execute(*folders_query(owner))]
     except sqlite3.Error:
@@ -94,7 +93,7 @@ def read_stored(path: str, owner: Owner, slugs: Sequence[str]) -> set[tuple[str,
 
     key = (owner.organization_id, owner.user_id)
     try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_SECONDS)) as connection:
+        with closing(connect_existing(path, timeout=_SECONDS)) as connection:
             some = f" AND slug IN ({', '.join('?' * len(slugs))})"
             return {(scope, slug) for scope, slug in connection.execute(_STORED + some, (*key, *slugs))}
     except sqlite3.Error:
@@ -111,7 +110,7 @@ def read_skills_mark(path: str) -> str:
 
     found = hashlib.sha256()
     try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_SECONDS)) as connection:
+        with closing(connect_existing(path, timeout=_SECONDS)) as connection:
             for query in (_SEALS, _DIGESTS):
                 rows = [str(row) for (row,) in connection.execute(query)]
                 found.update("\n".join(rows).encode("utf-8", "surrogatepass") + b"\0")
@@ -125,7 +124,7 @@ def read_disabled(path: str, organization: str) -> list[str] | None:
     import sqlite3  # only where something is listed
 
     try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_SECONDS)) as connection:
+        with closing(connect_existing(path, timeout=_SECONDS)) as connection:
             row = connection.execute(_DISABLED, (organization,)).fetchone()
     except sqlite3.Error:
         return None

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
 from time import time
-from urllib.parse import quote
 
 import sqlalchemy as sa
 
@@ -27,6 +26,7 @@ from prowess.storage.retention import list_audited
 from prowess.storage.schema_check import check_schema, has_mark
 from prowess.storage.seals import Seals
 from prowess.storage.sqlite import BUSY_SECONDS
+from prowess.storage.sqlite_file import connect_existing
 
 _COUNTED = {
     "skills": "skills",
@@ -148,9 +148,7 @@ def _check_pages(connection: sa.Connection, path: Path, *, whole: bool) -> None:
 
 def _connect(path: Path, mode: str, *, timeout: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Open an existing file. It may come from anyone, so its schema may not call functions with side effects."""
-    connection = sqlite3.connect(
-        f"file:{quote(str(path.absolute()))}?mode={mode}", uri=True, timeout=timeout, check_same_thread=False
-    )
+    connection = connect_existing(str(path.absolute()), mode=mode, timeout=timeout, check_same_thread=False)
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
     return connection

@@ -6,10 +6,10 @@ import json
 from contextlib import closing
 from dataclasses import field
 from typing import Any
-from urllib.parse import quote
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
+from prowess.storage.sqlite_file import connect_existing
 
 _SCORES = (
     "SELECT skill_slug, skill_digest, created_at, run_id, score, detail FROM eval_scores WHERE organization_id = ?"
@@ -48,7 +48,7 @@ def read_file_scores(path: str, organization: str) -> list[SkillScore] | None:
     import sqlite3  # only where something is listed
 
     try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_SECONDS)) as connection:
+        with closing(connect_existing(path, timeout=_SECONDS)) as connection:
             rows = connection.execute(_SCORES, (organization,)).fetchall()
     except sqlite3.Error:
         return None

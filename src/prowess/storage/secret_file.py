@@ -33,7 +33,8 @@ def read_token_file(path: Path) -> str:
 def read_secret(path: Path) -> str | None:
     """Return the secret in a file, or None if there is no file. Raise `Refused` if other users can read it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        # O_NONBLOCK: opening a pipe would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -43,7 +44,9 @@ def read_secret(path: Path) -> str | None:
         ) from error
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
         mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode) or mode & 0o077:
+        if not stat.S_ISREG(mode):
+            raise Refused(f"{str(path)!r} is not a regular file.", hint="Delete it to have a new secret created.")
+        if mode & 0o077:
             raise Refused(
                 f"Other users can read the secret file {str(path)!r}.",
                 hint=f"Run `chmod 600 {path}`, or delete it to have a new one created.",

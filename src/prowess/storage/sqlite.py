@@ -18,6 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from prowess.errors import Unavailable
+from prowess.storage.sqlite_file import check_sqlite_file
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -121,6 +122,7 @@ def connect_sqlite(path: str) -> DeadlineConnection:
     """Return a new connection to a file, which may go from thread to thread."""
     # It is given to one thread at a time; sqlite3's own check would refuse that.
     options: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False, "factory": DeadlineConnection}
+    check_sqlite_file(path)
     connection = cast("DeadlineConnection", sqlite3.connect(Path(path).absolute(), **options))
     try:
         _configure(connection)

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+
+from prowess.storage.sqlite_file import connect_existing
 
 if TYPE_CHECKING:
     import sqlite3
@@ -63,13 +64,10 @@ class SqliteWatch:
             self._close()
 
     def _open(self, file: tuple[int, int]) -> sqlite3.Connection:
-        import sqlite3
-
         self._close()
         self._file = file
         self._opened += 1
-        uri = f"file:{quote(self._path)}?mode=ro"
-        return sqlite3.connect(uri, uri=True, timeout=0, check_same_thread=False, isolation_level=None)
+        return connect_existing(self._path, timeout=0, check_same_thread=False, isolation_level=None)
 
     def _close(self) -> None:
         if self._connection is not None:
