@@ -182,12 +182,11 @@ def files_json(package: Package) -> list[JsonObject]:
 
 def _file_json(file: File) -> JsonObject:
     from prowess.skill.text.hidden import show_hidden
+    from prowess.skill.text.reader import readable_text
 
-    try:
-        text = show_hidden(file.content.decode())
-    except UnicodeDecodeError:
-        text = None
-    return {"path": file.path, "size": len(file.content), "sha256": file.entry.sha256, "text": text}
+    text = readable_text(file.content)
+    shown = None if text is None else show_hidden(text)
+    return {"path": file.path, "size": len(file.content), "sha256": file.entry.sha256, "text": shown}
 
 
 def turn_json(package: ContextPackage, turn: Turn) -> JsonObject:

@@ -16,8 +16,9 @@ from prowess.scan.prose import judge_paragraph
 from prowess.scan.values import constant, listed
 from prowess.skill.package import File, Package
 from prowess.skill.text.hidden import find_hidden
+from prowess.skill.text.reader import readable_text
 
-SCANNER_VERSION = 7
+SCANNER_VERSION = 8
 """Raise this when the same bytes may give other findings; caches store it with the findings."""
 FILE_STEPS = 60_000
 PACKAGE_STEPS = 600_000
@@ -33,6 +34,12 @@ _PROGRAM_MAGIC = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xfe\xed\xfa", b"\xc
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{60,}={0,2}(?![A-Za-z0-9+/=])")
 _CODE_LIKE = re.compile(
     r"(?:curl|wget|bash|/bin/sh|powershell|exec\(|eval\(|import os|subprocess|require\(|https?://\S+\s*\|)"
+)
+_ENCODING = re.compile(r"[ \t\f]*#.{0,200}?coding[:=][ \t]*([-\w.]+)")
+"""How Python declares the encoding of a file, in its first or second line (PEP 263)."""
+_PLAIN_ENCODING = re.compile(
+    r"(?i:utf[-_]?8[-\w]*|(?:us[-_])?ascii|latin[-_]?\d+|iso[-_]?8859[-_]?\w*"
+    r"|cp(?:125\d|437|85\d|866|93\d|949|950)|windows[-_]?125\d|koi8[-_]?\w|gbk|gb\d+|big5\w*|euc[-_]?\w+|s(?:hift[-_]?)?jis)"
 )
 _memory: OrderedDict[str, tuple[Finding, ...]] = OrderedDict()
 
@@ -75,12 +82,12 @@ def _no_time_left(file: File) -> list[Finding]:
 
 def scan_file(file: File, budget: Budget) -> list[Finding]:
     """Return the findings about one file. Raise `LongCodeError` if its code exceeds the budget for parsing."""
-    text = file.content[:MAX_FILE_BYTES].decode("utf-8", "replace")
-    report = Report(path=file.path, text=text, budget=budget)
+    text = _read_text(file)
+    report = Report(path=file.path, text=text or "", budget=budget)
     if file.content.startswith(_PROGRAM_MAGIC):
         report.add("warning", "not-scanned", None, "Is a compiled program, which cannot be scanned.")
         return report.findings
-    if b"\0" in file.content[:4096]:
+    if text is None:
         return report.findings
     if len(file.content) > MAX_FILE_BYTES:
         report.add(
@@ -88,6 +95,8 @@ def scan_file(file: File, budget: Budget) -> list[Finding]:
         )
     try:
         _judge_hidden(report, text)
+        # Shells ignore NULs, so they must not hide a word.
+        text = report.text = text.replace("\0", "")
         _scan_text(report, file.path, text)
         _judge_blobs(report, text)
     except LongCodeError:
@@ -99,6 +108,14 @@ def scan_file(file: File, budget: Budget) -> list[Finding]:
     return report.findings
 
 
+def _read_text(file: File) -> str | None:
+    """Return what a model or an interpreter reads in a file; None for binary data."""
+    text = readable_text(file.content)
+    if text is None and language_of_file(file.path, lossy := file.content.decode("utf-8", "replace")):
+        text = lossy
+    return None if text is None else text[:MAX_FILE_BYTES]
+
+
 def _scan_text(report: Report, path: str, text: str) -> None:
     name = path.rpartition("/")[2].lower()
     language = language_of_file(path, text)
@@ -106,6 +123,8 @@ def _scan_text(report: Report, path: str, text: str) -> None:
         _scan_frontmatter(report, text)
         scan_markdown(report, text)
     elif language is not None:
+        if language == "python":
+            _judge_encoding(report, text)
         scan_code(Behaviour(report=report), text, language)
     elif name.endswith(_OTHER_CODE):
         scan_code(Behaviour(report=report), text, "text")
@@ -122,6 +141,16 @@ def _scan_text(report: Report, path: str, text: str) -> None:
         or "." not in name
     ):
         scan_markdown(report, text)
+
+
+def _judge_encoding(report: Report, text: str) -> None:
+    """Report a Python file in an encoding that turns plain text, such as a comment, into other code."""
+    for number, line in enumerate(text.split("\n", 2)[:2], start=1):
+        found = _ENCODING.match(line)
+        if found and not _PLAIN_ENCODING.fullmatch(found[1]):
+            message = f"Is read as {found[1][:40]}, so what runs is not the code that its text shows."
+            report.add("danger", "obfuscation", number, message, hint="Ask for the code as UTF-8.")
+            return
 
 
 _OTHER_CODE = (

@@ -56,6 +56,19 @@ def decode_text(data: bytes | str) -> tuple[str, list[Problem]]:
     return text, problems
 
 
+def readable_text(content: bytes) -> str | None:
+    """Return the text that a model may be given of a file; None for binary data.
+
+    A person who reviews a skill has to see the same text, so files in UTF-16 and Windows-1252 are text here as well.
+    """
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        decoded, problems = decode_text(content)
+        return None if any(problem.code == "nul-character" for problem in problems) else decoded
+    return text if "\x00" not in text else decode_text(content)[0]
+
+
 def _replace_surrogates(text: str, problems: list[Problem]) -> str:
     try:
         text.encode()
