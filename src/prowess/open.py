@@ -308,7 +308,7 @@ class Prowess(Engine):
             own = stores.of(*key)
             return Resources(
                 of=lambda organization, user: opened[organization, user],
-                catalog=Catalog(own.present, scans, strict=stores.settings.strict),
+                catalog=Catalog(own.present, scans, strict=stores.settings.strict, emptied=own.emptied),
                 limits=stores.limits,
                 packs=stores.places.packs,
                 plugin_of=find_plugin,

@@ -353,3 +353,13 @@ def test_a_command_that_cannot_says_what_to_do_instead(here: Run):
 def test_every_command_is_known_to_run_on_a_server_or_not():
     assert set(main.COMMANDS) >= SERVER_COMMANDS | LOCAL_COMMANDS
     assert not SERVER_COMMANDS & LOCAL_COMMANDS
+
+
+def test_the_stored_copy_of_a_skill_is_deleted_on_the_server(there: Run, place: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "away/triage"
+    shutil.copytree(place.workspace / "skills/triage", copy)
+    assert there("import", copy, "--scope", "org").code == 0
+
+    assert there("delete", "triage", "--stored").out == "Deleted the stored copy of triage.\n"
+    assert (place.workspace / "skills/triage/SKILL.md").exists()
+    assert there("delete", "triage", "--stored").code == 4

@@ -49,6 +49,31 @@ async def test_a_skill_is_created_changed_and_deleted(place):
         assert [one.change for one in await client.skills.versions("greet")][-2:] == ["delete", "rollback"]
 
 
+async def test_the_last_skill_of_a_folder_is_deleted_and_restored(place):
+    async with place.client() as client:
+        await client.skills.delete("triage")
+        last = await client.skills.delete("release-notes")
+        assert (last.slug, last.change) == ("release-notes", "delete")
+        assert not list((place.workspace / "skills").iterdir())
+
+        assert (await client.skills.history("release-notes"))[-1] == last
+        assert (await client.skills.rollback("release-notes", last.number)).slug == "release-notes"
+
+
+async def test_only_the_stored_copy_of_a_skill_is_deleted(place):
+    async with place.client() as client:
+        stored = await client.skills.create_document(SkillDraft(content=DOCUMENT))
+        folder = place.skill("greet")
+
+        last = await client.skills.delete("greet", stored=True)
+
+        assert (last.change, last.digest) == ("delete", stored.digest)
+        assert (folder / "SKILL.md").exists()
+        assert (await client.skills.get("greet")).scope == "workspace"
+        with pytest.raises(NotFound):
+            await client.skills.delete("greet", stored=True)
+
+
 async def test_a_skill_with_files_is_stored_whole(place, tmp_path: Path):
     folder = tmp_path / "away" / "greet"
     (folder / "references").mkdir(parents=True)

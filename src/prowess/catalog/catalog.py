@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from prowess.catalog.collisions import Hidden, check_strictly, resolve_claims
 from prowess.catalog.scans import Scans
 from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, store_key
-from prowess.catalog.store_rules import Failure, check_available, store_fault, suggest_names
+from prowess.catalog.store_rules import Failure, check_available, store_fault, suggest_names, with_versions
 from prowess.errors import Invalid, NotFound, ProwessError, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Kind
@@ -44,10 +44,19 @@ class Catalog:
     Across scopes the nearer skill wins, and its card lists what it hides. Within one scope, a second skill with the same
     slug is reported as a fault, unless its files are the same. A store that fails is reported; the others keep serving.
     A `strict` catalog serves nothing if sources have different skills of one name, or if a file has unknown fields.
+    `emptied` returns stores that serve nothing now, and may have versions of deleted skills.
     """
 
-    def __init__(self, stores: Stores, scans: Scans | None = None, *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        scans: Scans | None = None,
+        *,
+        strict: bool = False,
+        emptied: Callable[[], Sequence[Store]] = tuple,
+    ) -> None:
         self._given = stores
+        self._emptied = emptied
         self._strict = strict
         self.scans = scans or Scans()
         """The findings about skills, by digest."""
@@ -282,9 +291,8 @@ class Catalog:
         try:
             store, skill = self.find(slug)
         except (NotFound, Unavailable):
-            stores, name = _split_address(slug, self.stores())
-            for store, versions in _with_versions(stores, name):
-                return store, versions
+            for found in self._past(slug):
+                return found
             raise
         versions = store.versions(skill.slug)
         if not versions:
@@ -294,6 +302,10 @@ class Catalog:
                 "by hand have none.",
             )
         return store, versions
+
+    def _past(self, slug: str) -> Iterator[tuple[Store, list[Version]]]:
+        """Yield the versions of a skill that is not served, with the stores that have them. Addresses work as in `get`."""
+        return with_versions(*_split_address(slug, [*self.stores(), *self._emptied()]))
 
     def _not_found(self, slug: str, name: str, unavailable: Sequence[Failure]) -> NotFound:
         for location, error in unavailable:
@@ -308,8 +320,7 @@ class Catalog:
             return NotFound(
                 f"The skill {slug[:80]!r} at {broken.location!r} cannot be used: {first.message}", hint=first.hint
             )
-        stores, _ = _split_address(slug, self.stores())
-        last = next((versions[-1] for _, versions in _with_versions(stores, name)), None)
+        last = next((versions[-1] for _, versions in self._past(slug)), None)
         hint = suggest_names(name, slugs)
         if last is not None and last.change == "delete":
             hint = f"It was deleted. Restore it with `prowess rollback {slug} {last.number}`."
@@ -366,13 +377,3 @@ def _serves(store: Store, kinds: Collection[Kind]) -> bool:
         return store.serves(kinds)
     except (ProwessError, OSError):
         return False
-
-
-def _with_versions(stores: Sequence[Store], slug: str) -> Iterator[tuple[Store, list[Version]]]:
-    for store in stores:
-        try:
-            versions = store.versions(slug)
-        except (ProwessError, OSError):
-            continue
-        if versions:
-            yield store, versions

@@ -135,6 +135,15 @@ def workspace_roots(workspace: Path) -> list[Path]:
     return [Path(root) for real, root in _unique(found).items() if real == top or real.startswith(inside)]
 
 
+def emptied_roots(workspace: Path) -> list[Path]:
+    """Return the folders with a plain name in which `workspace_roots` would find skills, but which hold none now."""
+    bases = _up_to_repository(str(workspace.absolute()))
+    top = os.path.realpath(bases[-1])
+    found = (root for base in bases for name, root in _project_paths(base) if name in PLAIN_NAMES)
+    empty = _unique(root for root in found if _is_folder(root) and not _holds_skills(root))
+    return [Path(root) for real, root in empty.items() if real.startswith(top.rstrip("/") + "/")]
+
+
 def _up_to_repository(workspace: str) -> list[str]:
     """Return the workspace and the folders above it up to the one with `.git`; outside a repository, only the workspace."""
     line = [workspace]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 from prowess.catalog.store import Fault, Store, fault_problem
 from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound, ProwessError, Unavailable
 from prowess.skill.forms.form import Reading
-from prowess.skill.model import Skill
+from prowess.skill.model import Skill, Version
 from prowess.skill.package import Package
 
 
@@ -110,3 +110,14 @@ def store_fault(store: Store, error: Exception) -> Fault:
         "store-unavailable", f"The {store.scope} skills in {store.location!r} are unavailable: {reason}", hint
     )
     return Fault(location=store.location, slug="", problems=(problem,))
+
+
+def with_versions(stores: Iterable[Store], slug: str) -> Iterator[tuple[Store, list[Version]]]:
+    """Yield the stores that have versions of a skill, with these. Stores that fail are left out."""
+    for store in stores:
+        try:
+            versions = store.versions(slug)
+        except (ProwessError, OSError):
+            continue
+        if versions:
+            yield store, versions

@@ -183,11 +183,14 @@ class Skills(Part):
         row = await self._transport.post(skill_path(slug, "fork"), {"scope": scope})
         return await self.get(row["id"])
 
-    async def delete(self, slug: str, *, expected: str = "", note: str = "") -> Version:
-        """Delete a skill and return its last version, which `rollback` can restore."""
-        headers = {"if-match": f'"{expected}"'} if expected else {}
-        await self._transport.send("DELETE", skill_path(slug), params={"note": note}, headers=headers)
-        return (await self.history(slug))[-1]
+    async def delete(self, slug: str, *, expected: str = "", note: str = "", stored: bool = False) -> Version:
+        """Delete a skill, or only its copy `stored` in a database. Return its last version, which `rollback` can restore."""
+        from prowess.skill.model import Version
+
+        headers = {"prefer": "return=representation", **({"if-match": f'"{expected}"'} if expected else {})}
+        params = {"note": note, **({"stored": True} if stored else {})}
+        response = await self._transport.send("DELETE", skill_path(slug), params=params, headers=headers)
+        return decode(Version, read_json(response))
 
     async def rollback(self, slug: str, number: int, *, note: str = "") -> Skill:
         """Make the files of an earlier version current again, as a new version."""

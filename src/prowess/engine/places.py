@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from prowess.catalog.discovery import FolderOwners, user_roots, workspace_roots
+from prowess.catalog.discovery import FolderOwners, emptied_roots, user_roots, workspace_roots
 from prowess.lazy_dataclass import dataclass
 from prowess.plugins import working_plugins
 from prowess.settings import DATABASE, FOLDER, Settings
@@ -127,6 +127,18 @@ class Places:
                 found.append(Place(scope=scope, kind="database", address=url))
         packs = [pack for plugin in working_plugins() for pack in plugin.packs]
         return [*found, *(Place(scope="system", kind="folder", address=str(pack)) for pack in packs)], foreign
+
+    def emptied(self) -> list[Place]:
+        """Return the folders of the workspace that `present` leaves out because they hold no skill, perhaps not any more."""
+        settings = self.settings
+        if not settings.skill_folders:
+            return []
+        owners = FolderOwners(settings.safe_folders, settings.environment)
+        return [
+            Place(scope="workspace", kind="folder", address=str(root))
+            for root in emptied_roots(settings.workspace)
+            if owners.foreign_owner(root, settings.workspace) is None
+        ]
 
     def _find_folders(self, found: list[Place], foreign: list[tuple[Place, int]]) -> None:
         settings = self.settings

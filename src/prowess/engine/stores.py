@@ -86,6 +86,10 @@ class Stores:
         own = [place for place in places if self._is_ours(place)]
         return [self._session, *map(self._store, own), *brought, *unread]
 
+    def emptied(self) -> list[Store]:
+        """Return the stores of `Places.emptied`, which may have versions of skills that were deleted."""
+        return [self._store(place) for place in self.places.emptied()]
+
     def _is_ours(self, place: Place) -> bool:
         """Return False for skills of users without a user, and for the folders of the operator's home in an organization."""
         if place.scope != "user":

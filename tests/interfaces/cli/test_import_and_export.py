@@ -231,6 +231,19 @@ def test_a_deleted_skill_that_hid_another_can_be_brought_back(prowess, sample):
     assert prowess("show", "word-count", "--json").json["scope"] == "workspace"
 
 
+def test_the_last_skill_of_a_plain_folder_can_be_brought_back(prowess, workspace):
+    skill = workspace / "skills/greet/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: greet\ndescription: Says hello.\n---\n\nSay hello.\n")
+    assert "prowess rollback greet 2" in prowess("delete", "greet").out
+    assert not skill.exists()
+
+    assert "prowess rollback greet 2" in prowess("show", "greet").err
+    assert [version["change"] for version in prowess("history", "greet", "--json").json] == ["create", "delete"]
+    assert prowess("rollback", "greet", "2").code == 0
+    assert skill.read_text().endswith("Say hello.\n")
+
+
 def test_a_deleted_skill_folder_can_be_brought_back_too(prowess, sample):
     folder = sample / ".agents/skills/release-notes"
     before = files_below(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
@@ -25,6 +25,7 @@ from prowess.interfaces.rest.request import (
     if_match,
     is_stale,
     is_unchanged,
+    respond,
     shape_of,
 )
 from prowess.skill.draft import SkillDraft, SourceType
@@ -258,7 +259,16 @@ async def change_skill(id: SkillId, body: SkillChangeBody, request: Request, eng
     return _ready(row.json, 200, {"ETag": etag(row.digest)})
 
 
-@router.delete("/{id}", status_code=204, response_class=Response, summary="Delete a skill")
+_RETURN = "return=representation"
+
+
+@router.delete(
+    "/{id}",
+    status_code=204,
+    response_class=Response,
+    summary="Delete a skill",
+    responses={200: {"description": "The last version, if `Prefer` asks for it."}},
+)
 async def delete_skill(
     id: SkillId,
     request: Request,
@@ -267,6 +277,7 @@ async def delete_skill(
     stored: Annotated[
         bool, Query(description="Delete only the copy in the database, and leave the skill in its folder.")
     ] = False,
+    prefer: Annotated[str, Header(description=f"`{_RETURN}` to get the last version, as in a list of versions.")] = "",
 ) -> Response:
     """Delete a skill. Its versions stay, so that it can be restored with `rollback`."""
     address = await engine.skills.locate(id)
@@ -279,10 +290,11 @@ async def delete_skill(
             raise await _precondition_failed(engine, before)
         expected = _expected(request, before.digest)
     try:
-        await engine.skills.delete(address, expected=expected, note=note, stored=stored)
+        version = await engine.skills.delete(address, expected=expected, note=note, stored=stored)
     except Conflict as error:
         raise await stale(error, request, engine, address) from error
-    return Response(status_code=204)
+    wants_version = _RETURN in [part.strip() for part in prefer.lower().split(",")]
+    return respond(version, 200, {"Preference-Applied": _RETURN}) if wants_version else Response(status_code=204)
 
 
 def file_pairs(files: FileTexts) -> tuple[tuple[str, str | None], ...]:

@@ -13,7 +13,6 @@ from prowess.interfaces.cli.engine import choose_workspace, common_options, spin
 from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
 from prowess.interfaces.cli.person import at_terminal
-from prowess.interfaces.cli.server import chosen_server
 
 if TYPE_CHECKING:
     from prowess.interfaces.cli.options import Failure
@@ -115,8 +114,8 @@ def delete_command(
     --all and --tag ask for confirmation; without a terminal, they need --yes. If a skill is in a folder and was imported
     too, --stored deletes only what was imported.
     """
-    if stored and (not slugs or chosen_server() is not None):
-        raise click.UsageError("--stored needs SLUGs of skills on this machine.")
+    if stored and not slugs:
+        raise click.UsageError("--stored needs SLUGs.")
     chosen = with_engine(
         workspace, lambda prowess: choose_skills(prowess, slugs, every=every, tags=tags, writable=True)
     )
