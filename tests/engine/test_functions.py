@@ -99,6 +99,23 @@ async def test_inputs_are_checked_before_the_sandbox_is_built_and_all_wrong_name
     assert built == []
 
 
+@pytest.mark.parametrize("name", ["verbose", "text.", "Text"])
+async def test_an_input_that_a_skill_neither_declares_nor_uses_is_refused(sandboxed, name):
+    skill(sandboxed, "def execute(args, ctx):\n    return args.get('deep')\n", parameters={"text": {"type": "string"}})
+    async with sandboxed.open() as prowess:
+        with pytest.raises(Invalid, match=f"Invalid inputs: '{name}' is unknown") as raised:
+            await prowess.run("tool", {"text": "a", name: True})
+        assert (await prowess.run("tool", {"text": "a", "deep": 4})).output.value == 4
+    assert "The skill takes: text." in raised.value.hint
+
+
+async def test_a_skill_that_allows_other_inputs_gets_them(sandboxed):
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "additionalProperties": True}
+    skill(sandboxed, "def execute(args, ctx):\n    return sorted(args)\n", parameters=schema)
+    async with sandboxed.open() as prowess:
+        assert (await prowess.run("tool", {"text": "a", "verbose": 1})).output.value == ["text", "verbose"]
+
+
 async def test_a_function_that_returns_nothing_gives_nothing_not_an_empty_text(sandboxed):
     skill(sandboxed, "def execute(args, ctx):\n    print('done')\n")
     async with sandboxed.open() as prowess:

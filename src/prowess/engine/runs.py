@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from prowess.engine.context import Context, Part, check_string
@@ -13,6 +14,7 @@ from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.run.allowance import read_allowance
 from prowess.run.call import start_run
+from prowess.run.input_names import may_use
 from prowess.run.schema_checks import check_inputs
 from prowess.run.selection import normalize_inputs, select_artifacts
 from prowess.session.text import read_standing
@@ -239,7 +241,7 @@ def _check_inputs(skill: Skill, artifacts: Sequence[str], inputs: Mapping[str, A
     plain = normalize_inputs(inputs)
     if first is not None:
         variables = first.vars_schema if isinstance(first, PromptTemplate) else None
-        check_inputs(plain, skill.parameters, variables)
+        check_inputs(plain, skill.parameters, variables, is_used=partial(may_use, skill))
     return plain
 
 

@@ -18,6 +18,7 @@ from prowess.prompts.registry import Registry, check_used
 from prowess.run.allowance import PREVIOUS
 from prowess.run.answers import output_error, parse_whole_object
 from prowess.run.call import Call, Output
+from prowess.run.input_names import ASSET_INPUTS
 from prowess.run.judged_text import JudgedText, fence_text
 from prowess.run.model_client import ModelClient
 from prowess.run.schema_checks import check_inputs
@@ -26,8 +27,6 @@ from prowess.skill.kinds import JsonObject, Kind, Review
 from prowess.skill.schema import Schema, SchemaError, compile_schema, measure_depth
 from prowess.threads import offload, offload_if_large
 
-ASSET_INPUTS = ("asset", "content", "text", "output")
-"""Names of inputs that hold the asset, in order of preference."""
 MAX_ASSET_CHARS = 1_000_000
 
 _LONGEST_INDENTED = 100_000

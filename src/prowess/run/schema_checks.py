@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from prowess.errors import Invalid, OutputInvalid, Problem
@@ -13,13 +13,18 @@ from prowess.skill.schema import SchemaError, compile_schema, fill_defaults
 from prowess.suggestions import did_you_mean, near_names
 
 _QUOTED = 6
+_OPEN = ("patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "unevaluatedProperties")
+"""Keywords of a schema that may allow or declare inputs that `properties` does not have."""
 
 
-def check_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> JsonObject:
+def check_inputs(
+    inputs: Mapping[str, Any], *schemas: JsonObject | None, is_used: Callable[[str], bool] | None = None
+) -> JsonObject:
     """Return the inputs with the defaults of every schema; raise `Invalid` with every violation.
 
     Unknown and missing names come first. `additionalProperties: false` does not reject inputs that another schema
-    declares, nor outputs of earlier artifacts, which are among the inputs of later ones.
+    declares, nor outputs of earlier artifacts, which are among the inputs of later ones. With `is_used`, a name that no
+    schema declares is unknown unless it returns True for it, or a schema says that it allows other inputs.
     """
     given = [schema for schema in schemas if schema]
     values = dict(inputs)
@@ -38,6 +43,8 @@ def check_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> Json
     names = list(dict.fromkeys(name for schema in given for name in declared_inputs(schema)))
     missing = [name for name in _required(given) if name not in values]
     unknown = _unknown(inputs, names, refused, missing)
+    if is_used is not None and names and PREVIOUS not in inputs and not any(_allows_others(schema) for schema in given):
+        unknown = [name for name in inputs if name in unknown or not (name in names or is_used(name))]
     if not errors and not unknown:
         return values
     problems = [
@@ -80,6 +87,12 @@ def _unknown(
     free = [name for name in names if name not in inputs]
     others = [name for name in inputs if name not in names]
     return [name for name in others if name in refused or missing or near_names(name, free)]
+
+
+def _allows_others(schema: JsonObject) -> bool:
+    """Return True if a schema says what inputs of other names may be."""
+    others = schema.get("additionalProperties")
+    return others is True or isinstance(others, dict) or not schema.keys().isdisjoint(_OPEN)
 
 
 def _is_name(error: SchemaError) -> bool:
