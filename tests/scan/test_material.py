@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from prowess.scan import KINDS, SEVERITIES, scan_package
+from prowess.catalog import scans
+from prowess.scan import KINDS, SCANNER_VERSION, SEVERITIES, scan_package
 from prowess.skill.package import Package
 
 ROOT = Path(__file__).parents[2]
@@ -125,3 +126,7 @@ def test_an_encoding_that_turns_comments_into_code_is_grave(encoding: str) -> No
 def test_an_encoding_that_leaves_ascii_as_it_is_passes(encoding: str) -> None:
     script = f"# -*- coding: {encoding} -*-\nprint(1)\n"
     assert scan_package(Package.of_texts("a", {"SKILL.md": "# A", "scripts/a.py": script})) == ()
+
+
+def test_findings_that_are_kept_on_disk_are_of_this_scanner() -> None:
+    assert scans._FORMAT == SCANNER_VERSION
