@@ -78,3 +78,24 @@ MARKDOWN = (
 )
 
 TEXTS = (*HTML, *MARKDOWN)
+
+HIDDEN = (
+    "[the manual](https://unseen.invalid/a)",
+    '[the manual](https://example.org "unseen title")',
+    "![picture](https://unseen.invalid/b.png)",
+    "![picture](x.png 'unseen title')",
+    "[the manual](unseen/path)",
+    "[the manual][unseen]\n\n[unseen]: https://example.org",
+    "[unseen]: https://example.org 'unseen title'",
+    "```python unseen instructions\nprint(1)\n```",
+    "~~~unseen\n~~~",
+    "| a | b |\n|---|---|\n| 1 | 2 | unseen |",
+    "- one\n\n  ```text unseen\n  ```",
+    "> | a |\n> |---|\n> | 1 | unseen |",
+    "<!-- unseen -->",
+    "text <!-- unseen --> text",
+    "<p title=unseen>text</p>",
+    "- [x] done <span unseen>",
+    "1. one\n   [a]: /unseen",
+)
+"""Markdown of which a browser usually does not show the word "unseen", although a model reads it."""

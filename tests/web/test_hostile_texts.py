@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from .hostile_texts import HTML, TEXTS
+from .hostile_texts import HIDDEN, HTML, TEXTS
 from .site import Site, View
 
 BODY = "\n\n".join(f"Number {number}.\n\n{text}" for number, text in enumerate(TEXTS))
@@ -62,3 +62,52 @@ def test_the_editor_shows_them_as_text(place: Any, serve: Callable[..., Site], l
     page = look(serve(place)).go("/skills/attacker/edit")
     expect(page.locator(".code-editor").first).to_contain_text("Number 0.")
     assert page.evaluate("window.hit") is None
+
+
+PLAIN = """Steps with *emphasis* and `code &amp; <tags>`, [the manual](https://example.org/a_b?c=1&d=é) and https://example.org.
+
+1. First &lt;one&gt;
+1. Second \\_one\\_
+   - [ ] open
+   - [x] done
+
+> A quote with **strong** words, <me@example.org> and 10 numbers.
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+```bash
+ls | wc -l && echo "<done>"
+```
+"""
+
+
+def test_markdown_hides_nothing_that_a_model_reads(
+    place: Any, serve: Callable[..., Site], look: Callable[..., View]
+) -> None:
+    texts = [text.replace("unseen", f"unseen{number}x") for number, text in enumerate(HIDDEN)]
+    place.skill("attacker", "\n\n---\n\n".join(texts) + f"\n\n---\n\n{END}")
+    page = look(serve(place)).go("/skills/attacker")
+    expect(page.get_by_text(END)).to_be_visible()
+    shown = page.locator(".markdown").inner_text()
+    assert [text for number, text in enumerate(texts) if f"unseen{number}x" not in shown] == []
+
+
+def test_ordinary_markdown_is_shown_as_elements(
+    place: Any, serve: Callable[..., Site], look: Callable[..., View]
+) -> None:
+    place.skill("plain", PLAIN)
+    page = look(serve(place)).go("/skills/plain")
+    expect(page.locator(".markdown table")).to_be_visible()
+    assert page.locator(".markdown .raw").all_inner_texts() == []
+    assert "the manual (https://example.org/a_b?c=1&d=é)" in page.locator(".markdown").inner_text()
+
+
+@pytest.mark.parametrize("text", [">" * 20_000, "- " * 5_000, "*a **b " * 5_000], ids=lambda one: one[:3])
+def test_markdown_that_a_parser_cannot_read_is_shown_as_it_is(
+    place: Any, serve: Callable[..., Site], look: Callable[..., View], text: str
+) -> None:
+    place.skill("attacker", f"{text} {END}")
+    page = look(serve(place)).go("/skills/attacker")
+    expect(page.get_by_text(END)).to_be_visible()
