@@ -35,6 +35,13 @@ def test_a_connector_is_added_listed_shown_called_allowed_and_removed(prowess, n
     )
 
 
+def test_a_connector_that_replaces_one_is_reported_as_such(prowess, notes):
+    ran = prowess("connector", "add", notes, *COMMAND)
+    assert ran.out == "Replaced notes. Look at its tools: prowess connector tools notes\n"
+    ran = prowess("connector", "add", "others", *COMMAND)
+    assert ran.out == "Added others. Look at its tools: prowess connector tools others\n"
+
+
 def test_a_file_is_imported_only_by_this_command_and_without_secrets(prowess, workspace, approver):
     (workspace / ".mcp.json").write_text(
         json.dumps({"mcpServers": {"Notes": {"command": "x", "env": {"TOKEN": "secret-of-sixteen"}}}})

@@ -20,6 +20,7 @@ from prowess.interfaces.cli.person import require_person, token_option
 if TYPE_CHECKING:
     from prowess.connectors.admission import Connector, ConnectorScope
     from prowess.connectors.tool_list import ConnectorTool
+    from prowess.open import Prowess
 
 _REFUSAL = "You did not accept the connector."
 _scope_option = click.option(
@@ -101,8 +102,15 @@ def add_connector(
     }
     config = {key: value for key, value in fields.items() if value}
     require_person("add connectors", token_file)
-    added = with_engine(workspace, lambda prowess: prowess.connectors.add(name, config, scope=scope))
-    _print_connector(added, as_json=as_json, said=f"Added {name}. Look at its tools: prowess connector tools {name}")
+
+    async def add(prowess: Prowess) -> tuple[Connector, bool]:
+        known = await prowess.connectors.list()
+        is_new = all((one.name, one.scope) != (name, scope) for one in known)
+        return await prowess.connectors.add(name, config, scope=scope), is_new
+
+    added, is_new = with_engine(workspace, add)
+    said = "Added" if is_new else "Replaced"
+    _print_connector(added, as_json=as_json, said=f"{said} {name}. Look at its tools: prowess connector tools {name}")
 
 
 @connector_command.command("list", examples=("prowess connector list", "prowess connector list --json"))
