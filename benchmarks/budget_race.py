@@ -130,7 +130,7 @@ def inspect(database: Database) -> dict[str, int | bool]:
 
     from prowess.storage import ledger
     from prowess.storage.audit_chain import verify_audit
-    from prowess.storage.session_tables import session_skills, sessions
+    from prowess.storage.sql.sessions import session_skills, sessions
 
     used = sa.func.coalesce(sa.func.sum(sa.func.length(session_skills.c.content)), 0)
     query = sa.select(sessions.c.budget_max, sessions.c.budget_used, used)

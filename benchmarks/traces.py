@@ -28,7 +28,7 @@ import sqlalchemy as sa
 from prowess.redaction import Redactor
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import open_database
-from prowess.storage.run_tables import traces
+from prowess.storage.sql.traces import traces
 from prowess.traces.cleanup import process_identity
 from prowess.traces.trace import Trace
 from prowess.traces.trace_recorder import TraceRecorder

@@ -19,7 +19,7 @@ from prowess.skill.package import Package
 from prowess.storage.database import Database
 from prowess.storage.ledger import AuditRow, append, read_audit, read_events
 from prowess.storage.org_settings import set_setting
-from prowess.storage.policy_tables import approvals
+from prowess.storage.sql.approvals import approvals
 
 SKILL = "---\nname: triage\ndescription: Triage of slow databases.\n---\n\n# Triage\n\nLook at the locks first.\n"
 

@@ -18,7 +18,7 @@ from prowess.policy.actor import PERMISSIONS, Actor
 from prowess.policy.approvals import Approvals
 from prowess.policy.configuration import Policies
 from prowess.policy.subject import Subject
-from prowess.storage.policy_tables import audit
+from prowess.storage.sql.ledger import audit
 
 Log = Callable[[Actor], AuditLog]
 

@@ -15,7 +15,7 @@ from prowess.policy.configuration import Policies
 from prowess.policy.gate import PENDING_LIMIT
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.subject import Subject, UsedEntry
-from prowess.storage.policy_tables import audit
+from prowess.storage.sql.ledger import audit
 
 QUESTION = {"type", "approval_id", "skill", "reason", "requester", "session_id", "expires_at"}
 

@@ -16,8 +16,8 @@ from prowess.policy.retention import Retention
 from prowess.storage import ledger, org_settings
 from prowess.storage.audit_chain import verify_audit
 from prowess.storage.database import open_database
-from prowess.storage.policy_tables import audit, events
 from prowess.storage.seals import Seals
+from prowess.storage.sql.ledger import audit, events
 
 ROUNDS = 10
 LATER = "2999-01-01T00:00:00.000000Z"

@@ -14,7 +14,7 @@ from prowess.llm.scripted import ScriptedModel
 from prowess.open import Prowess
 from prowess.settings import read_settings
 from prowess.storage.database import open_database
-from prowess.storage.run_tables import traces
+from prowess.storage.sql.traces import traces
 
 CANARY = "canary-7Qx2-0815-value"
 MANIFEST = "title: Teller\nversion: 1.0.0\n"

@@ -15,7 +15,7 @@ from prowess.storage import approvals
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.database import Database
 from prowess.storage.owner import Owner
-from prowess.storage.policy_tables import approvals as table
+from prowess.storage.sql.approvals import approvals as table
 
 ANN = Owner(organization_id="acme", user_id="ann")
 UNKNOWN = "00000000-0000-4000-8000-000000000000"

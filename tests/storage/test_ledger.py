@@ -17,7 +17,7 @@ from prowess.storage import ledger, org_settings
 from prowess.storage.audit_chain import verify_audit
 from prowess.storage.database import Database, open_database
 from prowess.storage.ledger import AuditEntry, EventEntry
-from prowess.storage.policy_tables import events as table
+from prowess.storage.sql.ledger import events as table
 
 ALLOWED = AuditEntry(actor="ann", action="enable", slug="one", digest="d1", outcome="allowed")
 

@@ -12,7 +12,7 @@ from prowess.storage import ledger
 from prowess.storage.audit_chain import AuditVerdict, hash_row, verify_audit
 from prowess.storage.database import Database
 from prowess.storage.ledger import AuditEntry, AuditRow
-from prowess.storage.policy_tables import audit
+from prowess.storage.sql.ledger import audit
 
 ROWS = 24
 TEXTS = ("at", "actor", "action", "slug", "digest", "outcome", "previous", "hash")

@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 import sqlalchemy as sa
@@ -27,12 +29,9 @@ from prowess.storage import (
     jobs,
     ledger,
     people_tables,
-    policy_tables,
     proposals,
-    run_tables,
-    session_tables,
     sessions,
-    source_tables,
+    sql,
     tables,
 )
 from prowess.storage.database import HEAD_REVISION, MIGRATIONS_FOLDER, Database, open_database
@@ -40,10 +39,10 @@ from prowess.storage.owner import Owner
 from prowess.storage.sqlite_driver import real_connection
 
 metadata = tables.metadata
-assert metadata is session_tables.metadata is people_tables.metadata is jobs.metadata
-assert metadata is policy_tables.metadata is run_tables.metadata is source_tables.metadata
-assert metadata is evals.metadata is proposals.metadata is compositions.metadata
-assert metadata is connectors.metadata is conversations.metadata
+modules = (compositions, connectors, conversations, evals, jobs, people_tables, proposals)
+assert {module.metadata for module in modules} == {metadata}
+for module in iter_modules(sql.__path__):
+    import_module(f"{sql.__name__}.{module.name}")  # registers its tables
 
 OPEN = """
 import sys

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from prowess.storage import sessions
 from prowess.storage.database import Database
 from prowess.storage.owner import Owner
-from prowess.storage.session_tables import session_skills
-from prowess.storage.session_tables import sessions as session_table
 from prowess.storage.sessions import SessionViewer
+from prowess.storage.sql.sessions import session_skills
+from prowess.storage.sql.sessions import sessions as session_table
 
 LIMIT = 16_000
 VIEWER = SessionViewer(owner=Owner(organization_id="acme", user_id="ann"), actor="a", kind="agent")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from prowess.storage.run_tables import traces
+from prowess.storage.sql.traces import traces
 from prowess.storage.trace_stats import GROUPINGS
 from prowess.storage.traces import TraceFilter
 from prowess.traces.report import build_report

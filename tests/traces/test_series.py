@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from prowess.errors import Invalid
-from prowess.storage.run_tables import traces
+from prowess.storage.sql.traces import traces
 from prowess.storage.traces import TraceFilter
 from prowess.traces.report import build_report
 from prowess.traces.series import build_chart

@@ -6,7 +6,7 @@ import pytest
 
 from prowess.errors import Conflict
 from prowess.redaction import Redactor
-from prowess.storage.run_tables import traces
+from prowess.storage.sql.traces import traces
 from prowess.storage.tables import ORDERED_JSON
 from prowess.storage.traces import (
     COLUMNS,

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from prowess.policy.actor import Actor
 from prowess.storage.database import open_database
-from prowess.storage.policy_tables import audit
+from prowess.storage.sql.ledger import audit
 
 from .site import ME, Site, View
 

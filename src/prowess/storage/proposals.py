@@ -9,7 +9,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from prowess.storage.clock import now
-from prowess.storage.run_tables import traces
+from prowess.storage.sql.traces import traces
 from prowess.storage.tables import ORDERED_JSON, metadata, row_values, texts
 
 proposals = sa.Table(

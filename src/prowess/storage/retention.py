@@ -16,10 +16,13 @@ import sqlalchemy as sa
 from prowess.storage.compositions import compositions
 from prowess.storage.counts import LOADED, NO_BUCKET, bucket_of, files_of
 from prowess.storage.people_tables import web_sessions
-from prowess.storage.policy_tables import approvals, audit, events, org_settings, pruned_counts
-from prowess.storage.run_tables import spend, traces
-from prowess.storage.session_tables import sessions
-from prowess.storage.sql.traces import RUNNING
+from prowess.storage.sql.approvals import approvals
+from prowess.storage.sql.counts import pruned_counts
+from prowess.storage.sql.ledger import audit, events
+from prowess.storage.sql.org_settings import org_settings
+from prowess.storage.sql.sessions import sessions
+from prowess.storage.sql.spend import spend
+from prowess.storage.sql.traces import RUNNING, traces
 from prowess.storage.tables import dialect_insert
 
 Log = Literal["events", "audit"]

@@ -8,9 +8,11 @@ import sqlalchemy as sa
 
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.ledger import AuditRow
-from prowess.storage.policy_tables import approvals, audit, skill_acceptances
-from prowess.storage.run_tables import traces
-from prowess.storage.session_tables import session_skills, sessions
+from prowess.storage.sql.approvals import approvals
+from prowess.storage.sql.ledger import audit
+from prowess.storage.sql.sessions import session_skills, sessions
+from prowess.storage.sql.traces import traces
+from prowess.storage.sql.trust import skill_acceptances
 from prowess.storage.trust import Acceptance, to_acceptance
 
 _MAX_ROWS = 1_000

@@ -1,1 +1,4 @@
-"""The statements of the stores that short commands use, in SQLAlchemy's terms. They are imported late, see `storage.rows`."""
+"""The tables and statements of the stores that short commands use, in SQLAlchemy's terms.
+
+Each module is named like the one in `storage` that uses it, and is imported late, see `storage.rows`.
+"""

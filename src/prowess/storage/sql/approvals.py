@@ -1,4 +1,4 @@
-"""The statements of `storage.approvals`."""
+"""The table and statements of `storage.approvals`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,33 @@ import sqlalchemy as sa
 
 from prowess.storage.approvals import APPROVAL_COLUMNS
 from prowess.storage.owner import owner_condition
-from prowess.storage.policy_tables import approvals
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
+from prowess.storage.tables import ORDERED_JSON, metadata, texts
+
+approvals = sa.Table(
+    "approvals",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),  # the user who asked, or whose agent did
+    sa.Column("session_id", sa.Text, nullable=False),  # '' outside a session; an approval outlives its session
+    *texts("action", "slug", "digest", "requester", "reason", "state", "created_at", "expires_at"),
+    sa.Column("resolved_at", sa.Text),
+    sa.Column("resolver", sa.Text),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("used_at", sa.Text),
+    sa.Column("detail", ORDERED_JSON, nullable=False),  # the card that a person sees
+)
+
+sa.Index("ix_approvals_organization_state", approvals.c.organization_id, approvals.c.state, approvals.c.created_at)
+sa.Index(
+    "ix_approvals_subject",
+    approvals.c.organization_id,
+    approvals.c.user_id,
+    approvals.c.requester,
+    approvals.c.slug,
+    approvals.c.digest,
+)
 
 MOMENT = sa.bindparam("moment", type_=sa.Text)
 NOT_EXPIRED = approvals.c.expires_at > MOMENT

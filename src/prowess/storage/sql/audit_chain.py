@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from prowess.storage.audit_chain import PRUNE_AUDIT
-from prowess.storage.policy_tables import audit
 from prowess.storage.rows import raw_json
+from prowess.storage.sql.ledger import audit
 
 OF = audit.c.organization_id == sa.bindparam("of")
 # The detail undecoded, so that a row whose detail is no longer JSON can be reported by number. Streamed, because a log

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.policy_tables import audit
 from prowess.storage.rows import CompiledSelect
+from prowess.storage.sql.ledger import audit
 from prowess.storage.tables import skills
 from prowess.storage.tenant import tenant_condition
 

@@ -1,4 +1,4 @@
-"""The statements of `storage.checkpoints`."""
+"""The table and statements of `storage.checkpoints`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ import sqlalchemy as sa
 
 from prowess.storage.owner import owner_condition
 from prowess.storage.rows import CompiledSelect, CompiledWrite
-from prowess.storage.run_tables import checkpoints, traces
-from prowess.storage.sql.traces import RUNNING
-from prowess.storage.tables import dialect_insert
+from prowess.storage.sql.traces import RUNNING, traces
+from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, texts
+
+checkpoints = sa.Table(
+    "run_checkpoints",
+    metadata,
+    sa.Column("trace_id", sa.Text, primary_key=True),
+    *texts("organization_id", "user_id", "skill_slug", "skill_digest", "artifact_name", "created_at"),
+    sa.Column("following", ORDERED_JSON, nullable=False),  # the names of the artifacts to run after it
+    sa.Column("seed", sa.Text, nullable=False),
+    sa.Column("journal", sa.LargeBinary, nullable=False),  # the inputs and the answers to its calls, as compressed JSON
+)
+
+sa.Index("ix_run_checkpoints_created", checkpoints.c.created_at)
 
 _T = checkpoints.c
 _OURS = owner_condition(checkpoints)

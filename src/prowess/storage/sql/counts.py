@@ -1,13 +1,32 @@
-"""The statements of `storage.counts`."""
+"""The table and statements of `storage.counts`."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
 from prowess.storage.counts import CHANGED, LOADED, NO_BUCKET
-from prowess.storage.policy_tables import approvals, audit, events, pruned_counts
 from prowess.storage.rows import CompiledSelect
-from prowess.storage.session_tables import sessions
+from prowess.storage.sql.approvals import approvals
+from prowess.storage.sql.ledger import audit, events
+from prowess.storage.sql.sessions import sessions
+from prowess.storage.tables import metadata
+
+# What the pruned rows of the logs counted, so that metrics and usage do not fall. See `storage.retention`.
+pruned_counts = sa.Table(
+    "pruned_counts",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("log", sa.Text, primary_key=True),  # "events", "files" or "audit"
+    sa.Column("name", sa.Text, primary_key=True),  # the name of the event; the action of an audit row
+    sa.Column("subject", sa.Text, primary_key=True),  # the slug; the outcome of an audit row
+    sa.Column("source", sa.Text, primary_key=True),  # the scope; the file that was loaded
+    sa.Column(
+        "bucket", sa.Integer, primary_key=True, autoincrement=False
+    ),  # see `counts.bucket_of`; -1 without a duration
+    sa.Column("total", sa.BigInteger, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("last_at", sa.Text, nullable=False),
+)
 
 MANY = sa.func.count().label("many")
 

@@ -1,4 +1,8 @@
-"""The statements of `storage.ledger`."""
+"""The tables and statements of `storage.ledger`.
+
+Rows of both logs are numbered from 1 without gaps within an organization and never change. Old rows may be pruned from the
+start of a log; `pruned_counts` then keeps what they counted.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,34 @@ import sqlalchemy as sa
 
 from prowess.events import SHARED_EVENTS
 from prowess.storage.ledger import AUDIT_COLUMNS, EVENT_COLUMNS
-from prowess.storage.policy_tables import audit, events
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
+from prowess.storage.tables import ORDERED_JSON, metadata, texts
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    *texts("at", "actor", "action", "slug", "digest", "outcome"),
+    sa.Column("detail", ORDERED_JSON, nullable=False),
+    *texts("previous", "hash"),
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    *texts("id", "at", "user_id", "session_id", "name"),
+    # Columns by which events are counted. `data` is not suited: it holds whatever name a client asked for.
+    sa.Column("subject", sa.Text, nullable=False),  # the slug of the skill that it is about, or ''
+    sa.Column("source", sa.Text, nullable=False),  # the scope that the skill was loaded from, or ''
+    sa.Column("seconds", sa.Float),  # the duration; NULL for a failed load
+    sa.Column("data", ORDERED_JSON, nullable=False),
+)
+
+# Covers the queries of `counts` about uses, so that they read no events.
+sa.Index("ix_events_subject", events.c.organization_id, events.c.name, events.c.subject, events.c.at, events.c.seconds)
 
 AUDIT_OF = audit.c.organization_id == sa.bindparam("of")
 EVENTS_OF = events.c.organization_id == sa.bindparam("of")

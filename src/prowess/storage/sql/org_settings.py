@@ -1,12 +1,20 @@
-"""The statements of `storage.org_settings`."""
+"""The table and statements of `storage.org_settings`."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.policy_tables import org_settings
 from prowess.storage.rows import CompiledSelect, raw_json
-from prowess.storage.tables import dialect_insert
+from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, texts
+
+org_settings = sa.Table(
+    "org_settings",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", ORDERED_JSON, nullable=False),
+    *texts("updated_at", "updated_by"),
+)
 
 CHANGED = ("value", "updated_at", "updated_by")
 KEY = ("organization_id", "name")

@@ -1,4 +1,4 @@
-"""The statements of `storage.registry`."""
+"""The table and statements of `storage.registry`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ import sqlalchemy as sa
 
 from prowess.storage.registry import REGISTRY_COLUMNS
 from prowess.storage.rows import CompiledSelect, CompiledWrite
-from prowess.storage.run_tables import registry_entries
-from prowess.storage.tables import dialect_insert
+from prowess.storage.tables import dialect_insert, metadata, texts
+
+registry_entries = sa.Table(
+    "registry_entries",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),  # "prompt" or "rubric"
+    sa.Column("entry_id", sa.Text, primary_key=True),
+    sa.Column("version", sa.Text, primary_key=True),
+    *texts("created_at", "created_by"),
+    sa.Column("content", sa.Text, nullable=False),  # the entry as JSON
+    sa.Column("digest", sa.Text, nullable=False, server_default=sa.text("''")),  # of the key and the content
+)
 
 _T = registry_entries.c
 _OF = sa.and_(_T.organization_id == sa.bindparam("of"), _T.kind == sa.bindparam("which"))

@@ -1,12 +1,20 @@
-"""The statements of `storage.spend`."""
+"""The table and statements of `storage.spend`."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
 from prowess.storage.rows import CompiledSelect, CompiledWrite
-from prowess.storage.run_tables import spend
-from prowess.storage.tables import dialect_insert
+from prowess.storage.tables import dialect_insert, metadata
+
+spend = sa.Table(
+    "spend",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("purse", sa.Text, primary_key=True),  # "day:2026-03-01" or "session:ID"
+    sa.Column("amount", sa.Float, nullable=False),  # US dollars, including what is reserved for running requests
+    sa.Column("updated_at", sa.Text, nullable=False),
+)
 
 _KEY = ("organization_id", "purse")
 _NAMED = sa.and_(spend.c.organization_id == sa.bindparam("of"), spend.c.purse == sa.bindparam("which"))

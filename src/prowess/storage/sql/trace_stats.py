@@ -7,8 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from prowess.storage.rows import CompiledSelect
-from prowess.storage.run_tables import traces
-from prowess.storage.sql.traces import conditions
+from prowess.storage.sql.traces import conditions, traces
 from prowess.storage.trace_stats import BUCKET_CHARS, Bucket, GroupBy
 from prowess.storage.traces import TraceFilter
 

@@ -1,4 +1,7 @@
-"""The statements of `storage.traces`."""
+"""The table and statements of `storage.traces`.
+
+`skill_execution_traces` has the columns of the Inklings schema and more; large ones come last.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,58 @@ from typing import Any
 import sqlalchemy as sa
 
 from prowess.storage.rows import CompiledSelect, raw_json
-from prowess.storage.run_tables import traces
+from prowess.storage.tables import ORDERED_JSON, metadata, texts
 from prowess.storage.traces import DOCUMENTS, SMALL_COLUMNS, TraceFilter, TracePosition, TraceSort
+
+traces = sa.Table(
+    "skill_execution_traces",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *texts(
+        "run_id",
+        "organization_id",
+        "user_id",
+        "actor",
+        "session_id",
+        "skill_id",
+        "skill_slug",
+        "skill_digest",
+        "artifact_id",
+        "artifact_name",
+        "artifact_kind",
+    ),
+    sa.Column("fallback_of", sa.Text),
+    *texts("status", "started_at", "deadline_at", "process"),
+    sa.Column("completed_at", sa.Text),
+    sa.Column("duration_ms", sa.Integer),
+    sa.Column("model_id", sa.Text),
+    sa.Column("input_tokens", sa.Integer),
+    sa.Column("output_tokens", sa.Integer),
+    sa.Column("estimated_cost", sa.Float),
+    sa.Column("assertions_run", sa.Integer, nullable=False),
+    sa.Column("assertions_passed", sa.Integer, nullable=False),
+    sa.Column("error_code", sa.Text),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Column("verdicts", ORDERED_JSON, nullable=False),
+    sa.Column("detail", ORDERED_JSON, nullable=False),
+    sa.Column("inputs", ORDERED_JSON, nullable=False),
+    sa.Column("rendered_input", sa.Text),
+    sa.Column("raw_output", sa.Text),
+)
+
+sa.Index("idx_traces_session_id", traces.c.session_id)
+sa.Index("idx_traces_skill_id", traces.c.skill_id)
+sa.Index("idx_traces_artifact_id", traces.c.artifact_id)
+sa.Index("ix_traces_organization_started", traces.c.organization_id, traces.c.started_at)
+sa.Index("ix_traces_owner_started", traces.c.organization_id, traces.c.user_id, traces.c.started_at)
+# Partial: nearly all runs have ended, and finding the few others must not depend on their number.
+sa.Index(
+    "ix_traces_running",
+    traces.c.deadline_at,
+    sqlite_where=traces.c.status == "running",
+    postgresql_where=traces.c.status == "running",
+)
 
 RUNNING = traces.c.status == sa.literal_column("'running'")  # a literal, so that the planner uses the partial index
 ALL_RUNNING = CompiledSelect(sa.select(traces.c.id, traces.c.process, traces.c.deadline_at).where(RUNNING))

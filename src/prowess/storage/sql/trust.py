@@ -1,12 +1,47 @@
-"""The statements of `storage.trust`."""
+"""The tables and statements of `storage.trust`."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.policy_tables import skill_acceptances, trusted_folders
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
+from prowess.storage.tables import ORDERED_JSON, metadata, texts
 from prowess.storage.trust import ACCEPTANCE_COLUMNS, FOLDER_COLUMNS
+
+# Who accepted which bytes of which skill. Rows are never removed: a revoked one says when and by whom.
+skill_acceptances = sa.Table(
+    "skill_acceptances",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),  # '' accepts for everyone in the organization
+    *texts("slug", "digest", "origin"),
+    sa.Column("hides", sa.Text, nullable=False),  # the scopes in which it may hide a trusted skill, separated by spaces
+    sa.Column("sends_out", sa.Boolean, nullable=False),  # True if its reach was shown, so that it may send data out
+    *texts("how", "actor", "channel", "proof", "created_at"),
+    sa.Column("revoked_at", sa.Text),
+    sa.Column("revoked_by", sa.Text),
+    sa.Column("detail", ORDERED_JSON, nullable=False),  # what the person was shown
+)
+
+# Standing rules: everything in these folders counts as accepted, whatever its bytes.
+trusted_folders = sa.Table(
+    "trusted_folders",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *texts("organization_id", "user_id", "folder", "actor", "channel", "proof", "created_at"),
+    sa.Column("revoked_at", sa.Text),
+    sa.Column("revoked_by", sa.Text),
+)
+
+# Read before every use of a skill.
+sa.Index(
+    "ix_skill_acceptances_subject",
+    skill_acceptances.c.organization_id,
+    skill_acceptances.c.slug,
+    skill_acceptances.c.digest,
+)
+sa.Index("ix_trusted_folders_owner", trusted_folders.c.organization_id, trusted_folders.c.user_id)
 
 
 def _counts_for_owner(table: sa.Table) -> sa.ColumnElement[bool]:
