@@ -71,64 +71,60 @@ def folders_query(owner: Owner) -> tuple[str, tuple[str, ...]]:
     return _FOLDERS, (owner.organization_id, owner.user_id)
 
 
-def read_sqlite_file(path: str, owner: Owner, slugs: Sequence[str]) -> tuple[Accepted, list[str]] | None:
-    """Return an owner's acceptances of these skills, and the trusted folders; None if they cannot be read this way.
+def query_file(path: str, *queries: tuple[str, Sequence[str]]) -> list[list[tuple[Any, ...]]] | None:
+    """Return the rows of each query, with its parameters, on a SQLite file; None if the file cannot be read this way.
 
-    That is a file of an older Prowess, which has no such tables yet, or one that is in use in a way that needs writing.
+    That is a file of an older Prowess, which lacks a table, or one that is in use in a way that needs writing.
     """
     import sqlite3  # only where something is listed
 
-    found = Accepted()
     try:
         with closing(connect_existing(path, timeout=_SECONDS)) as connection:
-            add_accepted(found, connection.execute(*accepted_query(owner, slugs)))
-            return found, [folder for (folder,) in connection.execute(*folders_query(owner))]
+            return [connection.execute(query, parameters).fetchall() for query, parameters in queries]
     except sqlite3.Error:
         return None
+
+
+def read_sqlite_file(path: str, owner: Owner, slugs: Sequence[str]) -> tuple[Accepted, list[str]] | None:
+    """Return an owner's acceptances of these skills, and the trusted folders; None if `query_file` cannot read them."""
+    read = query_file(path, accepted_query(owner, slugs), folders_query(owner))
+    if read is None:
+        return None
+    rows, folders = read
+    accepted = Accepted()
+    add_accepted(accepted, rows)
+    return accepted, [folder for (folder,) in folders]
 
 
 def read_stored(path: str, owner: Owner, slugs: Sequence[str]) -> set[tuple[str, str]] | None:
-    """Return scope and slug of those of these skills that the database itself holds; None if that cannot be read like this."""
-    import sqlite3  # only where something is listed
-
-    key = (owner.organization_id, owner.user_id)
-    try:
-        with closing(connect_existing(path, timeout=_SECONDS)) as connection:
-            some = f" AND slug IN ({', '.join('?' * len(slugs))})"
-            return {(scope, slug) for scope, slug in connection.execute(_STORED + some, (*key, *slugs))}
-    except sqlite3.Error:
-        return None
+    """Return scope and slug of those of these skills that the database itself holds; None if `query_file` cannot read them."""
+    query = f"{_STORED} AND slug IN ({', '.join('?' * len(slugs))})"
+    read = query_file(path, (query, (owner.organization_id, owner.user_id, *slugs)))
+    return None if read is None else {(scope, slug) for scope, slug in read[0]}
 
 
 def read_skills_mark(path: str) -> str:
-    """Return a value that is the same as long as the skills in a file are; '' if that cannot be read like this.
+    """Return a value that is the same as long as the skills in a file are; '' if `query_file` cannot read them.
 
     Every use of a skill writes to the file. Only a change of a skill changes its seal, which covers everything that a listing
     or the search index shows of it. Not for a database in a workspace, which may come from anyone.
     """
-    import sqlite3  # only where something is listed
-
-    found = hashlib.sha256()
-    try:
-        with closing(connect_existing(path, timeout=_SECONDS)) as connection:
-            for query in (_SEALS, _DIGESTS):
-                rows = [str(row) for (row,) in connection.execute(query)]
-                found.update("\n".join(rows).encode("utf-8", "surrogatepass") + b"\0")
-    except sqlite3.Error:
+    read = query_file(path, (_SEALS, ()), (_DIGESTS, ()))
+    if read is None:
         return ""
-    return found.hexdigest()
+    mark = hashlib.sha256()
+    for rows in read:
+        mark.update("\n".join(str(row) for (row,) in rows).encode("utf-8", "surrogatepass") + b"\0")
+    return mark.hexdigest()
 
 
 def read_disabled(path: str, organization: str) -> list[str] | None:
-    """Return the slugs that are switched off for an organization; None if that cannot be read like this."""
-    import sqlite3  # only where something is listed
-
-    try:
-        with closing(connect_existing(path, timeout=_SECONDS)) as connection:
-            row = connection.execute(_DISABLED, (organization,)).fetchone()
-    except sqlite3.Error:
+    """Return the slugs that are switched off for an organization; None if `query_file` cannot read them."""
+    read = query_file(path, (_DISABLED, (organization,)))
+    if read is None:
         return None
-    return parse_disabled(row[0] if row else "[]")
+    [rows] = read
+    return parse_disabled(rows[0][0] if rows else "[]")
 
 
 def parse_disabled(text: object) -> list[str] | None:

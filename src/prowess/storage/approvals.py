@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import LazyStatements, decode_json
+from prowess.storage.rows import LazyStatements, decode_json, lock_name
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -70,7 +70,7 @@ def ask(
     answer holds for all sessions of the requester.
     """
     key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester}
-    _lock_question(connection, key)
+    lock_name(connection, "approval", *key.values())  # there is no row yet that two who ask at once could lock
     pending = sql.EQUAL.first(connection, {**key, "moment": now()})
     if pending is not None:
         return _to_approval(pending), False
@@ -201,14 +201,6 @@ def revoke(
     values = sql.REVOKE.values(state="revoked", resolver=resolver, note=note, resolved_at=now())
     revoked = connection.execute(values, {"organization": organization_id, "which": approval_id}).rowcount == 1
     return get_approval(connection, organization_id, approval_id) if revoked else None
-
-
-def _lock_question(connection: sa.Connection, key: dict[str, str]) -> None:
-    """Serialize writers of the same request. PostgreSQL needs this because there is no row to lock yet."""
-    if connection.dialect.name == "postgresql":
-        # The first word separates this from other advisory locks. Keys with equal hashes only wait for each other.
-        name = "\n".join(["approval", *key.values()])
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
 
 
 def _key(organization_id: str, approval_id: str) -> dict[str, str]:

@@ -73,9 +73,9 @@ class PruneRecord:
 
 def hash_row(row: Mapping[str, Any]) -> str:
     """Return the hash of a row: SHA-256 over the canonical JSON list of the previous hash and the content."""
-    said = [row[name] for name in _HASHED_COLUMNS]
+    values = [row[name] for name in _HASHED_COLUMNS]
     # Each option fixes the bytes: every process must compute the same hash.
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

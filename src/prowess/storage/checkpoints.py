@@ -30,20 +30,13 @@ class CheckpointRow:
     journal: bytes
 
 
+_COLUMNS = tuple(CheckpointRow.__annotations__)
+
+
 def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
     """Store a checkpoint, replacing an earlier one of the same run."""
-    values = {
-        "trace_id": row.trace_id,
-        **owner.columns,
-        "skill_slug": row.skill_slug,
-        "skill_digest": row.skill_digest,
-        "artifact_name": row.artifact_name,
-        "created_at": now(),
-        "following": list(row.following),
-        "seed": row.seed,
-        "journal": row.journal,
-    }
-    sql.KEEP.run(connection, [values])
+    values = {name: getattr(row, name) for name in _COLUMNS}
+    sql.KEEP.run(connection, [{**values, **owner.columns, "created_at": now(), "following": list(row.following)}])
 
 
 def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[CheckpointRow]:
@@ -79,12 +72,6 @@ def delete_before(connection: sa.Connection, organization_id: str, *, moment: st
 
 
 def _to_checkpoint(row: sa.Row[tuple[Any, ...]]) -> CheckpointRow:
-    return CheckpointRow(
-        trace_id=row.trace_id,
-        skill_slug=row.skill_slug,
-        skill_digest=row.skill_digest,
-        artifact_name=row.artifact_name,
-        following=tuple(row.following),
-        seed=row.seed,
-        journal=bytes(row.journal),
-    )
+    values: dict[str, Any] = {name: getattr(row, name) for name in _COLUMNS}
+    values |= {"following": tuple(row.following), "journal": bytes(row.journal)}
+    return CheckpointRow(**values)

@@ -12,7 +12,16 @@ from prowess.skill.package import Package
 from prowess.storage.blobs import dump_manifest, get_package, load_manifest, put_blobs
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.tables import ORDERED_JSON, metadata, row_values, texts
+from prowess.storage.tables import (
+    ORDERED_JSON,
+    belongs_to,
+    count_rows,
+    insert_row,
+    metadata,
+    read_row,
+    read_rows,
+    texts,
+)
 
 compositions = sa.Table(
     "compositions",
@@ -91,24 +100,23 @@ class RoundRow:
 
 def add(connection: sa.Connection, row: CompositionRow) -> None:
     """Store a new composition."""
-    connection.execute(sa.insert(compositions), row_values(row, _C))
+    insert_row(connection, compositions, row)
 
 
 def find(connection: sa.Connection, owner: Owner, prefix: str) -> list[CompositionRow]:
     """Return the owner's compositions whose id begins with a prefix; at most two, which make it ambiguous."""
-    query = sa.select(compositions).where(*_own(owner), _C.id.startswith(prefix, autoescape=True)).limit(2)
-    return [CompositionRow(**row) for row in connection.execute(query).mappings()]
+    query = sa.select(compositions).where(_is_own(owner), _C.id.startswith(prefix, autoescape=True)).limit(2)
+    return read_rows(connection, query, CompositionRow)
 
 
 def list_compositions(
     connection: sa.Connection, owner: Owner, *, created_by: str = "", state: str = "", limit: int
 ) -> list[CompositionRow]:
     """Return the owner's compositions, the last changed first; with `created_by`, only those that this actor began."""
-    query = sa.select(compositions).where(*_own(owner))
+    query = sa.select(compositions).where(_is_own(owner))
     query = query.where(_C.created_by == created_by) if created_by else query
     query = query.where(_C.state == state) if state else query
-    query = query.order_by(_C.updated_at.desc(), _C.id).limit(limit)
-    return [CompositionRow(**row) for row in connection.execute(query).mappings()]
+    return read_rows(connection, query.order_by(_C.updated_at.desc(), _C.id).limit(limit), CompositionRow)
 
 
 def change(connection: sa.Connection, row: CompositionRow, values: Mapping[str, Any]) -> bool:
@@ -121,20 +129,19 @@ def change(connection: sa.Connection, row: CompositionRow, values: Mapping[str, 
 def add_round(connection: sa.Connection, row: RoundRow, package: Package) -> None:
     """Store a round with its files."""
     put_blobs(connection, [package])
-    connection.execute(sa.insert(composition_rounds), row_values(row, _R))
+    insert_row(connection, composition_rounds, row)
 
 
 def list_rounds(connection: sa.Connection, composition_id: str) -> list[RoundRow]:
     """Return the rounds of a composition, oldest first."""
     query = sa.select(composition_rounds).where(_R.composition_id == composition_id).order_by(_R.number)
-    return [RoundRow(**row) for row in connection.execute(query).mappings()]
+    return read_rows(connection, query, RoundRow)
 
 
 def get_round(connection: sa.Connection, composition_id: str, number: int) -> RoundRow | None:
     """Return one round, or None."""
     query = sa.select(composition_rounds).where(_R.composition_id == composition_id, _R.number == number)
-    row = connection.execute(query).mappings().first()
-    return RoundRow(**row) if row else None
+    return read_row(connection, query, RoundRow)
 
 
 def next_number(connection: sa.Connection, composition_id: str) -> int:
@@ -145,8 +152,7 @@ def next_number(connection: sa.Connection, composition_id: str) -> int:
 
 def count_before(connection: sa.Connection, organization_id: str, moment: str) -> int:
     """Return how many compositions nobody has changed since a time."""
-    old = [_C.organization_id == organization_id, _C.updated_at < moment]
-    return connection.execute(sa.select(sa.func.count()).select_from(compositions).where(*old)).scalar_one()
+    return count_rows(connection, compositions, _C.organization_id == organization_id, _C.updated_at < moment)
 
 
 def delete_before(connection: sa.Connection, organization_id: str, moment: str, *, limit: int) -> int:
@@ -169,5 +175,5 @@ def stored_manifest(package: Package) -> list[list[str | int]]:
     return dump_manifest(package.manifest)
 
 
-def _own(owner: Owner) -> tuple[sa.ColumnElement[bool], ...]:
-    return _C.organization_id == owner.organization_id, _C.user_id == owner.user_id
+def _is_own(owner: Owner) -> sa.ColumnElement[bool]:
+    return belongs_to(compositions, owner.organization_id, owner.user_id)

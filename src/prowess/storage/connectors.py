@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
 from prowess.storage.rows import CompiledSelect
-from prowess.storage.tables import ORDERED_JSON, metadata, row_values, texts
+from prowess.storage.tables import ORDERED_JSON, insert_row, metadata, read_rows, row_values, texts
 
 connectors = sa.Table(
     "connectors",
@@ -70,7 +70,7 @@ class ConnectorGrant:
 def list_connectors(connection: sa.Connection, organization_id: str) -> list[ConnectorRow]:
     """Return the connectors of an organization, by name."""
     query = sa.select(connectors).where(_C.organization_id == organization_id).order_by(_C.name)
-    return [ConnectorRow(**row) for row in connection.execute(query).mappings()]
+    return read_rows(connection, query, ConnectorRow)
 
 
 def has_connectors(connection: sa.Connection, organization_id: str) -> bool:
@@ -84,7 +84,7 @@ def put_connector(connection: sa.Connection, row: ConnectorRow) -> bool:
     changed = sa.update(connectors).where(*this).values(config=row.config, updated_at=row.updated_at)
     if connection.execute(changed).rowcount:
         return False
-    connection.execute(sa.insert(connectors), row_values(row, _C))
+    insert_row(connection, connectors, row)
     return True
 
 
@@ -99,8 +99,7 @@ def list_grants(connection: sa.Connection, owner: Owner) -> list[ConnectorGrant]
     query = sa.select(connector_grants).where(
         _G.organization_id == owner.organization_id, _G.user_id.in_(("", owner.user_id))
     )
-    rows = connection.execute(query.order_by(_G.connector, _G.tool, _G.user_id)).mappings()
-    return [ConnectorGrant(**row) for row in rows]
+    return read_rows(connection, query.order_by(_G.connector, _G.tool, _G.user_id), ConnectorGrant)
 
 
 def put_grants(connection: sa.Connection, grants: Sequence[ConnectorGrant]) -> None:

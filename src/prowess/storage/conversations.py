@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.rows import CompiledSelect, decode_json, raw_json
-from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, row_values, texts
+from prowess.storage.tables import ORDERED_JSON, dialect_insert, insert_row, metadata, read_rows, row_values, texts
 
 conversations = sa.Table(
     "conversations",
@@ -169,7 +169,7 @@ def list_conversations(
     query = sa.select(conversations).where(owner_condition(conversations))
     query = query.where(_C.created_by == created_by) if created_by else query
     query = query.order_by(_C.updated_at.desc(), _C.id).limit(limit)
-    return [ConversationRow(**row) for row in connection.execute(query, owner.key).mappings()]
+    return read_rows(connection, query, ConversationRow, owner.key)
 
 
 def delete_conversation(connection: sa.Connection, owner: Owner, conversation_id: str) -> bool:
@@ -213,11 +213,11 @@ def set_detail(connection: sa.Connection, row: MessageRow) -> None:
 
 def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int, after: int = 0) -> list[MessageRow]:
     """Return the last messages of a conversation, oldest first; only those after a number."""
-    rows = _LAST_MESSAGES.rows(connection, {"which": conversation_id, "most": limit, "after": after})
-    found = [dict(zip(_MESSAGE_COLUMNS, row, strict=True)) for row in rows]
+    newest = _LAST_MESSAGES.rows(connection, {"which": conversation_id, "most": limit, "after": after})
+    rows = [dict(zip(_MESSAGE_COLUMNS, values, strict=True)) for values in newest]
     return [
-        MessageRow(**{**one, "calls": decode_json(one["calls"]), "detail": decode_json(one["detail"])})
-        for one in reversed(found)
+        MessageRow(**{**row, "calls": decode_json(row["calls"]), "detail": decode_json(row["detail"])})
+        for row in reversed(rows)
     ]
 
 
@@ -235,8 +235,7 @@ def page_messages(
         query = query.where(_M.number < beyond if newest_first else _M.number > beyond)
     query = query.order_by(_M.number.desc() if newest_first else _M.number).limit(limit)
     key = {"which": conversation_id}
-    rows = [MessageRow(**row) for row in connection.execute(query, key).mappings()]
-    return rows, connection.execute(_COUNT_MESSAGES, key).scalar_one()
+    return read_rows(connection, query, MessageRow, key), connection.execute(_COUNT_MESSAGES, key).scalar_one()
 
 
 def last_question_detail(connection: sa.Connection, conversation_id: str) -> dict[str, Any]:
@@ -246,7 +245,7 @@ def last_question_detail(connection: sa.Connection, conversation_id: str) -> dic
 
 def add_memory(connection: sa.Connection, row: MemoryRow) -> None:
     """Store a fact."""
-    connection.execute(sa.insert(memories), row_values(row, _F))
+    insert_row(connection, memories, row)
 
 
 def list_memories(connection: sa.Connection, owner: Owner, *, limit: int) -> list[MemoryRow]:

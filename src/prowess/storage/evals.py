@@ -12,7 +12,19 @@ import sqlalchemy as sa
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
 from prowess.storage.scores import SkillScore
-from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, row_values, texts
+from prowess.storage.tables import (
+    ORDERED_JSON,
+    belongs_to,
+    count_rows,
+    dialect_insert,
+    insert_row,
+    is_older,
+    metadata,
+    read_row,
+    read_rows,
+    row_values,
+    texts,
+)
 
 eval_runs = sa.Table(
     "eval_runs",
@@ -77,7 +89,7 @@ _put_score = dialect_insert(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalRunRow:
-    """One run of an evaluation. See `eval_tables` for the columns."""
+    """One run of an evaluation. See `eval_runs` for the columns."""
 
     id: str
     organization_id: str = ""
@@ -108,7 +120,7 @@ class StoredResult:
 
 def add_run(connection: sa.Connection, row: EvalRunRow) -> None:
     """Store a run that begins."""
-    connection.execute(sa.insert(eval_runs), row_values(row, eval_runs.c))
+    insert_row(connection, eval_runs, row)
 
 
 def change_run(connection: sa.Connection, run_id: str, values: Mapping[str, Any]) -> None:
@@ -123,20 +135,20 @@ def claim_run(connection: sa.Connection, row: EvalRunRow) -> bool:
     return connection.execute(claimed).rowcount == 1
 
 
-def find_runs(connection: sa.Connection, organization_id: str, user_id: str | None, given: str) -> list[EvalRunRow]:
+def find_runs(connection: sa.Connection, organization_id: str, user_id: str | None, prefix: str) -> list[EvalRunRow]:
     """Return the runs whose id begins with this prefix; at most two, which make it ambiguous.
 
     With `user_id`, only runs of this user.
     """
-    query = sa.select(eval_runs).where(*_owned(organization_id, user_id), _R.id.startswith(given, autoescape=True))
-    return [EvalRunRow(**row) for row in connection.execute(query.limit(2)).mappings()]
+    own = belongs_to(eval_runs, organization_id, user_id)
+    query = sa.select(eval_runs).where(own, _R.id.startswith(prefix, autoescape=True)).limit(2)
+    return read_rows(connection, query, EvalRunRow)
 
 
 def get_run(connection: sa.Connection, owner: Owner, run_id: str) -> EvalRunRow | None:
     """Return a run of this owner, or None."""
-    query = sa.select(eval_runs).where(*_owned(owner.organization_id, owner.user_id), _R.id == run_id)
-    row = connection.execute(query).mappings().first()
-    return EvalRunRow(**row) if row else None
+    own = belongs_to(eval_runs, owner.organization_id, owner.user_id)
+    return read_row(connection, sa.select(eval_runs).where(own, _R.id == run_id), EvalRunRow)
 
 
 def list_runs(
@@ -150,22 +162,20 @@ def list_runs(
     limit: int,
 ) -> list[EvalRunRow]:
     """Return runs without their plans, newest first; with `before`, those older than that time and id."""
-    query = sa.select(*_SUMMARY).where(*_owned(organization_id, user_id))
+    query = sa.select(*_SUMMARY).where(belongs_to(eval_runs, organization_id, user_id))
     if skill:
         query = query.where(_R.skill_slug == skill)
     if digest:
         query = query.where(_R.skill_digest == digest)
     if before is not None:
-        moment, run_id = before
-        query = query.where(sa.or_(_R.created_at < moment, sa.and_(_R.created_at == moment, _R.id < run_id)))
-    query = query.order_by(_R.created_at.desc(), _R.id.desc()).limit(limit)
-    return [EvalRunRow(**row) for row in connection.execute(query).mappings()]
+        query = query.where(is_older(eval_runs, before))
+    return read_rows(connection, query.order_by(_R.created_at.desc(), _R.id.desc()).limit(limit), EvalRunRow)
 
 
 def count_runs(connection: sa.Connection, organization_id: str, user_id: str | None, *, skill: str = "") -> int:
     """Return how many runs there are."""
-    query = sa.select(sa.func.count()).select_from(eval_runs).where(*_owned(organization_id, user_id))
-    return connection.execute(query.where(_R.skill_slug == skill) if skill else query).scalar_one()
+    of_skill = [_R.skill_slug == skill] if skill else []
+    return count_rows(connection, eval_runs, belongs_to(eval_runs, organization_id, user_id), *of_skill)
 
 
 def add_results(connection: sa.Connection, run_id: str, owner: Owner, results: Iterable[StoredResult]) -> None:
@@ -203,7 +213,7 @@ def read_results(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]
 
 def find_cached(connection: sa.Connection, owner: Owner, keys: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return results of earlier runs of the same owner, by key."""
-    own = sa.and_(_C.organization_id == owner.organization_id, _C.user_id == owner.user_id)
+    own = belongs_to(eval_results, owner.organization_id, owner.user_id)
     found: dict[str, dict[str, Any]] = {}
     for start in range(0, len(keys), _KEYS_AT_ONCE):
         some = keys[start : start + _KEYS_AT_ONCE]
@@ -224,7 +234,7 @@ def read_scores(
     query = sa.select(eval_scores).where(_S.organization_id == organization_id)
     if digests is not None:
         query = query.where(_S.skill_digest.in_(digests))
-    return [SkillScore(**row) for row in connection.execute(query).mappings()]
+    return read_rows(connection, query, SkillScore)
 
 
 def remove_runs(connection: sa.Connection, organization_id: str, before: str, *, limit: int) -> int:
@@ -234,8 +244,3 @@ def remove_runs(connection: sa.Connection, organization_id: str, before: str, *,
     connection.execute(sa.delete(eval_results).where(_C.run_id.in_(ids)))
     connection.execute(sa.delete(eval_runs).where(_R.id.in_(ids)))
     return len(ids)
-
-
-def _owned(organization_id: str, user_id: str | None) -> list[sa.ColumnElement[bool]]:
-    own = [_R.organization_id == organization_id]
-    return own if user_id is None else [*own, _R.user_id == user_id]

@@ -14,7 +14,18 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner
-from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, row_values, texts
+from prowess.storage.tables import (
+    ORDERED_JSON,
+    belongs_to,
+    count_rows,
+    dialect_insert,
+    is_older,
+    metadata,
+    read_row,
+    read_rows,
+    row_values,
+    texts,
+)
 
 jobs = sa.Table(
     "jobs",
@@ -139,8 +150,7 @@ def add(connection: sa.Connection, row: JobRow, items: Iterable[str] = ()) -> bo
 
 def get(connection: sa.Connection, job_id: str) -> JobRow | None:
     """Return a job of any owner by its id. For workers."""
-    row = connection.execute(sa.select(jobs).where(_T.id == job_id)).mappings().first()
-    return JobRow(**row) if row else None
+    return read_row(connection, sa.select(jobs).where(_T.id == job_id), JobRow)
 
 
 def find(connection: sa.Connection, organization_id: str, user_id: str | None, given: str) -> list[JobRow]:
@@ -149,19 +159,16 @@ def find(connection: sa.Connection, organization_id: str, user_id: str | None, g
     With `user_id`, only the jobs of this user.
     """
     which = sa.or_(_T.name == given, _T.id.startswith(given, autoescape=True))
-    query = sa.select(jobs).where(_T.organization_id == organization_id, which)
-    if user_id is not None:
-        query = query.where(_T.user_id == user_id)
-    rows = [JobRow(**row) for row in connection.execute(query.limit(3)).mappings()]
+    query = sa.select(jobs).where(belongs_to(jobs, organization_id, user_id), which)
+    rows = read_rows(connection, query.limit(3), JobRow)
     exact = [row for row in rows if given in (row.name, row.id)]
     return exact[:1] if len(exact) == 1 else rows[:2]
 
 
 def find_named(connection: sa.Connection, owner: Owner, name: str) -> JobRow | None:
     """Return the owner's job of this name."""
-    own = sa.and_(_T.organization_id == owner.organization_id, _T.user_id == owner.user_id)
-    row = connection.execute(sa.select(jobs).where(own, _T.name == name)).mappings().first()
-    return JobRow(**row) if row else None
+    own = belongs_to(jobs, owner.organization_id, owner.user_id)
+    return read_row(connection, sa.select(jobs).where(own, _T.name == name), JobRow)
 
 
 def list_jobs(
@@ -174,29 +181,20 @@ def list_jobs(
     limit: int,
 ) -> list[JobRow]:
     """Return jobs without their results, newest first; with `before`, those older than that time and id."""
-    query = sa.select(*_SUMMARY).where(_T.organization_id == organization_id)
-    if user_id is not None:
-        query = query.where(_T.user_id == user_id)
+    query = sa.select(*_SUMMARY).where(belongs_to(jobs, organization_id, user_id))
     if states:
         query = query.where(_T.state.in_(states))
     if before is not None:
-        moment, job_id = before
-        older = sa.or_(_T.created_at < moment, sa.and_(_T.created_at == moment, _T.id < job_id))
-        query = query.where(older)
-    query = query.order_by(_T.created_at.desc(), _T.id.desc()).limit(limit)
-    return [JobRow(**row) for row in connection.execute(query).mappings()]
+        query = query.where(is_older(jobs, before))
+    return read_rows(connection, query.order_by(_T.created_at.desc(), _T.id.desc()).limit(limit), JobRow)
 
 
 def count_jobs(
     connection: sa.Connection, organization_id: str, user_id: str | None, *, states: Sequence[str] = ()
 ) -> int:
     """Return how many jobs there are."""
-    query = sa.select(sa.func.count()).select_from(jobs).where(_T.organization_id == organization_id)
-    if user_id is not None:
-        query = query.where(_T.user_id == user_id)
-    if states:
-        query = query.where(_T.state.in_(states))
-    return connection.execute(query).scalar_one()
+    in_state = [_T.state.in_(states)] if states else []
+    return count_rows(connection, jobs, belongs_to(jobs, organization_id, user_id), *in_state)
 
 
 def change(
@@ -221,7 +219,7 @@ def read_states(connection: sa.Connection, job_ids: Sequence[str]) -> dict[str, 
 def list_lost(connection: sa.Connection, *, places: Sequence[str], before: str) -> list[JobRow]:
     """Return jobs that have been queued since before a time, and no worker has begun."""
     lost = sa.and_(_T.state == "queued", _T.place.in_(places), _T.queued_at < before)
-    return [JobRow(**row) for row in connection.execute(sa.select(jobs).where(lost).limit(100)).mappings()]
+    return read_rows(connection, sa.select(jobs).where(lost).limit(100), JobRow)
 
 
 def requeue(connection: sa.Connection, job_ids: Sequence[str]) -> None:
@@ -291,7 +289,7 @@ def read_results(
 def list_ended_before(connection: sa.Connection, moment: str, limit: int) -> list[JobRow]:
     """Return jobs, without their results, that ended before a time."""
     old = sa.and_(_T.finished_at < moment, _T.state.not_in(OPEN))
-    return [JobRow(**row) for row in connection.execute(sa.select(*_SUMMARY).where(old).limit(limit)).mappings()]
+    return read_rows(connection, sa.select(*_SUMMARY).where(old).limit(limit), JobRow)
 
 
 def remove(connection: sa.Connection, job_ids: Sequence[str]) -> None:

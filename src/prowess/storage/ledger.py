@@ -22,7 +22,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
-from prowess.storage.rows import LazyStatements, decode_json
+from prowess.storage.rows import LazyStatements, decode_json, lock_name
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -114,7 +114,8 @@ def append(
     """
     if not audits and not events:
         return []
-    _lock_organization(connection, organization_id)
+    # One transaction at a time for an organization, so that numbers follow commit order without gaps.
+    lock_name(connection, "ledger", organization_id)
     moment = now()  # after the lock, so that times follow the numbers
     if audits:
         _append_audits(connection, organization_id, audits, moment)
@@ -206,22 +207,11 @@ def _audit_conditions(actor: str, slug: str, since: str, filters: Mapping[str, s
     return [*conditions, sql.audit.c.at >= since] if since else conditions
 
 
-def _lock_organization(connection: sa.Connection, organization_id: str) -> None:
-    """Let one transaction at a time append for an organization, so that numbers follow commit order without gaps.
-
-    SQLite has one writer at a time anyway.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(
-            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"ledger\n{organization_id}",)
-        )
-
-
 def _append_audits(connection: sa.Connection, organization_id: str, entries: Sequence[AuditEntry], moment: str) -> None:
     last, previous = sql.LAST_AUDIT.first(connection, {"of": organization_id}) or (0, "")
     rows: list[dict[str, Any]] = []
     for number, entry in enumerate(entries, last + 1):
-        said: dict[str, Any] = {
+        row: dict[str, Any] = {
             "previous": previous,
             "organization_id": organization_id,
             "number": number,
@@ -233,8 +223,8 @@ def _append_audits(connection: sa.Connection, organization_id: str, entries: Seq
             "outcome": entry.outcome,
             "detail": _plain_json({**entry.detail, "channel": entry.channel} if entry.channel else entry.detail),
         }
-        previous = hash_row(said)
-        rows.append({**said, "hash": previous})
+        previous = hash_row(row)
+        rows.append({**row, "hash": previous})
     sql.INSERT_AUDIT.run(connection, rows)
 
 

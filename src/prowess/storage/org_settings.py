@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prowess.storage.clock import now
-from prowess.storage.rows import LazyStatements, decode_json
+from prowess.storage.rows import LazyStatements, decode_json, lock_name
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -19,14 +19,8 @@ DISABLED_SKILLS = "disabled_skills"
 
 
 def hold(connection: sa.Connection, organization_id: str, name: str) -> None:
-    """Lock a setting until the transaction ends, for a change that depends on the current value.
-
-    SQLite has one writer at a time anyway.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(
-            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"setting\n{organization_id}\n{name}",)
-        )
+    """Lock a setting until the transaction ends, for a change that depends on the current value."""
+    lock_name(connection, "setting", organization_id, name)
 
 
 def get_settings(connection: sa.Connection, organization_id: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.people_tables import identities, memberships, organizations, users
-from prowess.storage.tables import dialect_insert
+from prowess.storage.rows import lock_name
+from prowess.storage.tables import dialect_insert, read_row, read_rows
 
 MemberRole = Literal["member", "admin"]
 
@@ -77,13 +78,8 @@ _put_member = dialect_insert(
 
 
 def lock_members(connection: sa.Connection, organization_id: str) -> None:
-    """Let one transaction at a time change the members of an organization, so that two cannot remove its last two admins.
-
-    SQLite has one writer at a time anyway.
-    """
-    if connection.dialect.name == "postgresql":
-        name = f"members\n{organization_id}"
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))))
+    """Let one transaction at a time change the members of an organization, so that two cannot remove its last two admins."""
+    lock_name(connection, "members", organization_id)
 
 
 def add_organization(connection: sa.Connection, organization_id: str, name: str, by: str) -> bool:
@@ -94,14 +90,12 @@ def add_organization(connection: sa.Connection, organization_id: str, name: str,
 
 def get_organization(connection: sa.Connection, organization_id: str) -> Organization | None:
     """Return an organization, active or not, or None."""
-    found = connection.execute(sa.select(organizations).where(organizations.c.id == organization_id)).mappings().first()
-    return Organization(**found) if found else None
+    return read_row(connection, sa.select(organizations).where(organizations.c.id == organization_id), Organization)
 
 
 def list_organizations(connection: sa.Connection) -> list[Organization]:
     """Return all organizations, by id."""
-    rows = connection.execute(sa.select(organizations).order_by(organizations.c.id))
-    return [Organization(**row) for row in rows.mappings()]
+    return read_rows(connection, sa.select(organizations).order_by(organizations.c.id), Organization)
 
 
 def deactivate_organization(connection: sa.Connection, organization_id: str) -> bool:
@@ -155,20 +149,19 @@ def put_member(
 def get_member(connection: sa.Connection, organization_id: str, user_id: str) -> Member | None:
     """Return a member, active or not, or None."""
     query = _MEMBER.where(memberships.c.organization_id == organization_id, memberships.c.user_id == user_id)
-    found = connection.execute(query).mappings().first()
-    return _to_member(found) if found else None
+    return read_row(connection, query, _to_member)
 
 
 def list_members(connection: sa.Connection, organization_id: str) -> list[Member]:
     """Return all members of an organization, active or not, by user id."""
     query = _MEMBER.where(memberships.c.organization_id == organization_id).order_by(memberships.c.user_id)
-    return [_to_member(row) for row in connection.execute(query).mappings()]
+    return read_rows(connection, query, _to_member)
 
 
 def list_memberships(connection: sa.Connection, user_id: str) -> list[Member]:
     """Return the active memberships of a user, by organization."""
     query = _MEMBER.where(memberships.c.user_id == user_id, _ACTIVE).order_by(memberships.c.organization_id)
-    return [_to_member(row) for row in connection.execute(query).mappings()]
+    return read_rows(connection, query, _to_member)
 
 
 def count_admins(connection: sa.Connection, organization_id: str) -> int:
@@ -200,7 +193,5 @@ def find_identity(connection: sa.Connection, issuer: str, subject: str) -> str |
     return connection.execute(query).scalar()
 
 
-def _to_member(row: Mapping[Any, Any]) -> Member:
-    values: dict[str, Any] = dict(row)
-    values["permissions"] = tuple(str(values["permissions"]).split())
-    return Member(**values)
+def _to_member(*, permissions: str, **values: Any) -> Member:
+    return Member(permissions=tuple(permissions.split()), **values)

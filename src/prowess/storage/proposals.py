@@ -10,7 +10,17 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.sql.traces import traces
-from prowess.storage.tables import ORDERED_JSON, metadata, row_values, texts
+from prowess.storage.tables import (
+    ORDERED_JSON,
+    belongs_to,
+    count_rows,
+    insert_row,
+    is_older,
+    metadata,
+    read_row,
+    read_rows,
+    texts,
+)
 
 proposals = sa.Table(
     "optimizer_proposals",
@@ -53,7 +63,7 @@ _P = proposals.c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalRow:
-    """One optimization of a skill. See `proposal_tables` for the columns."""
+    """One optimization of a skill. See `proposals` for the columns."""
 
     id: str
     organization_id: str = ""
@@ -86,22 +96,22 @@ class ProposalRow:
 
 def add(connection: sa.Connection, row: ProposalRow) -> None:
     """Store a new optimization."""
-    connection.execute(sa.insert(proposals), row_values(row, proposals.c))
+    insert_row(connection, proposals, row)
 
 
 def get(connection: sa.Connection, proposal_id: str) -> ProposalRow | None:
     """Return an optimization of any owner by its id."""
-    row = connection.execute(sa.select(proposals).where(_P.id == proposal_id)).mappings().first()
-    return ProposalRow(**row) if row else None
+    return read_row(connection, sa.select(proposals).where(_P.id == proposal_id), ProposalRow)
 
 
-def find(connection: sa.Connection, organization_id: str, user_id: str | None, given: str) -> list[ProposalRow]:
+def find(connection: sa.Connection, organization_id: str, user_id: str | None, prefix: str) -> list[ProposalRow]:
     """Return the optimizations whose id begins with this prefix; at most two, which make it ambiguous."""
-    query = sa.select(proposals).where(*_owned(organization_id, user_id), _P.id.startswith(given, autoescape=True))
-    return [ProposalRow(**row) for row in connection.execute(query.limit(2)).mappings()]
+    own = belongs_to(proposals, organization_id, user_id)
+    query = sa.select(proposals).where(own, _P.id.startswith(prefix, autoescape=True)).limit(2)
+    return read_rows(connection, query, ProposalRow)
 
 
-def list_rows(
+def list_proposals(
     connection: sa.Connection,
     organization_id: str,
     user_id: str | None,
@@ -112,27 +122,25 @@ def list_rows(
     limit: int,
 ) -> list[ProposalRow]:
     """Return optimizations, newest first; with `before`, those older than that time and id."""
-    query = sa.select(proposals).where(*_owned(organization_id, user_id))
-    if skill:
-        query = query.where(_P.skill_slug == skill)
-    if states:
-        query = query.where(_P.state.in_(states))
+    query = sa.select(proposals).where(*_conditions(organization_id, user_id, skill, states))
     if before is not None:
-        query = query.where(sa.tuple_(_P.created_at, _P.id) < sa.tuple_(*before))
-    query = query.order_by(_P.created_at.desc(), _P.id.desc()).limit(limit)
-    return [ProposalRow(**row) for row in connection.execute(query).mappings()]
+        query = query.where(is_older(proposals, before))
+    return read_rows(connection, query.order_by(_P.created_at.desc(), _P.id.desc()).limit(limit), ProposalRow)
 
 
-def count_rows(
+def count_proposals(
     connection: sa.Connection, organization_id: str, user_id: str | None, *, skill: str = "", states: Sequence[str] = ()
 ) -> int:
     """Return how many optimizations there are."""
-    query = sa.select(sa.func.count()).select_from(proposals).where(*_owned(organization_id, user_id))
-    if skill:
-        query = query.where(_P.skill_slug == skill)
-    if states:
-        query = query.where(_P.state.in_(states))
-    return connection.execute(query).scalar_one()
+    return count_rows(connection, proposals, *_conditions(organization_id, user_id, skill, states))
+
+
+def _conditions(
+    organization_id: str, user_id: str | None, skill: str, states: Sequence[str]
+) -> list[sa.ColumnElement[bool]]:
+    conditions = [belongs_to(proposals, organization_id, user_id)]
+    conditions += [_P.skill_slug == skill] if skill else []
+    return [*conditions, _P.state.in_(states)] if states else conditions
 
 
 def list_watched(connection: sa.Connection, organization_id: str | None = None) -> list[ProposalRow]:
@@ -140,7 +148,7 @@ def list_watched(connection: sa.Connection, organization_id: str | None = None) 
     query = sa.select(proposals).where(_P.state == "watching")
     if organization_id is not None:
         query = query.where(_P.organization_id == organization_id)
-    return [ProposalRow(**row) for row in connection.execute(query.order_by(_P.approved_at)).mappings()]
+    return read_rows(connection, query.order_by(_P.approved_at), ProposalRow)
 
 
 def change(
@@ -155,8 +163,8 @@ def change(
 
 def count_uses(connection: sa.Connection, organization_id: str, skill: str, held_out: str) -> int:
     """Return how many candidates of a skill were tested on these held-out cases."""
-    mine = sa.and_(_P.organization_id == organization_id, _P.skill_slug == skill, _P.held_out == held_out)
-    return connection.execute(sa.select(sa.func.count()).select_from(proposals).where(mine)).scalar_one()
+    in_organization = _P.organization_id == organization_id
+    return count_rows(connection, proposals, in_organization, _P.skill_slug == skill, _P.held_out == held_out)
 
 
 def read_live(
@@ -188,9 +196,4 @@ def read_live(
         query = query.where(ran.started_at >= since).order_by(ran.started_at)
     else:
         query = query.order_by(ran.started_at.desc())
-    return [bool(one) for one in connection.execute(query.limit(limit)).scalars()]
-
-
-def _owned(organization_id: str, user_id: str | None) -> list[sa.ColumnElement[bool]]:
-    mine = [_P.organization_id == organization_id]
-    return mine if user_id is None else [*mine, _P.user_id == user_id]
+    return [bool(passed) for passed in connection.execute(query.limit(limit)).scalars()]

@@ -101,6 +101,16 @@ def fetch(connection: sa.Connection, statement: str, values: Sequence[object] = 
         cursor.close()
 
 
+def lock_name(connection: sa.Connection, *name: str) -> None:
+    """Wait until no other transaction holds this name, and hold it until the caller's transaction ends.
+
+    PostgreSQL needs this for a change that depends on rows which are not there yet, and so cannot be locked. SQLite has one
+    writer at a time anyway. The first part of a name says what it is for. Names with equal hashes only wait for each other.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", ("\n".join(name),))
+
+
 class CompiledSelect:
     """A select that is compiled once per dialect and returns the driver's plain tuples.
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from dataclasses import field
 from typing import Any
 
 from prowess.lazy_dataclass import dataclass
+from prowess.storage.accepted import query_file
 from prowess.storage.clock import now
-from prowess.storage.sqlite_file import connect_existing
 
 _SCORES = (
     "SELECT skill_slug, skill_digest, created_at, run_id, score, detail FROM eval_scores WHERE organization_id = ?"
 )
-_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +42,11 @@ class SkillScore:
 
 
 def read_file_scores(path: str, organization: str) -> list[SkillScore] | None:
-    """Return the scores of an organization; None if they cannot be read like this, as in a file of an older Prowess."""
-    import sqlite3  # only where something is listed
-
-    try:
-        with closing(connect_existing(path, timeout=_SECONDS)) as connection:
-            rows = connection.execute(_SCORES, (organization,)).fetchall()
-    except sqlite3.Error:
+    """Return the scores of an organization; None if `query_file` cannot read them."""
+    read = query_file(path, (_SCORES, (organization,)))
+    if read is None:
         return None
+    [rows] = read
     return [
         SkillScore(
             organization_id=organization,

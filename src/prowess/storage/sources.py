@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.skill.model import Scope
@@ -229,18 +229,8 @@ def list_items(connection: sa.Connection, source: Source) -> dict[str, SourceIte
 def put_items(connection: sa.Connection, source: Source, items: Sequence[SourceItem]) -> None:
     """Record skills as they were delivered."""
     moment = now()
-    rows = [
-        {
-            "source_id": source.id,
-            "organization_id": source.organization_id,
-            "slug": item.slug,
-            "path": item.path,
-            "digest": item.digest,
-            "revision": item.revision,
-            "updated_at": moment,
-        }
-        for item in items
-    ]
+    common = {"source_id": source.id, "organization_id": source.organization_id, "updated_at": moment}
+    rows = [{**asdict(item), **common} for item in items]
     if rows:
         connection.execute(sql.put_items(connection), rows)
 

@@ -6,15 +6,17 @@ text in UTC. Large columns come last, because SQLite reads a row from the front 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 # A statement that is built while another thread imports this would fail. Jobs need it, and import it late. It is imported
 # here, because all modules with statements import this one first, and wait for it.
 import sqlalchemy.orm  # pyright: ignore[reportUnusedImport]
+
+Row = TypeVar("Row")
 
 # Every constraint has a name, because alembic can only change constraints that have one.
 metadata = sa.MetaData(
@@ -85,6 +87,48 @@ def _tenant_columns() -> list[sa.Column[str]]:
 def row_values(row: object, columns: Iterable[sa.Column[Any]]) -> dict[str, Any]:
     """Return the attributes of an object that are named like columns, to insert them."""
     return {column.name: getattr(row, column.name) for column in columns}
+
+
+def insert_row(connection: sa.Connection, table: sa.Table, row: object) -> None:
+    """Insert an object that has an attribute for each column of a table."""
+    connection.execute(sa.insert(table), row_values(row, table.c))
+
+
+def read_rows(
+    connection: sa.Connection,
+    query: sa.Select[*tuple[Any, ...]],
+    kind: Callable[..., Row],
+    key: Mapping[str, Any] | None = None,
+) -> list[Row]:
+    """Return the rows of a query, each as the object that `kind` makes of its columns."""
+    return [kind(**row) for row in connection.execute(query, key).mappings()]
+
+
+def read_row(
+    connection: sa.Connection,
+    query: sa.Select[*tuple[Any, ...]],
+    kind: Callable[..., Row],
+    key: Mapping[str, Any] | None = None,
+) -> Row | None:
+    """Return the first row of a query as `read_rows` does, or None."""
+    row = connection.execute(query, key).mappings().first()
+    return kind(**row) if row else None
+
+
+def count_rows(connection: sa.Connection, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
+    """Return how many rows of a table meet all conditions."""
+    return connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one()
+
+
+def belongs_to(table: sa.Table, organization_id: str, user_id: str | None) -> sa.ColumnElement[bool]:
+    """Return the condition that a row belongs to a user of an organization; without a user, to any of its users."""
+    in_organization = table.c.organization_id == organization_id
+    return in_organization if user_id is None else sa.and_(in_organization, table.c.user_id == user_id)
+
+
+def is_older(table: sa.Table, position: tuple[str, str]) -> sa.ColumnElement[bool]:
+    """Return the condition that a row comes after the one with this time and id in a list that has the newest first."""
+    return sa.tuple_(table.c.created_at, table.c.id) < sa.tuple_(*position)
 
 
 def or_empty(column: sa.Column[str]) -> sa.ColumnElement[str]:

@@ -22,7 +22,7 @@ from prowess.skill.model import Version
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.blobs import changed_bytes, dump_manifest, get_package, load_manifest, split_chunks
 from prowess.storage.clock import now
-from prowess.storage.rows import LazyStatements, decode_json
+from prowess.storage.rows import LazyStatements, decode_json, lock_name
 from prowess.storage.tenant import Tenant
 
 if TYPE_CHECKING:
@@ -192,10 +192,8 @@ def get_version_package(connection: sa.Connection, tenant: Tenant, slug: str, nu
 
 
 def lock_slug(connection: sa.Connection, tenant: Tenant, slug: str) -> None:
-    """Serialize writers of a version log that has no row in `skills` to lock. SQLite has one writer at a time anyway."""
-    if connection.dialect.name == "postgresql":
-        key = "\n".join([*_log_key(tenant).values(), slug])
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (key,))
+    """Serialize writers of a version log that has no row in `skills` to lock."""
+    lock_name(connection, "version", *_log_key(tenant).values(), slug)
 
 
 def _log_key(tenant: Tenant) -> dict[str, str]:

@@ -63,7 +63,7 @@ class Records:
             if not self._context.resources.has_records():
                 return []
             with self._context.resources.records().read() as connection:
-                return proposals.list_rows(
+                return proposals.list_proposals(
                     connection, self._organization, self._user, skill=skill, states=states, before=before, limit=limit
                 )
 
@@ -76,7 +76,7 @@ class Records:
             if not self._context.resources.has_records():
                 return 0
             with self._context.resources.records().read() as connection:
-                return proposals.count_rows(connection, self._organization, self._user, skill=skill, states=states)
+                return proposals.count_proposals(connection, self._organization, self._user, skill=skill, states=states)
 
         return await offload(read)
 
