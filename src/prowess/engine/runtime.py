@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prowess.llm.models import Models
     from prowess.policy.grants import GrantResolver
     from prowess.prompts.registry import Registry
-    from prowess.prompts.renderer import WorkerRenderer
+    from prowess.prompts.renderer import Renderer
     from prowess.prompts.shelf import EntryKind, Shelf
     from prowess.redaction.redactor import Redactor
     from prowess.run.assertions.evaluation import AssertionRunner
@@ -178,7 +178,7 @@ class RunComponents:
         )
 
     async def render(self, template: str, values: Mapping[str, Any], *, syntax: TemplateSyntax = "jinja") -> str:
-        """Render a template in a worker process, which starts on first use."""
+        """Render a template; one that is not plain in a worker process, which starts on first use."""
         return await self._renderer.render(template, values, syntax=syntax)
 
     async def aclose(self) -> None:
@@ -205,10 +205,11 @@ class RunComponents:
                 self._opened_traces.close()
 
     @cached_property
-    def _renderer(self) -> WorkerRenderer:
+    def _renderer(self) -> Renderer:
+        from prowess.prompts.plain_renderer import PlainRenderer
         from prowess.prompts.renderer import WorkerRenderer
 
-        return WorkerRenderer()
+        return PlainRenderer(WorkerRenderer())
 
     @cached_property
     def _redactor(self) -> Redactor:

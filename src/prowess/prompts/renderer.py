@@ -29,6 +29,7 @@ _SMALL = 100_000
 """About as many characters as are encoded in a millisecond."""
 _TEXT = frozenset({str})
 _SCALARS = frozenset({int, float, bool, type(None)})
+_LARGEST = 1e300
 _HINT = "Use only strings, numbers, booleans, null, lists and objects with string keys."
 
 
@@ -37,7 +38,7 @@ def encode_request(
 ) -> bytes:
     """Return the request; raise `Invalid` if the template is too large or the values are not JSON, too large or too deep.
 
-    `checked` says that `is_small` accepted the values.
+    `checked` says that `measure_values` accepted the values.
     """
     check_template(template, syntax)
     plain = dict(values)
@@ -54,8 +55,11 @@ def encode_request(
     return head[:-1] + b', "values": ' + encoded + b"}"
 
 
-def is_small(values: Mapping[str, Any], limits: RenderLimits) -> bool:
-    """Return True if the values are plain JSON within the limits, and small enough to encode on the event loop."""
+def measure_values(values: Mapping[str, Any], limits: RenderLimits) -> int | None:
+    """Return about how many characters the values have as JSON.
+
+    None if they are not plain JSON within the limits, or too large to be encoded on the event loop.
+    """
     room, depth = _SMALL, 0
     level: list[Any] = [dict(values)]
     while level:
@@ -69,12 +73,13 @@ def is_small(values: Mapping[str, Any], limits: RenderLimits) -> bool:
                 # About what a number and its separator take; scalars are not counted one by one.
                 room -= 20 * len(value)
                 if room < 0 or (kind is dict and not _TEXT.issuperset(map(type, value))):
-                    return False
+                    return None
                 inner += value.values() if kind is dict else value
-            elif kind not in _SCALARS:
-                return False
+            # Neither NaN nor infinity, and no integer of thousands of digits.
+            elif kind not in _SCALARS or (value is not None and not -_LARGEST < value < _LARGEST):
+                return None
         level = inner
-    return room > 0 and depth <= limits.depth
+    return _SMALL - room if room > 0 and depth <= limits.depth else None
 
 
 def _check_values(values: dict[str, Any], limits: RenderLimits) -> None:
@@ -161,7 +166,7 @@ class WorkerRenderer:
 
     async def render(self, template: str, values: Mapping[str, Any], *, syntax: TemplateSyntax = "jinja") -> str:
         """Return the rendered text; see `Renderer.render`."""
-        if is_small(values, self._limits):
+        if measure_values(values, self._limits) is not None:
             request = encode_request(template, values, syntax, self._limits, checked=True)
         else:
             request = await offload(encode_request, template, values, syntax, self._limits)
