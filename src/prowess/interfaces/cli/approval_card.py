@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prowess.errors import ApprovalDenied, ApprovalRequired
-from prowess.interfaces.cli.engine import with_engine
+from prowess.interfaces.cli.engine import Cli
 from prowess.interfaces.cli.output import clean, escape_path, one_line
 from prowess.interfaces.cli.server import chosen_server
 
@@ -81,7 +81,7 @@ def format_time(at: str) -> str:
 T = TypeVar("T")
 
 
-def ask_for_approval(work: Callable[[], T], *, workspace: str | None, question: str, as_json: bool, refusal: str) -> T:
+def ask_for_approval(cli: Cli, work: Callable[[], T], *, question: str, refusal: str) -> T:
     """Call `work` and return its result. If it needs an approval, ask the person at the terminal and call it again.
 
     Raise `ApprovalRequired` unchanged with `--json` or without a terminal, and `ApprovalDenied` with the text
@@ -89,37 +89,36 @@ def ask_for_approval(work: Callable[[], T], *, workspace: str | None, question: 
     """
     try:
         return work()
-    except ApprovalRequired as asked:
+    except ApprovalRequired as required:
         from prowess.interfaces.cli.person import at_terminal
 
-        if as_json or not at_terminal():
+        if cli.as_json or not at_terminal():
             raise
-        if not ask_person(asked.approval_id, workspace, question):
+        if not ask_person(required.approval_id, cli, question):
             raise ApprovalDenied(refusal, hint="Run the command again to be asked again.") from None
         return work()
 
 
-def ask_person(approval_id: str, workspace: str | None, question: str) -> bool:
+def ask_person(approval_id: str, cli: Cli, question: str) -> bool:
     """Show a request to the person at the terminal, record the answer, and return True if it was approved."""
     from prowess.interfaces.cli.person import TYPED
 
-    row = with_engine(workspace, lambda prowess: prowess.approvals.get(approval_id))
+    row = cli.call(lambda prowess: prowess.approvals.get(approval_id))
     # On a server, an answer is about this request; accepting what is found in its folders is up to its operator.
     if row.detail.get("rule") == "found" and chosen_server() is None:
         from prowess.interfaces.cli.trust_prompt import ask_about_found
 
-        return ask_about_found(row, workspace)
-    yes, shown = show_and_ask(row, workspace, question)
-    record_answer(row.id, workspace, approved=yes, proof=TYPED, shown=shown)
+        return ask_about_found(row, cli)
+    yes, shown = show_and_ask(row, cli, question)
+    record_answer(row.id, cli, approved=yes, proof=TYPED, shown=shown)
     return yes
 
 
 def record_answer(
-    approval_id: str, workspace: str | None, *, approved: bool, proof: Proof, shown: str = "", note: str = ""
+    approval_id: str, cli: Cli, *, approved: bool, proof: Proof, shown: str = "", note: str = ""
 ) -> ApprovalRow:
     """Record the answer of a person, with the proof that a person gave it and the text they saw."""
-    return with_engine(
-        workspace,
+    return cli.call(
         lambda prowess: prowess.approvals.resolve(
             approval_id, approved=approved, note=note, proof=proof.words, shown=shown
         ),
@@ -127,11 +126,11 @@ def record_answer(
     )
 
 
-def show_and_ask(row: ApprovalRow, workspace: str | None, question: str) -> tuple[bool, str]:
+def show_and_ask(row: ApprovalRow, cli: Cli, question: str) -> tuple[bool, str]:
     """Show a request and ask until the person answers yes or no. Return the answer and the text they saw."""
     print_approval_card(row)
     click.echo("")
-    answer, viewed = ask_until(question, {"y": "es", "n": "o"}, read_views(row, workspace))
+    answer, viewed = ask_until(question, {"y": "es", "n": "o"}, read_views(row, cli))
     return answer == "y", f"{format_approval_card(row)}{viewed}"
 
 
@@ -156,13 +155,13 @@ def ask_until(question: str, answers: Mapping[str, str], views: Mapping[str, tup
             viewed += "" if note in viewed else note
 
 
-def read_views(row: ApprovalRow, workspace: str | None) -> dict[str, tuple[str, str]]:
+def read_views(row: ApprovalRow, cli: Cli) -> dict[str, tuple[str, str]]:
     """Return the texts a person can view before answering, by the key to type: the files and the changes."""
 
     async def read(prowess: Prowess) -> tuple[Package | None, str]:
         return await prowess.approvals.package(row.id), await prowess.approvals.diff(row.id)
 
-    package, diff = with_engine(workspace, read)
+    package, diff = cli.call(read)
     views: dict[str, tuple[str, str]] = {}
     if package is not None:
         views["v"] = ("iew", format_files(package))

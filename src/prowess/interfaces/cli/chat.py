@@ -18,7 +18,7 @@ from prowess.interfaces.cli.slash_commands import SLASH_COMMANDS, Leave, run_sla
 if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation
     from prowess.agent.updates import TurnEnded, Update
-    from prowess.interfaces.cli.engine import OpenEngine
+    from prowess.interfaces.cli.engine import Cli, OpenEngine
     from prowess.open import Prowess
     from prowess.session.session import Session
 
@@ -39,16 +39,14 @@ class Chat:
     def __init__(
         self,
         engine: OpenEngine,
+        cli: Cli,
         *,
-        workspace: str | None,
         conversation: str = "",
         model: str = "",
         role: str = "",
-        as_json: bool = False,
     ) -> None:
         self._engine = engine
-        self._workspace = workspace
-        self._as_json = as_json
+        self._cli = cli
         self._role = role
         self.id = conversation
         """The id of the conversation; empty before its first message."""
@@ -88,8 +86,8 @@ class Chat:
         own = self.start()
         try:
             session = self.run(lambda prowess: prowess.enable(slug, session=own))
-        except ApprovalRequired as asked:
-            if not ask_person(asked.approval_id, self._workspace, APPROVE_QUESTION):
+        except ApprovalRequired as required:
+            if not ask_person(required.approval_id, self._cli, APPROVE_QUESTION):
                 raise
             session = self.run(lambda prowess: prowess.enable(slug, session=own))
         self.pill = format_pill(session.state)
@@ -109,7 +107,7 @@ class Chat:
         self.turns += 1
         if not self.pill:
             self.read_session()
-        screen = JsonScreen(own) if self._as_json else ChatScreen(self.pill)
+        screen = JsonScreen(own) if self._cli.as_json else ChatScreen(self.pill)
         has_stopped = False
 
         async def play(prowess: Prowess) -> None:
@@ -139,19 +137,19 @@ class Chat:
         """Ask the person about each approval that a turn waits for, and go on. Return how the turn ended at last."""
         while ended is not None and ended.state == "waiting":
             for approval_id in ended.approvals:
-                row = self.run(lambda prowess, asked=approval_id: prowess.approvals.get(asked))
+                row = self.run(lambda prowess, pending=approval_id: prowess.approvals.get(pending))
                 # Somebody else may have answered in the meantime.
                 if row.state == "pending":
                     click.echo("", err=True)
-                    ask_person(approval_id, self._workspace, APPROVE_QUESTION)
+                    ask_person(approval_id, self._cli, APPROVE_QUESTION)
             ended = self.resume()
         return ended
 
 
 def print_waiting(conversation: str, approvals: tuple[str, ...]) -> None:
     """Print what a turn waits for, and the commands that answer it and go on."""
-    shown = " and ".join(f"`prowess approvals show {one[:8]}`" for one in approvals)
-    click.echo(f"The turn waits for an approval. See {shown}, and answer at a terminal.", err=True)
+    commands = " and ".join(f"`prowess approvals show {approval[:8]}`" for approval in approvals)
+    click.echo(f"The turn waits for an approval. See {commands}, and answer at a terminal.", err=True)
     click.echo(f"Then go on with `prowess chat --conversation {conversation[:8]} --resume`.", err=True)
 
 
@@ -217,6 +215,6 @@ def _prepare_line_editing() -> None:
 
 def print_opening(chat: Chat, title: str) -> None:
     """Print what a person should know before the first message."""
-    told = f"Conversation {chat.id[:8]}: {one_line(title, 60)}" if chat.id else "New conversation"
+    name = f"Conversation {chat.id[:8]}: {one_line(title, 60)}" if chat.id else "New conversation"
     model = f" · {one_line(chat.model, 60)}" if chat.model else ""
-    click.secho(f"{told}{model} · /help lists the commands, Ctrl-D leaves", dim=True, err=True)
+    click.secho(f"{name}{model} · /help lists the commands, Ctrl-D leaves", dim=True, err=True)

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 _LABEL = 12
 
 
-def list_facts(shown: Round) -> list[tuple[str, str]]:
+def _list_facts(current: Round) -> list[tuple[str, str]]:
     """Return what a person needs to know about a round, most important first."""
-    draft = shown.draft
-    inputs = [f"{one.name} ({one.type}{'' if one.required else ', optional'})" for one in draft.inputs]
+    draft = current.draft
+    inputs = [f"{field.name} ({field.type}{'' if field.required else ', optional'})" for field in draft.inputs]
     facts = [
         ("Skill", f"{draft.slug}: {draft.title}"),
         ("About", draft.description),
-        ("Parts", ", ".join(shown.kinds) + (f" ({draft.dspy_template})" if draft.dspy_template else "")),
+        ("Parts", ", ".join(current.kinds) + (f" ({draft.dspy_template})" if draft.dspy_template else "")),
         ("Inputs", ", ".join(inputs)),
         ("Triggers", "; ".join(draft.trigger_phrases)),
-        ("Found for", _describe_triggers(shown.checks.triggers)),
-        ("Dry run", _describe_dry_run(shown)),
+        ("Found for", _describe_triggers(current.checks.triggers)),
+        ("Dry run", _describe_dry_run(current)),
         ("Evals", f"{len(draft.evals)}" if draft.evals else ""),
         ("This round", draft.note),
-        ("Files", ", ".join(f"{path} ({size:,})" for path, size in shown.files)),
-        ("Digest", shown.digest),
-        ("Model", f"{shown.model}{f', {format_cost(shown.cost_usd)}' if shown.cost_usd is not None else ''}"),
+        ("Files", ", ".join(f"{path} ({size:,})" for path, size in current.files)),
+        ("Digest", current.digest),
+        ("Model", f"{current.model}{f', {format_cost(current.cost_usd)}' if current.cost_usd is not None else ''}"),
     ]
     return [(label, one_line(text)) for label, text in facts if text]
 
@@ -43,16 +43,16 @@ def _describe_triggers(triggers: JsonObject | None) -> str:
     if triggers is None:
         return ""
     missed, wrong = len(triggers["missed"]), len(triggers["false_triggers"])
-    told = f"precision {triggers['precision']:.2f}, recall {triggers['recall']:.2f} of {triggers['queries']} queries"
-    return told + (f"; {missed} missed" if missed else "") + (f"; {wrong} by mistake" if wrong else "")
+    figures = f"precision {triggers['precision']:.2f}, recall {triggers['recall']:.2f} of {triggers['queries']} queries"
+    return figures + (f"; {missed} missed" if missed else "") + (f"; {wrong} by mistake" if wrong else "")
 
 
-def _describe_dry_run(shown: Round) -> str:
-    ran = shown.checks.dry_run
-    if ran is None:
+def _describe_dry_run(current: Round) -> str:
+    run = current.checks.dry_run
+    if run is None:
         return ""
-    calls = f", called {', '.join(ran['calls'])}" if ran["calls"] else ""
-    return f"passed{calls}" if ran["ok"] else f"failed{calls}"
+    calls = f", called {', '.join(run['calls'])}" if run["calls"] else ""
+    return f"passed{calls}" if run["ok"] else f"failed{calls}"
 
 
 def print_composition(composition: Composition) -> None:
@@ -61,7 +61,7 @@ def print_composition(composition: Composition) -> None:
     number = composition.round.number if composition.round else 0
     head = f"Composition {composition.id[:8]}, round {number}, {where}, {composition.state}"
     click.echo(click.style(one_line(head), bold=True))
-    for label, text in list_facts(composition.round) if composition.round else [("Draft", "none yet")]:
+    for label, text in _list_facts(composition.round) if composition.round else [("Draft", "none yet")]:
         print_wrapped(f"{click.style(label.ljust(_LABEL), bold=True)}{text}", 2)
     if composition.round is not None:
         print_problems(composition.round.checks.problems)
@@ -90,25 +90,25 @@ def print_list(found: Sequence[Composition]) -> None:
         return
     rows = [
         (
-            one.id[:8],
-            one.state,
-            str(one.number),
-            one_line(one.saved_as or one.skill or "(new)", 40),
-            one_line(one.request, 60),
-            format_time(one.updated_at)[:16],
+            row.id[:8],
+            row.state,
+            str(row.number),
+            one_line(row.saved_as or row.skill or "(new)", 40),
+            one_line(row.request, 60),
+            format_time(row.updated_at)[:16],
         )
-        for one in found
+        for row in found
     ]
     print_table(("id", "state", "round", "skill", "request", "changed"), rows, flexible=4)
 
 
 def print_rounds(rounds: Sequence[Round], current: int) -> None:
     """Print the rounds of a composition, oldest first."""
-    for one in rounds:
-        mark = click.style("→" if one.number == current else " ", bold=True)
-        verdict = "ok" if one.checks.ok else f"{len(one.checks.errors)} errors"
-        after = f" after {one.previous}" if one.previous not in (0, one.number - 1) else ""
-        click.echo(f"{mark} {one.number}{after}  {one.draft.slug}  {verdict}  {one.digest[:12]}")
-        if one.feedback:
-            print_wrapped(f'"{one_line(one.feedback, 200)}"', 4)
-        print_wrapped(one_line(one.draft.note), 4)
+    for row in rounds:
+        mark = click.style("→" if row.number == current else " ", bold=True)
+        verdict = "ok" if row.checks.ok else f"{len(row.checks.errors)} errors"
+        after = f" after {row.previous}" if row.previous not in (0, row.number - 1) else ""
+        click.echo(f"{mark} {row.number}{after}  {row.draft.slug}  {verdict}  {row.digest[:12]}")
+        if row.feedback:
+            print_wrapped(f'"{one_line(row.feedback, 200)}"', 4)
+        print_wrapped(one_line(row.draft.note), 4)

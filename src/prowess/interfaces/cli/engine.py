@@ -6,22 +6,23 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from functools import wraps
 from threading import Timer
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from prowess.errors import Unavailable
-from prowess.interfaces.cli.output import can_animate, console
+from prowess.interfaces.cli.output import can_animate, console, print_json, print_table
 from prowess.interfaces.cli.server import chosen_server, open_client, open_server_matcher
 from prowess.interfaces.cli.signals import run_async, run_quick
+from prowess.view import to_json
 
 if TYPE_CHECKING:
     import asyncio
 
     from rich.status import Status
 
-    from prowess.catalog.importer import Progress, ProgressCallback
     from prowess.match.matcher import Matcher
     from prowess.match.recommendation import Recommendation
     from prowess.open import Prowess
@@ -34,40 +35,97 @@ F = TypeVar("F", bound=Callable[..., Any])
 PROGRESS_DELAY_SECONDS = 1.0
 
 
+_WORKSPACE = click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+class Cli:
+    """The options that commands share, and what commands do by them: call the engine, and print its answer."""
+
+    def __init__(self, workspace: str | None = None, *, as_json: bool = False) -> None:
+        # `--workspace` after the command, or else before it.
+        self.workspace: str | None = workspace if workspace is not None else click.get_current_context().find_root().obj
+        self.as_json = as_json
+
+    def call(
+        self,
+        work: Callable[[Prowess], Awaitable[T]],
+        *,
+        channel: str = "cli",
+        settings: Settings | None = None,
+        quick: bool = False,
+    ) -> T:
+        """Open the engine, await `work` with it, close it, and return the result.
+
+        With `--server`, `work` gets a client of the server instead, which has the same shape. `channel` is recorded with
+        everything that the person does. `settings` replace those of the environment. `quick` is for work that only reads
+        or writes files and databases: it needs no event loop, which takes a tenth of a short command.
+
+        SIGTERM and SIGHUP cancel the work as Ctrl-C does.
+        """
+        opening = _prepare_opening(self.workspace, channel, settings)
+
+        async def session() -> T:
+            async with opening() as prowess:
+                return await work(prowess)
+
+        return run_quick(session) if quick and chosen_server() is None else run_async(session)
+
+    def print(self, value: object, text: str | Callable[[], object]) -> None:
+        """Print a value as JSON with `--json`. Otherwise print the text, or call the function, which prints it."""
+        if self.as_json:
+            print_json(value)
+        elif callable(text):
+            text()
+        else:
+            click.echo(text)
+
+    def print_table(
+        self,
+        values: Sequence[T],
+        head: Sequence[str],
+        cells: Callable[[T], Sequence[str]],
+        *,
+        empty: str,
+        flexible: int | None = None,
+        optional: Sequence[str] = (),
+        view: Callable[[T], object] = to_json,
+    ) -> bool:
+        """Print values as JSON (their `view`) with `--json`, otherwise as a table with one row of `cells` for each.
+
+        Without values, print `empty`. Return True if a table was printed, which notes may follow.
+        """
+        if self.as_json:
+            print_json([view(value) for value in values])
+        elif not values:
+            click.echo(empty)
+        else:
+            print_table(head, [cells(value) for value in values], flexible=flexible, optional=optional)
+            return True
+        return False
+
+
 def common_options(function: F) -> F:
-    """Add `--workspace` and `--json`."""
-    function = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
-    return click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")(function)
+    """Add `--workspace` and `--json`. The function gets both as its parameter `cli`."""
+    return _WORKSPACE(_JSON(_with_cli(function)))
 
 
-def choose_workspace(workspace: str | None) -> str | None:
-    """Return the workspace option given after the command, or else the one given before it."""
-    return workspace if workspace is not None else click.get_current_context().find_root().obj
+def workspace_option(function: F) -> F:
+    """Add `--workspace`, for a command that prints no JSON. The function gets a parameter `cli`."""
+    return _WORKSPACE(_with_cli(function))
 
 
-def with_engine(
-    workspace: str | None,
-    work: Callable[[Prowess], Awaitable[T]],
-    *,
-    channel: str = "cli",
-    settings: Settings | None = None,
-    quick: bool = False,
-) -> T:
-    """Open the engine for a workspace, await `work` with it, close it, and return the result.
+def json_option(function: F) -> F:
+    """Add `--json`, for a command that uses no workspace. The function gets a parameter `cli`."""
+    return _JSON(_with_cli(function))
 
-    With `--server`, `work` gets a client of the server instead, which has the same shape. `channel` is recorded with
-    everything that the person does. `settings` replace those of the environment. `quick` is for work that only reads or
-    writes files and databases: it needs no event loop, which takes a tenth of a short command.
 
-    SIGTERM and SIGHUP cancel the work as Ctrl-C does.
-    """
-    opening = _prepare_opening(workspace, channel, settings)
+def _with_cli(function: F) -> F:
+    @wraps(function)
+    def call(*args: Any, workspace: str | None = None, as_json: bool = False, **options: Any) -> Any:
+        return function(*args, cli=Cli(workspace, as_json=as_json), **options)
 
-    async def session() -> T:
-        async with opening() as prowess:
-            return await work(prowess)
-
-    return run_quick(session) if quick and chosen_server() is None else run_async(session)
+    return cast("F", call)
 
 
 class OpenEngine:
@@ -89,11 +147,11 @@ class OpenEngine:
 
 
 @contextmanager
-def open_engine(workspace: str | None) -> Generator[OpenEngine]:
+def open_engine(cli: Cli) -> Generator[OpenEngine]:
     """Yield an engine that stays open for several pieces of work; with `--server`, a client of the server."""
     import asyncio
 
-    opening = _prepare_opening(workspace, "cli", None)
+    opening = _prepare_opening(cli.workspace, "cli", None)
     with asyncio.Runner() as runner:
         entered = opening()
         prowess = run_async(entered.__aenter__, runner=runner)
@@ -116,7 +174,7 @@ def _prepare_opening(
     from prowess.open import Prowess
     from prowess.settings import read_settings
 
-    chosen = settings or read_settings(workspace=choose_workspace(workspace))
+    chosen = settings or read_settings(workspace=workspace)
     if chosen.database_url:
         import logging
 
@@ -147,7 +205,7 @@ def user_environment() -> dict[str, str]:
 
 
 @contextmanager
-def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[Matcher]:
+def open_matcher(cli: Cli, *, complete: bool = False) -> Generator[Matcher]:
     """Yield a matcher over the available skills. It opens much faster than the engine, which it does not need.
 
     With `complete`, the vectors of all skills are computed first, so that figures do not depend on the time of the call.
@@ -160,7 +218,7 @@ def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[
     _set_up_libraries()
     from prowess.engine.matcher import open_matcher
 
-    with open_matcher(workspace=choose_workspace(workspace), patient=True) as matcher:
+    with open_matcher(workspace=cli.workspace, patient=True) as matcher:
         with spinner("Reading skills …"):
             matcher.index()
             if complete:
@@ -172,17 +230,17 @@ def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[
             click.echo(f"Could not read {places}. `prowess doctor` shows why.", err=True)
 
 
-def mark_trust(results: Sequence[Recommendation], workspace: str | None) -> list[Recommendation]:
+def mark_trust(results: Sequence[Recommendation], cli: Cli) -> list[Recommendation]:
     """Return results with how far each skill is trusted. The engine is opened only if the records alone do not say."""
     if chosen_server() is not None:
         return list(results)  # the server has marked them
     from prowess.engine.matcher import mark_trust
     from prowess.settings import read_settings
 
-    marked = mark_trust(results, read_settings(workspace=choose_workspace(workspace)))
+    marked = mark_trust(results, read_settings(workspace=cli.workspace))
     if all(result.trust for result in marked):
         return marked
-    return with_engine(workspace, lambda prowess: prowess.skills.marked(results), quick=True)
+    return cli.call(lambda prowess: prowess.skills.marked(results), quick=True)
 
 
 @contextmanager
@@ -212,33 +270,30 @@ def spinner(words: str) -> Generator[None]:
 
 
 @contextmanager
-def progress_bar(words: str) -> Generator[ProgressCallback]:
-    """Yield a callback that updates a progress bar on stderr, shown if the work takes longer than a second.
+def progress_bar(words: str) -> Generator[Callable[[int, int], None]]:
+    """Yield a function that updates a progress bar on stderr, shown if the work takes longer than a second.
 
-    Without a terminal, the callback does nothing.
+    It takes how much is done, and how much there is to do (0 if that is not known). Without a terminal, it does nothing.
     """
-    from prowess.catalog.importer import ignore_progress
-
     if not can_animate():
-        yield ignore_progress
+        yield lambda _done, _total: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Bar(*columns, console=console(err=True), transient=True)
+    bar = Progress(*columns, console=console(err=True), transient=True)
     task = bar.add_task(words, total=None)
     began = time.monotonic()
     shown = False
 
-    def watch(step: Progress) -> None:
+    def update(done: int, total: int) -> None:
         nonlocal shown
         if not shown and time.monotonic() - began > PROGRESS_DELAY_SECONDS:
             bar.start()
             shown = True
-        bar.update(task, completed=step.done, total=step.total or None)
+        bar.update(task, completed=done, total=total or None)
 
     try:
-        yield watch
+        yield update
     finally:
         bar.stop()

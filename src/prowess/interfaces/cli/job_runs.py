@@ -14,7 +14,7 @@ import click
 
 from prowess.errors import Invalid, NotFound, ProwessError
 from prowess.interfaces.cli.approval_card import ask_for_approval
-from prowess.interfaces.cli.engine import progress_bar, with_engine
+from prowess.interfaces.cli.engine import Cli, progress_bar
 from prowess.interfaces.cli.output import escape_path, print_json, print_json_line
 from prowess.interfaces.cli.person import at_terminal
 from prowess.interfaces.cli.server import chosen_server
@@ -56,9 +56,7 @@ class JobOptions:
             raise click.UsageError("--concurrency, --max-spend and --out belong to --batch FILE.")
 
 
-def run_job(
-    request: RunRequest, words: Sequence[str], options: JobOptions, *, workspace: str | None, as_json: bool
-) -> None:
+def run_job(request: RunRequest, words: Sequence[str], options: JobOptions, cli: Cli) -> None:
     """Run a skill as a job, show its progress and print its results. Raise the error of a job that failed."""
     from prowess.interfaces.cli.run_inputs import read_inputs
 
@@ -74,10 +72,9 @@ def run_job(
 
         request = replace(request, inputs=read)
     request = ask_for_approval(
-        lambda: _prepare(request, workspace),
-        workspace=workspace,
+        cli,
+        lambda: _prepare(request, cli),
         question="Run exactly these bytes?",
-        as_json=as_json,
         refusal="Not run: you denied the request.",
     )
 
@@ -91,10 +88,10 @@ def run_job(
             )
         return await prowess.jobs.start_run(request, name=options.name)
 
-    follow_job(start, workspace=workspace, as_json=as_json, out=options.out)
+    follow_job(start, cli, out=options.out)
 
 
-def _prepare(request: RunRequest, workspace: str | None) -> RunRequest:
+def _prepare(request: RunRequest, cli: Cli) -> RunRequest:
     """Return the request with its inputs. At a terminal, pass the gate first, so that the person is asked at once.
 
     Elsewhere the job itself waits for the approval.
@@ -109,12 +106,10 @@ def _prepare(request: RunRequest, workspace: str | None) -> RunRequest:
             await prowess.runs.admit(plain)
         return plain
 
-    return with_engine(workspace, prepare)
+    return cli.call(prepare)
 
 
-def follow_job(
-    start: Callable[[Prowess], Any], *, workspace: str | None, as_json: bool, out: Path | None = None
-) -> None:
+def follow_job(start: Callable[[Prowess], Any], cli: Cli, *, out: Path | None = None) -> None:
     """Start a job, do it in this process, show its progress and print what came out. Raise its error if it failed."""
 
     async def finish(prowess: Prowess, ended: Job) -> Job:
@@ -122,33 +117,27 @@ def follow_job(
             results = prowess.jobs.all_results(ended.id)
             if out is not None:
                 await write_results(results, out)
-            elif not as_json:
-                async for one in results:
-                    print_json_line(one)
+            elif not cli.as_json:
+                async for result in results:
+                    print_json_line(result)
         return ended
 
-    _report(watch_job(start, finish, workspace=workspace, quiet=as_json), as_json=as_json, out=out)
+    _report(watch_job(start, finish, cli), cli, out)
 
 
-def watch_job(
-    start: Callable[[Prowess], Any],
-    finish: Callable[[Prowess, Job], Awaitable[T]],
-    *,
-    workspace: str | None,
-    quiet: bool,
-) -> T:
+def watch_job(start: Callable[[Prowess], Any], finish: Callable[[Prowess, Job], Awaitable[T]], cli: Cli) -> T:
     """Start a job, do it in this process, show its progress, and return what `finish` makes of it when it has ended."""
     started: list[Job] = []
 
     async def work(prowess: Prowess) -> T:
         job: Job = await start(prowess)
         started.append(job)
-        with _progress(job, quiet=quiet) as show:
+        with _progress(job, cli) as show:
             ended = await prowess.jobs.wait(job.id, on_change=show)
         return await finish(prowess, ended)
 
     try:
-        return with_engine(workspace, work)
+        return cli.call(work)
     except (KeyboardInterrupt, click.exceptions.Exit):
         if started:
             click.echo(
@@ -160,45 +149,44 @@ def watch_job(
 
 
 @contextmanager
-def _progress(job: Job, *, quiet: bool) -> Generator[Callable[[Job], None]]:
-    from prowess.catalog.importer import Progress
-
-    seen = {"waiting": False}
-    if not quiet:
+def _progress(job: Job, cli: Cli) -> Generator[Callable[[Job], None]]:
+    """Yield a function that shows how far a job is, and once for each approval that it waits for one."""
+    was_waiting = False
+    if not cli.as_json:
         click.echo(f"Job {job.name}: {job.state}.", err=True)
     with progress_bar(job.name) as advance:
 
         def show(now: Job) -> None:
-            waits = now.state == "waiting"
-            if waits and not seen["waiting"]:
-                click.echo(
-                    f"Waiting for an approval: prowess approvals approve {(now.approval_id or '')[:8]}", err=True
-                )
-            seen["waiting"] = waits
-            advance(Progress(done=now.done + now.failed, total=now.total))
+            nonlocal was_waiting
+            is_waiting = now.state == "waiting"
+            if is_waiting and not was_waiting:
+                approval = (now.approval_id or "")[:8]
+                click.echo(f"Waiting for an approval: prowess approvals approve {approval}", err=True)
+            was_waiting = is_waiting
+            advance(now.done + now.failed, now.total)
 
         yield show
 
 
-def _report(job: Job, *, as_json: bool, out: Path | None) -> None:
+def _report(job: Job, cli: Cli, out: Path | None) -> None:
     from prowess.run.decoding import decode_result, revive_error
 
     if job.kind == "batch":
-        if as_json:
+        if cli.as_json:
             print_json(job)
         else:
             cost = "" if job.cost_usd is None else f", ${job.cost_usd:.4f}"
             where = f" Results: {escape_path(out)}." if out else ""
             click.echo(f"{job.done:,} of {job.total:,} items done, {job.failed:,} failed{cost}.{where}", err=True)
     elif job.kind == "task":
-        print_json(job if as_json else job.result)
+        print_json(job if cli.as_json else job.result)
     elif job.result is not None:
         from prowess.interfaces.cli.run_output import RunScreen
 
         result = decode_result(job.result, revive_error)
-        if as_json:
+        if cli.as_json:
             print_json(result)
-        with RunScreen(named=len(result.parts) != 1, quiet=as_json) as screen:
+        with RunScreen(named=len(result.parts) != 1, quiet=cli.as_json) as screen:
             for part in result.parts:
                 screen.part(part)
     raise_failure(job)
@@ -219,8 +207,8 @@ async def write_results(results: AsyncIterator[Mapping[str, Any]], out: Path) ->
     part = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         with part.open("w", encoding="utf-8") as file:
-            async for one in results:
-                file.write(json.dumps(one, ensure_ascii=True) + "\n")
+            async for result in results:
+                file.write(json.dumps(result, ensure_ascii=True) + "\n")
         part.replace(out)
     finally:
         part.unlink(missing_ok=True)

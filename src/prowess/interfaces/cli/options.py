@@ -6,12 +6,14 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from prowess.errors import NotFound, ProwessError
+from prowess.errors import Invalid, NotFound, ProwessError
+from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.output import clean, one_line
 from prowess.interfaces.cli.server import chosen_server
 
@@ -115,19 +117,63 @@ def command(name: str, *examples: str, **attributes: Any) -> Callable[[Callable[
 
 
 def group(
-    name: str, *examples: str, cls: type[CommandGroup] = CommandGroup, **attributes: Any
+    name: str, *examples: str, cls: type[CommandGroup] = CommandGroup, default: str = "", **attributes: Any
 ) -> Callable[[Callable[..., Any]], CommandGroup]:
-    """Return a decorator that makes a group of subcommands with these examples."""
-    return click.group(name, cls=cls, examples=examples, **attributes)
+    """Return a decorator that makes a group of subcommands with these examples.
+
+    With `default`, the group has the common options too, and runs that subcommand if none is named.
+    """
+    if not default:
+        return click.group(name, cls=cls, examples=examples, **attributes)
+
+    def decorate(function: Callable[..., Any]) -> CommandGroup:
+        # Click lists options from the last to the first one added: those of the group before the common ones.
+        own: list[click.Parameter] = vars(function).pop("__click_params__", [])
+
+        @common_options
+        @wraps(function)
+        def run_default(cli: Cli, **_: Any) -> None:
+            if not delegate_to_subcommand(cli):
+                ctx = click.get_current_context()
+                ctx.invoke(made.commands[default], **ctx.params)
+
+        vars(run_default)["__click_params__"] += own
+        made = click.group(name, cls=cls, examples=examples, invoke_without_command=True, **attributes)(run_default)
+        return made
+
+    return decorate
 
 
-def delegate_to_subcommand(ctx: click.Context, workspace: str | None, *, as_json: bool) -> bool:
+def delegate_to_subcommand(cli: Cli) -> bool:
     """Return True if a subcommand follows, and make the options given before it the defaults of that subcommand."""
+    ctx = click.get_current_context()
     if ctx.invoked_subcommand is None:
         return False
-    given = {"workspace": workspace, "as_json": as_json or None}
+    given = {"workspace": cli.workspace, "as_json": cli.as_json or None}
     ctx.default_map = {ctx.invoked_subcommand: {name: value for name, value in given.items() if value is not None}}
     return True
+
+
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+R = TypeVar("R", bound=_HasId)
+
+
+def find_by_prefix(rows: Iterable[R], prefix: str, noun: str) -> R | None:
+    """Return the row whose id begins with these four or more characters, or None.
+
+    Raise `Invalid` if several ids begin so. `noun` says what the rows are, for this error.
+    """
+    found = [row for row in rows if row.id.startswith(prefix.lower())] if len(prefix) >= _MIN_ID_CHARS else []
+    if len(found) > 1:
+        raise Invalid(f"{len(found)} {noun} begin with {prefix[:40]!r}.", hint="Give more characters of the id.")
+    return found[0] if found else None
+
+
+_MIN_ID_CHARS = 4
 
 
 class DefaultGroup(CommandGroup):

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,6 +164,13 @@ def _fit_cell(text: str, size: int, measure: Any, resize: Any) -> str:
     return (
         text if measure(text) == size else resize(text, size) if measure(text) < size else resize(text, size - 1) + "…"
     )
+
+
+def print_facts(facts: Iterable[tuple[str, str]], width: int = 10) -> None:
+    """Print the facts that have a text, one a line, below each other and with their labels in bold."""
+    for label, text in facts:
+        if text:
+            click.echo(f"{click.style(label.ljust(width), bold=True)}{one_line(text)}")
 
 
 def can_animate() -> bool:

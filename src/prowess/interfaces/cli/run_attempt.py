@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from prowess.errors import Conflict, ProwessError, RunFailed
-from prowess.interfaces.cli.engine import with_engine
+from prowess.interfaces.cli.engine import Cli
 from prowess.interfaces.cli.output import escape_path, one_line
 from prowess.lazy_dataclass import dataclass
 
@@ -89,11 +89,11 @@ def _write_files(produced: Sequence[ProducedFile], folder: Path, *, force: bool)
     written: set[str] = set()
     if produced:
         folder.mkdir(parents=True, exist_ok=True)
-    for one in produced:
-        if one.name not in written:
-            _write_file(folder / one.name, one.content, force=force)
-            written.add(one.name)
-            click.echo(f"Wrote {escape_path(folder / one.name)} ({one_line(one.media_type, 80)}).", err=True)
+    for file in produced:
+        if file.name not in written:
+            _write_file(folder / file.name, file.content, force=force)
+            written.add(file.name)
+            click.echo(f"Wrote {escape_path(folder / file.name)} ({one_line(file.media_type, 80)}).", err=True)
     return written
 
 
@@ -136,10 +136,10 @@ class RunAttempt:
         self,
         request: RunRequest,
         typed: tuple[str, ...],
+        cli: Cli,
         *,
         screen: RunScreen,
         saving: OutputFolder,
-        workspace: str | None,
     ) -> None:
         self._request = replace(
             request,
@@ -151,7 +151,7 @@ class RunAttempt:
         self._typed = typed
         self._screen = screen
         self._saving = saving
-        self._workspace = workspace
+        self._cli = cli
         self._skill: Skill | None = None
         self.ran: tuple[Skill, RunResult] | None = None
         """The skill and the result; None until a run has ended."""
@@ -163,13 +163,13 @@ class RunAttempt:
         """
         try:
             with self._screen:
-                with_engine(self._workspace, self._work)
+                self._cli.call(self._work)
         except RunFailed as error:
             if self.ran is None:
                 raise
             return error
         except (KeyboardInterrupt, click.exceptions.Exit):
-            with_engine(self._workspace, self._tell_how_to_go_on)
+            self._cli.call(self._print_resume_command)
             raise
         return None
 
@@ -188,7 +188,7 @@ class RunAttempt:
         self._saving.check(skill)
         return {} if self._request.resume and not self._typed else read_inputs(self._typed, skill.parameters)
 
-    async def _tell_how_to_go_on(self, prowess: Prowess) -> None:
+    async def _print_resume_command(self, prowess: Prowess) -> None:
         """Print the command that resumes the interrupted run, if it can be resumed."""
         slug = self._request.slug
         last = await prowess.traces.list(skill=slug.rpartition(":")[2], status="cancelled", limit=1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.errors import Refused
-from prowess.interfaces.cli.engine import with_engine
+from prowess.interfaces.cli.engine import Cli
 from prowess.interfaces.cli.output import clean, one_line, print_table, print_wrapped
 from prowess.interfaces.cli.person import TYPED
 from prowess.skill.filenames import SIDECAR, is_skill_md
@@ -63,13 +63,13 @@ def _quote(message: str) -> str:
     return f'"{one_line(message, _MESSAGE)}"'
 
 
-def apply_phrases(skill: Skill, phrases: Sequence[str], workspace: str | None, proof: Proof) -> None:
+def apply_phrases(skill: Skill, phrases: Sequence[str], cli: Cli, proof: Proof) -> None:
     """Add phrases to a skill as a new version, after asking the person at the terminal."""
     count = f"{len(phrases)} trigger phrase{'s' if len(phrases) != 1 else ''}"
     if proof is TYPED and not click.confirm(f"Add {count} to {skill.slug}?", default=False):
         click.echo(f"{skill.slug} not changed.")
         return
-    with_engine(workspace, lambda prowess: _add_phrases(prowess, skill, phrases), channel=proof.channel)
+    cli.call(lambda prowess: _add_phrases(prowess, skill, phrases), channel=proof.channel)
     click.echo(f"Added {count} to {skill.slug}. `prowess diff {skill.slug}` shows the change.")
 
 

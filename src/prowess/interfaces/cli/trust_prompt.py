@@ -16,7 +16,7 @@ from prowess.interfaces.cli.approval_card import (
     read_views,
     record_answer,
 )
-from prowess.interfaces.cli.engine import with_engine
+from prowess.interfaces.cli.engine import Cli
 from prowess.interfaces.cli.output import clean, one_line
 from prowess.interfaces.cli.person import TYPED
 
@@ -56,7 +56,7 @@ def print_preview(skills: Sequence[PreviewedSkill]) -> dict[str, str]:
     return shown
 
 
-def read_trust_views(skills: Sequence[PreviewedSkill], workspace: str | None) -> dict[str, tuple[str, str]]:
+def read_trust_views(skills: Sequence[PreviewedSkill], cli: Cli) -> dict[str, tuple[str, str]]:
     """Return the texts a person can view before answering, by the key to type: the files and the changes."""
     from prowess.skill.text.hidden import show_hidden
 
@@ -70,27 +70,27 @@ def read_trust_views(skills: Sequence[PreviewedSkill], workspace: str | None) ->
             changes += [f"━━ {skill.slug}\n\n{clean(show_hidden(diff))}"] if diff else []
         return files, changes
 
-    files, changes = with_engine(workspace, read)
+    files, changes = cli.call(read)
     views = {"v": ("iew", "\n\n".join(files))} if files else {}
     return views | ({"d": ("iff", "\n\n".join(changes))} if changes else {})
 
 
-def ask_to_trust(preview: TrustPreview, workspace: str | None) -> tuple[bool, dict[str, str]]:
+def ask_to_trust(preview: TrustPreview, cli: Cli) -> tuple[bool, dict[str, str]]:
     """Show the skills of a preview and ask once about all of them. Return the answer, and what was shown, by slug."""
     shown = print_preview(preview.skills)
     click.echo("")
     count = len(preview.skills)
     question = f"Trust {f'these {count} skills' if count > 1 else 'this skill'}, exactly as {'they are' if count > 1 else 'it is'} now?"
-    answer, viewed = ask_until(question, {"y": "es", "n": "o"}, read_trust_views(preview.skills, workspace))
+    answer, viewed = ask_until(question, {"y": "es", "n": "o"}, read_trust_views(preview.skills, cli))
     return answer == "y", {slug: f"{text}{viewed}" for slug, text in shown.items()}
 
 
-def ask_about_found(row: ApprovalRow, workspace: str | None) -> bool:
+def ask_about_found(row: ApprovalRow, cli: Cli) -> bool:
     """Ask about a skill that nobody has accepted, together with all other such skills: one question for a workspace.
 
     Record the answer, and return True if the skill that was asked about may be used.
     """
-    preview = with_engine(workspace, lambda prowess: prowess.trust.preview())
+    preview = cli.call(lambda prowess: prowess.trust.preview())
     others = tuple(skill for skill in preview.skills if skill.slug != row.slug)
     print_approval_card(row)
     answers = {"y": "es", "n": "o"}
@@ -103,19 +103,16 @@ def ask_about_found(row: ApprovalRow, workspace: str | None) -> bool:
         answers = {"y": f"es, all {count + 1}", "o": "nly this one", "n": "o"}
         question = f"Trust the {count + 1} skills, exactly as they are now?"
     click.echo("")
-    answer, viewed = ask_until(question, answers, read_views(row, workspace))
-    record_answer(row.id, workspace, approved=answer != "n", proof=TYPED, shown=f"{format_approval_card(row)}{viewed}")
+    answer, viewed = ask_until(question, answers, read_views(row, cli))
+    record_answer(row.id, cli, approved=answer != "n", proof=TYPED, shown=f"{format_approval_card(row)}{viewed}")
     if answer == "y" and others:
-        print_outcome(accept_preview(replace(preview, skills=others), workspace, proof=TYPED, shown=shown), already=1)
+        print_outcome(accept_preview(replace(preview, skills=others), cli, proof=TYPED, shown=shown), already=1)
     return answer != "n"
 
 
-def accept_preview(
-    preview: TrustPreview, workspace: str | None, *, proof: Proof, shown: Mapping[str, str]
-) -> TrustOutcome:
+def accept_preview(preview: TrustPreview, cli: Cli, *, proof: Proof, shown: Mapping[str, str]) -> TrustOutcome:
     """Record that a person trusts the skills of a preview, with the proof and what they were shown."""
-    return with_engine(
-        workspace,
+    return cli.call(
         lambda prowess: prowess.trust.accept(preview, proof=proof.words, shown=shown),
         channel=proof.channel,
     )

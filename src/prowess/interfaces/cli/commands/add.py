@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prowess.errors import Invalid, Refused
-from prowess.interfaces.cli.engine import common_options, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, progress_bar, spinner
 from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import one_line, print_json, print_table
 from prowess.interfaces.cli.person import TYPED, Proof, at_terminal, token_option, token_proof
+from prowess.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from prowess.engine.install_plan import InstallPlan
-    from prowess.engine.installs import InstallResult, Installs
+    from prowess.engine.installs import InstallResult
     from prowess.open import Prowess
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,12 +64,9 @@ def add_command(
     scope: str | None,
     frozen: bool,
     is_global: bool,
-    yes: bool,
-    dry_run: bool,
-    discard_changes: bool,
     token_file: Path | None,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
+    **change: bool,
 ) -> None:
     """Install skills from a repository, a URL or a folder for your agents.
 
@@ -81,97 +79,72 @@ def add_command(
         raise click.UsageError("--global and --scope workspace cannot be combined.")
     user = is_global or scope == "user"
 
-    def fetch(installs: Installs) -> Any:
+    async def fetch(prowess: Prowess) -> InstallPlan:
         if frozen:
-            return installs.plan_frozen(source, skills=skills, user=user)
-        mode: Any = "copy" if copy else None
-        return installs.plan(source, agents=agents, user=user, mode=mode, skills=skills)
+            return await prowess.installs.plan_frozen(source, skills=skills, user=user)
+        mode = "copy" if copy else None
+        return await prowess.installs.plan(source, agents=agents, user=user, mode=mode, skills=skills)
 
     with spinner("Fetching …"):
-        plan: InstallPlan = with_engine(workspace, lambda prowess: fetch(prowess.installs))
+        plan = cli.call(fetch)
     if only_list:
-        _print_list(plan, as_json=as_json)
+        cli.print(plan, lambda: _print_list(plan))
         return
-    if len(plan.skills) > 1 and not (skills or every or frozen):
-        plan = _choose(plan, source, as_json=as_json, dry_run=dry_run)
+    options = _Options(**change)
+    if len(plan.skills) > 1 and not (skills or every or frozen or options.dry_run):
+        plan = _choose(plan, source, cli)
     command_line = _retype(
         "add",
         source,
-        skills=[] if every else [one.new.name for one in plan.skills],
+        skills=[] if every else [skill.new.name for skill in plan.skills],
         agents=agents,
         user=user,
         copy=copy,
     )
     command_line += " --all" * every
-    options = _Options(yes=yes, dry_run=dry_run, discard_changes=discard_changes, as_json=as_json)
-    _go_on(plan, "Install", command_line, options, token_file, workspace)
+    _carry_out(plan, "Install", command_line, options, token_file, cli)
 
 
 @command("update", "prowess update", "prowess update pdf --dry-run", "prowess update --global")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @_change_options
-def update_command(
-    names: tuple[str, ...],
-    is_global: bool,
-    yes: bool,
-    dry_run: bool,
-    discard_changes: bool,
-    token_file: Path | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+def update_command(names: tuple[str, ...], is_global: bool, token_file: Path | None, cli: Cli, **change: bool) -> None:
     """Update installed skills from their sources, all of them or those with a NAME.
 
     What changes is shown as a diff first. A rewritten history or a moved repository is reported.
     """
-    plan = _plan_update(names, workspace, user=is_global)
-    wanted = [skill.new.name for skill in plan.changes]
-    options = _Options(yes=yes, dry_run=dry_run, discard_changes=discard_changes, as_json=as_json)
-    if not wanted and not as_json and not plan.skipped and not plan.gone:
+    with progress_bar("Fetching") as show:
+        plan = cli.call(lambda prowess: prowess.installs.plan_update(names, user=is_global, step=show))
+    changed = [skill.new.name for skill in plan.changes]
+    if not changed and not cli.as_json and not plan.skipped and not plan.gone:
         from prowess.interfaces.cli.install_output import print_warnings
 
         print_warnings(plan)
         click.echo("Everything is up to date.")
         return
     command_line = _retype("update", *(names or ()), user=is_global)
-    _go_on(plan.only(wanted), "Update", command_line, options, token_file, workspace)
+    _carry_out(plan.only(changed), "Update", command_line, _Options(**change), token_file, cli)
 
 
-def _plan_update(names: Sequence[str], workspace: str | None, *, user: bool) -> InstallPlan:
-    from prowess.catalog.importer import Progress
-
-    with progress_bar("Fetching") as watch:
-
-        async def work(prowess: Prowess) -> InstallPlan:
-            return await prowess.installs.plan_update(
-                names, user=user, step=lambda done, total: watch(Progress(done=done, total=total))
-            )
-
-        return with_engine(workspace, work)
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
-    """How a command was asked to go on."""
+    """The options that `_change_options` adds."""
 
-    def __init__(self, *, yes: bool, dry_run: bool, discard_changes: bool, as_json: bool) -> None:
-        self.yes = yes
-        self.dry_run = dry_run
-        self.discard_changes = discard_changes
-        self.as_json = as_json
+    yes: bool
+    dry_run: bool
+    discard_changes: bool
 
 
-def _go_on(
-    plan: InstallPlan, verb: str, command_line: str, options: _Options, token_file: Path | None, workspace: str | None
+def _carry_out(
+    plan: InstallPlan, verb: str, command_line: str, options: _Options, token_file: Path | None, cli: Cli
 ) -> None:
     """Show a plan, ask about it, and carry it out."""
     from prowess.interfaces.cli.install_output import ask_about_plan, format_planned, print_plan, print_result
 
-    shown = (
-        {skill.preview.slug: format_planned(skill) for skill in plan.skills} if options.as_json else print_plan(plan)
-    )
+    shown = {skill.preview.slug: format_planned(skill) for skill in plan.skills} if cli.as_json else print_plan(plan)
     left = [skill for skill in plan.skills if skill.change != "unchanged" or skill.preview.trust == "found"]
     if options.dry_run or not left:
-        if options.as_json:
+        if cli.as_json:
             print_json({"plan": plan.as_json(), "result": None})
         elif not plan.skipped:
             click.echo("Nothing was changed." if left else "Already installed. Nothing was changed.")
@@ -179,7 +152,7 @@ def _go_on(
             raise click.exceptions.Exit(exit_code(plan.skipped[0].error))
         return
     _check_obstacles(plan, options)
-    proof = _find_proof(verb, command_line, options, token_file)
+    proof = _find_proof(verb, command_line, token_file, cli, yes=options.yes)
     if not options.yes:
         click.echo("")
         agreed, shown = ask_about_plan(plan, shown, verb)
@@ -193,11 +166,11 @@ def _go_on(
             plan, proof=words, shown=shown, discard_changes=options.discard_changes or not options.yes
         )
 
-    result = with_engine(workspace, work, channel=proof.channel if proof else "cli")
-    if options.as_json:
-        print_json({"plan": plan.as_json(), "result": result.as_json()})
-    else:
-        print_result(plan, result, "Installed" if verb == "Install" else "Updated")
+    result = cli.call(work, channel=proof.channel if proof else "cli")
+    cli.print(
+        {"plan": plan.as_json(), "result": result.as_json()},
+        lambda: print_result(plan, result, "Installed" if verb == "Install" else "Updated"),
+    )
     if plan.skipped:
         raise click.exceptions.Exit(exit_code(plan.skipped[0].error))
 
@@ -208,23 +181,22 @@ def _check_obstacles(plan: InstallPlan, options: _Options) -> None:
 
     for skill in plan.changes:
         # At a terminal, edited files are shown before the question.
-        fatal = [
-            one for one in skill.obstacles if one.state == "foreign" or (options.yes and not options.discard_changes)
-        ]
+        is_unasked = options.yes and not options.discard_changes
+        fatal = [obstacle for obstacle in skill.obstacles if obstacle.state == "foreign" or is_unasked]
         if fatal:
             raise conflict_error(skill.new.name, fatal)
 
 
-def _find_proof(verb: str, command_line: str, options: _Options, token_file: Path | None) -> Proof | None:
+def _find_proof(verb: str, command_line: str, token_file: Path | None, cli: Cli, *, yes: bool) -> Proof | None:
     """Return the proof that a person acts, or None if nobody can say so and `--yes` installs without accepting.
 
     Raise `Refused` if a person would have to be asked and cannot be.
     """
     token = token_proof(token_file)
     typed = TYPED if at_terminal() else None
-    if options.yes:
+    if yes:
         return token or typed
-    if typed is None or options.as_json:
+    if typed is None or cli.as_json:
         raise Refused(
             f"Nothing was {verb.lower().rstrip('e')}ed: without a terminal, or with --json, you cannot be asked.",
             hint=f"If you have read what is shown above, run: {command_line} --yes",
@@ -232,12 +204,10 @@ def _find_proof(verb: str, command_line: str, options: _Options, token_file: Pat
     return typed
 
 
-def _choose(plan: InstallPlan, source: str, *, as_json: bool, dry_run: bool) -> InstallPlan:
+def _choose(plan: InstallPlan, source: str, cli: Cli) -> InstallPlan:
     from prowess.interfaces.cli.install_output import choose_skills
 
-    if dry_run:
-        return plan
-    if at_terminal() and not as_json:
+    if at_terminal() and not cli.as_json:
         return choose_skills(plan)
     names = [one_line(skill.new.name) for skill in plan.skills]
     some = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
@@ -247,18 +217,15 @@ def _choose(plan: InstallPlan, source: str, *, as_json: bool, dry_run: bool) -> 
     )
 
 
-def _print_list(plan: InstallPlan, *, as_json: bool) -> None:
+def _print_list(plan: InstallPlan) -> None:
     from prowess.interfaces.cli.install_output import print_warnings
 
-    if as_json:
-        print_json(plan)
-        return
     print_warnings(plan)
     rows = [
         (
             one_line(skill.new.name, 40),
             one_line(skill.new.pin.path, 40) or ".",
-            str(len([one for one in skill.preview.findings if one.get("severity") == "danger"]) or ""),
+            str(sum(finding.get("severity") == "danger" for finding in skill.preview.findings) or ""),
             one_line(skill.preview.description),
         )
         for skill in plan.skills

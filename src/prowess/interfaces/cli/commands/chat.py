@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.engine import OpenEngine, common_options, open_engine
+from prowess.interfaces.cli.engine import Cli, common_options, open_engine
 from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import command, read_message
 from prowess.interfaces.cli.person import at_terminal
 
 if TYPE_CHECKING:
-    from prowess.agent.conversation import Conversation
     from prowess.agent.updates import TurnEnded
     from prowess.interfaces.cli.chat import Chat
 
@@ -32,14 +31,7 @@ if TYPE_CHECKING:
 @click.option("--resume", is_flag=True, help="Go on with the turn that waits for an approval.")
 @common_options
 def chat_command(
-    words: tuple[str, ...],
-    model: str,
-    role: str,
-    conversation: str,
-    last: bool,
-    resume: bool,
-    workspace: str | None,
-    as_json: bool,
+    words: tuple[str, ...], model: str, role: str, conversation: str, last: bool, resume: bool, cli: Cli
 ) -> None:
     """Talk to an agent that finds, enables and uses your skills.
 
@@ -56,43 +48,34 @@ def chat_command(
     if resume and not (conversation or last):
         raise click.UsageError("Say which conversation to resume, with --conversation ID or --continue.")
     from prowess.interfaces.cli.chat import Chat, print_opening, talk
+    from prowess.interfaces.cli.commands.conversations import find_conversation
 
-    is_loop = not words and not resume and not as_json and at_terminal()
+    is_loop = not words and not resume and not cli.as_json and at_terminal()
     message = "" if is_loop or resume else read_message(words)
-    with open_engine(workspace) as engine:
-        found = _find(engine, conversation, last=last)
+    with open_engine(cli) as engine:
+        # Without an id, it is the last one.
+        is_known = bool(conversation) or last
+        found = engine.run(lambda prowess: find_conversation(prowess, conversation)) if is_known else None
         chat = Chat(
             engine,
-            workspace=workspace,
+            cli,
             conversation=found.id if found else "",
             model=model or (found.model if found else ""),
             role=role,
-            as_json=as_json,
         )
         if is_loop:
             print_opening(chat, found.title if found else "")
             talk(chat, resume=found is not None and found.state == "waiting")
         else:
-            _take_one_turn(chat, message, as_json=as_json)
+            _take_one_turn(chat, message, cli)
 
 
-def _find(engine: OpenEngine, conversation: str, *, last: bool) -> Conversation | None:
-    """Return the conversation that the options name; None for a new one."""
-    from prowess.interfaces.cli.commands.conversations import find_conversation
-
-    if conversation:
-        return engine.run(lambda prowess: find_conversation(prowess, conversation))
-    if last:
-        return engine.run(lambda prowess: find_conversation(prowess, ""))
-    return None
-
-
-def _take_one_turn(chat: Chat, message: str, *, as_json: bool) -> None:
+def _take_one_turn(chat: Chat, message: str, cli: Cli) -> None:
     """Send one message, or resume without one, and end the command with the exit code of the turn."""
     from prowess.interfaces.cli.chat import print_waiting
 
     ended = chat.send(message) if message else chat.resume()
-    if not as_json and at_terminal():
+    if not cli.as_json and at_terminal():
         ended = chat.answer_approvals(ended)
     elif ended is not None and ended.state == "waiting":
         print_waiting(chat.id, ended.approvals)

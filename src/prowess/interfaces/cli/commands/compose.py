@@ -11,7 +11,7 @@ import click
 from prowess.errors import ProwessError
 from prowess.interfaces.cli.approval_card import ask_until, format_files
 from prowess.interfaces.cli.composition_output import print_composition, print_list, print_next, print_rounds
-from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.error_output import report_error
 from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand, group, read_message
 from prowess.interfaces.cli.output import clean, print_json
@@ -33,9 +33,6 @@ _SCOPE = click.option(
     "--scope",
     type=click.Choice(["workspace", "user", "org", "account"]),
     help="Save for this workspace (default), for yourself, for your organization, or for all of your workspaces.",
-)
-_COLLISION = click.option(
-    "--allow-collision", is_flag=True, help="Save it although another skill answers most of its queries."
 )
 _ID = click.argument("composition", metavar="ID")
 _COMPOSITION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){0,3}(-[0-9a-f]{12})?")
@@ -72,16 +69,15 @@ class _ComposeGroup(DefaultGroup):
     context_settings={"ignore_unknown_options": True},
 )
 @common_options
-@click.pass_context
-def compose_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+def compose_command(cli: Cli) -> None:
     """Write a skill together with a model: draft, feedback, and your approval.
 
     `prowess compose "what the skill should do"` drafts one. Its files are checked, its code is tried in the sandbox, and its
     queries are matched against your other skills. Say what to change as often as you like. Nothing is used before you have
     approved it, and every round can be gone back to.
     """
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _list("open", workspace, as_json=as_json)
+    if not delegate_to_subcommand(cli):
+        _print_list("open", cli)
 
 
 @compose_command.command(
@@ -97,19 +93,11 @@ def compose_command(ctx: click.Context, workspace: str | None, as_json: bool) ->
 @_SCOPE
 @token_option
 @common_options
-def start(
-    request: tuple[str, ...],
-    skill: str,
-    model: str,
-    scope: Any,
-    token_file: Path | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+def start(request: tuple[str, ...], skill: str, model: str, scope: Any, token_file: Path | None, cli: Cli) -> None:
     """Draft a skill. At a terminal, you are asked for feedback until you approve it or leave."""
     words = read_message(request)
-    made = _ask(workspace, lambda prowess: prowess.compose.start(words, skill=skill, model=model))
-    _go_on(made, model, scope, token_file, workspace, as_json=as_json)
+    draft = _write_round(cli, lambda prowess: prowess.compose.start(words, skill=skill, model=model))
+    _ask_for_feedback(draft, model, scope, token_file, cli)
 
 
 @compose_command.command(
@@ -120,10 +108,10 @@ def start(
 @click.argument("feedback", nargs=-1)
 @_MODEL
 @common_options
-def refine(composition: str, feedback: tuple[str, ...], model: str, workspace: str | None, as_json: bool) -> None:
+def refine(composition: str, feedback: tuple[str, ...], model: str, cli: Cli) -> None:
     """Write the next round after feedback. Without feedback, try again a first draft that failed."""
     words = read_message(feedback) if feedback else ""
-    _print(_ask(workspace, lambda prowess: prowess.compose.refine(composition, words, model=model)), as_json=as_json)
+    _print(_write_round(cli, lambda prowess: prowess.compose.refine(composition, words, model=model)), cli)
 
 
 @compose_command.command(
@@ -134,12 +122,10 @@ def refine(composition: str, feedback: tuple[str, ...], model: str, workspace: s
 @_SCOPE
 @token_option
 @common_options
-def resume(
-    composition: str, model: str, scope: Any, token_file: Path | None, workspace: str | None, as_json: bool
-) -> None:
+def resume(composition: str, model: str, scope: Any, token_file: Path | None, cli: Cli) -> None:
     """Go on with a composition where it was, also after an interruption."""
-    shown = with_engine(workspace, lambda prowess: prowess.compose.show(composition))
-    _go_on(shown, model, scope, token_file, workspace, as_json=as_json)
+    found = cli.call(lambda prowess: prowess.compose.show(composition))
+    _ask_for_feedback(found, model, scope, token_file, cli)
 
 
 @compose_command.command(
@@ -150,7 +136,7 @@ def resume(
 @click.option("--files", "files", is_flag=True, help="Print the files too.")
 @click.option("--diff", "diff", is_flag=True, help="Print what the round changed too.")
 @common_options
-def show(composition: str, number: int | None, files: bool, diff: bool, workspace: str | None, as_json: bool) -> None:
+def show(composition: str, number: int | None, files: bool, diff: bool, cli: Cli) -> None:
     """Show a composition: its summary and problems, and its files or changes if asked for."""
     from prowess.skill.text.hidden import show_hidden
 
@@ -159,8 +145,8 @@ def show(composition: str, number: int | None, files: bool, diff: bool, workspac
         package = await prowess.compose.files(composition, round=number) if files else None
         return found, package, await prowess.compose.diff(composition, round=number) if diff else ""
 
-    found, package, changes = with_engine(workspace, read)
-    if as_json:
+    found, package, changes = cli.call(read)
+    if cli.as_json:
         more = {**({"contents": files_json(package)} if package else {}), **({"diff": changes} if diff else {})}
         print_json({**found.as_json(), **more})
         return
@@ -176,26 +162,23 @@ def show(composition: str, number: int | None, files: bool, diff: bool, workspac
 )
 @_ID
 @common_options
-def rounds(composition: str, workspace: str | None, as_json: bool) -> None:
+def rounds(composition: str, cli: Cli) -> None:
     """List the rounds of a composition, oldest first."""
 
     async def read(prowess: Prowess) -> tuple[Composition, Any]:
         return await prowess.compose.show(composition), await prowess.compose.rounds(composition)
 
-    found, listed = with_engine(workspace, read)
-    if as_json:
-        print_json(listed)
-        return
-    print_rounds(listed, found.number)
+    found, listed = cli.call(read)
+    cli.print(listed, lambda: print_rounds(listed, found.number))
 
 
 @compose_command.command("back", examples=("prowess compose back 3f2a91bc 1", "prowess compose back 3f2a91bc 1 --json"))
 @_ID
 @click.argument("number", type=click.IntRange(1))
 @common_options
-def back(composition: str, number: int, workspace: str | None, as_json: bool) -> None:
+def back(composition: str, number: int, cli: Cli) -> None:
     """Make an earlier round the current one. Later rounds are kept."""
-    _print(with_engine(workspace, lambda prowess: prowess.compose.back(composition, number)), as_json=as_json)
+    _print(cli.call(lambda prowess: prowess.compose.back(composition, number)), cli)
 
 
 @compose_command.command(
@@ -204,34 +187,26 @@ def back(composition: str, number: int, workspace: str | None, as_json: bool) ->
 @_ID
 @click.option("--digest", default="", metavar="SHA256", help="Save only if the files are exactly these.")
 @_SCOPE
-@_COLLISION
+@click.option("--allow-collision", is_flag=True, help="Save it although another skill answers most of its queries.")
 @token_option
 @common_options
 def approve(
-    composition: str,
-    digest: str,
-    scope: Any,
-    allow_collision: bool,
-    token_file: Path | None,
-    workspace: str | None,
-    as_json: bool,
+    composition: str, digest: str, scope: Any, allow_collision: bool, token_file: Path | None, cli: Cli
 ) -> None:
     """Save the current round as a skill that you accept. Only a person can.
 
     At a terminal you see the draft first and are asked. Without one, pass the approver token.
     """
     proof = require_person("approve a draft", token_file)
-    if as_json and not digest and proof == TYPED:
+    if cli.as_json and not digest and proof == TYPED:
         raise click.UsageError("With --json, say with --digest which files you approve.")
-    shown = with_engine(workspace, lambda prowess: prowess.compose.show(composition))
+    found = cli.call(lambda prowess: prowess.compose.show(composition))
     if proof == TYPED and not digest:
-        print_composition(shown)
-        if not _confirm(shown, workspace):
+        print_composition(found)
+        if not _confirm(found, cli):
             click.echo("Not saved.")
             raise click.exceptions.Exit(1)
-    exact = digest or (shown.round.digest if shown.round else "")
-    saved = _approve(shown, exact, scope, workspace, proof, allow_collision=allow_collision)
-    _print_saved(shown, saved, as_json=as_json)
+    _approve(found, digest, scope, cli, proof, allow_collision=allow_collision)
 
 
 @compose_command.command(
@@ -239,56 +214,42 @@ def approve(
 )
 @_ID
 @common_options
-def discard(composition: str, workspace: str | None, as_json: bool) -> None:
+def discard(composition: str, cli: Cli) -> None:
     """End a composition without saving anything."""
-    ended = with_engine(workspace, lambda prowess: prowess.compose.discard(composition))
-    if as_json:
-        print_json(ended)
-        return
-    click.echo(f"Discarded {ended.id[:8]}.")
+    ended = cli.call(lambda prowess: prowess.compose.discard(composition))
+    cli.print(ended, f"Discarded {ended.id[:8]}.")
 
 
 @compose_command.command("list", examples=("prowess compose list", "prowess compose list --state saved --json"))
 @click.option("--state", type=click.Choice(["open", "saved", "discarded"]), help="Only in this state.")
 @common_options
-def list_compositions(state: Any, workspace: str | None, as_json: bool) -> None:
+def list_compositions(state: Any, cli: Cli) -> None:
     """List compositions, the last changed first."""
-    _list(state, workspace, as_json=as_json)
+    _print_list(state, cli)
 
 
-def _list(state: Any, workspace: str | None, *, as_json: bool) -> None:
-    found = with_engine(workspace, lambda prowess: prowess.compose.list(state=state))
-    if as_json:
-        print_json(found)
-        return
-    print_list(found)
+def _print_list(state: Any, cli: Cli) -> None:
+    found = cli.call(lambda prowess: prowess.compose.list(state=state))
+    cli.print(found, lambda: print_list(found))
 
 
-def _ask(workspace: str | None, work: Callable[[Prowess], Awaitable[Composition]]) -> Composition:
+def _write_round(cli: Cli, work: Callable[[Prowess], Awaitable[Composition]]) -> Composition:
     with spinner("Writing a draft …"):
-        return with_engine(workspace, work)
+        return cli.call(work)
 
 
-def _print(composition: Composition, *, as_json: bool) -> None:
-    if as_json:
-        print_json(composition)
-        return
-    print_composition(composition)
-    print_next(composition)
+def _print(composition: Composition, cli: Cli) -> None:
+    def show() -> None:
+        print_composition(composition)
+        print_next(composition)
+
+    cli.print(composition, show)
 
 
-def _go_on(
-    composition: Composition,
-    model: str,
-    scope: Any,
-    token_file: Path | None,
-    workspace: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def _ask_for_feedback(composition: Composition, model: str, scope: Any, token_file: Path | None, cli: Cli) -> None:
     """Print a composition. At a terminal, ask for feedback until the person approves it or leaves."""
-    _print(composition, as_json=as_json)
-    if as_json or not at_terminal() or composition.state != "open":
+    _print(composition, cli)
+    if cli.as_json or not at_terminal() or composition.state != "open":
         return
     name = composition.id[:8]
     while True:
@@ -297,25 +258,26 @@ def _go_on(
                 "\nFeedback, or [approve], [view], [diff], [back N], [quit]", default="quit", show_default=False
             )
         )
-        word, _, rest = typed.strip().partition(" ")
-        if typed.strip() in ("quit", "q", "exit"):
+        answer = typed.strip()
+        word, _, rest = answer.partition(" ")
+        if answer in ("quit", "q", "exit"):
             click.echo(f"Kept. Go on with `prowess compose resume {name}`.")
             return
-        if typed.strip() in ("view", "v", "diff", "d"):
-            _page(composition, typed.strip()[0], workspace)
+        if answer in ("view", "v", "diff", "d"):
+            _page(composition, answer[0], cli)
         elif word in ("back", "b") and rest.isdigit():
-            composition = _step(composition, lambda p, n=int(rest): p.compose.back(name, n), workspace)
-        elif typed.strip() in ("approve", "a", "yes"):
-            if _try_approve(composition, scope, token_file, workspace):
+            composition = _step(composition, lambda p, n=int(rest): p.compose.back(name, n), cli)
+        elif answer in ("approve", "a", "yes"):
+            if _try_approve(composition, scope, token_file, cli):
                 return
         else:
-            composition = _step(composition, lambda p, t=typed: p.compose.refine(name, t, model=model), workspace)
+            composition = _step(composition, lambda p, t=typed: p.compose.refine(name, t, model=model), cli)
 
 
-def _step(before: Composition, work: Callable[[Prowess], Awaitable[Composition]], workspace: str | None) -> Composition:
+def _step(before: Composition, work: Callable[[Prowess], Awaitable[Composition]], cli: Cli) -> Composition:
     """Return the composition after one step, and print it. After an error the last round is still there."""
     try:
-        after = _ask(workspace, work)
+        after = _write_round(cli, work)
     except ProwessError as error:
         report_error(error)
         return before
@@ -323,58 +285,53 @@ def _step(before: Composition, work: Callable[[Prowess], Awaitable[Composition]]
     return after
 
 
-def _try_approve(composition: Composition, scope: Any, token_file: Path | None, workspace: str | None) -> bool:
+def _try_approve(composition: Composition, scope: Any, token_file: Path | None, cli: Cli) -> bool:
     try:
         proof = require_person("approve a draft", token_file)
-        digest = composition.round.digest if composition.round else ""
-        saved = _approve(composition, digest, scope, workspace, proof, allow_collision=False)
+        _approve(composition, "", scope, cli, proof, allow_collision=False)
     except ProwessError as error:
         report_error(error)
         return False
-    _print_saved(composition, saved, as_json=False)
     return True
 
 
 def _approve(
-    composition: Composition, digest: str, scope: Any, workspace: str | None, proof: Proof, *, allow_collision: bool
-) -> Skill:
-    return with_engine(
-        workspace,
-        lambda prowess: prowess.compose.approve(
-            composition.id, digest=digest, scope=scope, allow_collision=allow_collision
-        ),
-        channel=proof.channel,
+    composition: Composition, digest: str, scope: Any, cli: Cli, proof: Proof, *, allow_collision: bool
+) -> None:
+    """Save the files with this digest, or else those that were shown, and print what was saved."""
+    exact = digest or (composition.round.digest if composition.round else "")
+
+    async def work(prowess: Prowess) -> Skill:
+        return await prowess.compose.approve(composition.id, digest=exact, scope=scope, allow_collision=allow_collision)
+
+    saved = cli.call(work, channel=proof.channel)
+    cli.print(
+        {"composition": composition.id, "slug": saved.slug, "scope": saved.scope, "digest": saved.digest},
+        f"Saved {saved.slug} ({saved.scope}). Try it: prowess show {saved.slug}",
     )
 
 
-def _read_texts(composition: Composition, workspace: str | None) -> dict[str, tuple[str, str]]:
+def _read_texts(composition: Composition, cli: Cli) -> dict[str, tuple[str, str]]:
     """Return the texts that a person can view, by the key to type: the files and the changes."""
     from prowess.skill.text.hidden import show_hidden
 
     async def read(prowess: Prowess) -> tuple[Any, str]:
         return await prowess.compose.files(composition.id), await prowess.compose.diff(composition.id)
 
-    package, changes = with_engine(workspace, read)
+    package, changes = cli.call(read)
     return {"v": ("iew", format_files(package)), "d": ("iff", clean(show_hidden(changes)))}
 
 
-def _page(composition: Composition, key: str, workspace: str | None) -> None:
+def _page(composition: Composition, key: str, cli: Cli) -> None:
     if composition.round is None:
         click.echo("There is no draft yet.")
         return
-    click.echo_via_pager(_read_texts(composition, workspace)[key][1] + "\n")
+    click.echo_via_pager(_read_texts(composition, cli)[key][1] + "\n")
 
 
-def _confirm(composition: Composition, workspace: str | None) -> bool:
+def _confirm(composition: Composition, cli: Cli) -> bool:
     if composition.round is None:
         return True  # the engine says that there is nothing to save
     click.echo("")
-    views = _read_texts(composition, workspace)
+    views = _read_texts(composition, cli)
     return ask_until("Save this skill, with exactly these files?", {"y": "es", "n": "o"}, views)[0] == "y"
-
-
-def _print_saved(composition: Composition, saved: Skill, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"composition": composition.id, "slug": saved.slug, "scope": saved.scope, "digest": saved.digest})
-        return
-    click.echo(f"Saved {saved.slug} ({saved.scope}). Try it: prowess show {saved.slug}")

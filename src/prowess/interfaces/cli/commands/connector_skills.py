@@ -9,7 +9,7 @@ import click
 from prowess.errors import Invalid
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.commands.sessions import format_budget, session_option
-from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
 from prowess.view import session_json
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 @command("skills", "prowess connector skills docs", "prowess connector skills docs --json")
 @click.argument("name")
 @common_options
-def list_hosted(name: str, workspace: str | None, as_json: bool) -> None:
+def list_hosted(name: str, cli: Cli) -> None:
     """List the skills that a connector serves, and what would be decided about each.
 
     Nobody here has accepted them. Listing reads none of their files.
     """
     with spinner("Asking the connector …"):
-        found = with_engine(workspace, lambda prowess: prowess.connectors.hosted.list(name))
-    if as_json:
-        print_json(found.as_json())
+        found = cli.call(lambda prowess: prowess.connectors.hosted.list(name))
+    if cli.as_json:
+        print_json(found)
         return
     if not found.skills:
         click.echo(
@@ -42,8 +42,8 @@ def list_hosted(name: str, workspace: str | None, as_json: bool) -> None:
             for row in found.skills
         ]
         print_table(("state", "address", "files", "description"), rows, flexible=3)
-    for why in found.refused:
-        click.echo(f"Left out: {one_line(why)}", err=True)
+    for reason in found.refused:
+        click.echo(f"Left out: {one_line(reason)}", err=True)
     if found.partial:
         click.echo("The connector lists more skills than are read here.", err=True)
 
@@ -56,7 +56,7 @@ def list_hosted(name: str, workspace: str | None, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("address")
 @common_options
-def read_hosted(name: str, address: str, workspace: str | None, as_json: bool) -> None:
+def read_hosted(name: str, address: str, cli: Cli) -> None:
     """Print one file of a connector's skill, if it is exactly what the connector lists.
 
     Hidden characters are written out. Nothing enters a prompt.
@@ -64,15 +64,12 @@ def read_hosted(name: str, address: str, workspace: str | None, as_json: bool) -
     from prowess.skill.text.hidden import show_hidden
 
     with spinner("Asking the connector …"):
-        content = with_engine(workspace, lambda prowess: prowess.connectors.hosted.read(name, address))
+        content = cli.call(lambda prowess: prowess.connectors.hosted.read(name, address))
     try:
         text = show_hidden(content.decode())
     except UnicodeDecodeError:
         raise Invalid(f"The file has {len(content):,} bytes that are not text.") from None
-    if as_json:
-        print_json({"connector": name, "uri": address, "size": len(content), "text": text})
-    else:
-        click.echo(clean(text))
+    cli.print({"connector": name, "uri": address, "size": len(content), "text": text}, clean(text))
 
 
 @command(
@@ -85,7 +82,7 @@ def read_hosted(name: str, address: str, workspace: str | None, as_json: bool) -
 @click.option("--reason", default="", help="Reason, shown to the approver.")
 @session_option
 @common_options
-def use_hosted(name: str, skill: str, reason: str, session: str, workspace: str | None, as_json: bool) -> None:
+def use_hosted(name: str, skill: str, reason: str, session: str, cli: Cli) -> None:
     """Add a connector's skill to the prompt of one conversation, within its budget.
 
     SKILL is its address, or its name if only one skill has it. An administrator has to turn on
@@ -96,17 +93,13 @@ def use_hosted(name: str, skill: str, reason: str, session: str, workspace: str 
         opened = await prowess.sessions.open(session)
         return await prowess.connectors.hosted.fetch(name, skill, session=opened, reason=reason)
 
-    held = ask_for_approval(
-        lambda: with_engine(workspace, work),
-        workspace=workspace,
+    changed = ask_for_approval(
+        cli,
+        lambda: cli.call(work),
         question="Read exactly these files, and add the instructions to the prompt?",
-        as_json=as_json,
         refusal="Not used: you denied the request.",
     )
-    if as_json:
-        print_json(session_json(held))
-    else:
-        click.echo(f"Enabled {clean(skill)} of {clean(name)}. {format_budget(held)}")
+    cli.print(session_json(changed), f"Enabled {clean(skill)} of {clean(name)}. {format_budget(changed)}")
 
 
 SKILL_COMMANDS = (list_hosted, read_hosted, use_hosted)

@@ -12,9 +12,9 @@ import click
 from prowess.errors import NotFound
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.commands.connector_skills import SKILL_COMMANDS
-from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import group
-from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
+from prowess.interfaces.cli.output import clean, one_line, print_facts, print_json, print_table
 from prowess.interfaces.cli.person import require_person, token_option
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def add_connector(
     description: str,
     scope: ConnectorScope,
     token_file: Path | None,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Add a server, or replace one of this name. Secrets are named, and never stored.
 
@@ -94,8 +93,8 @@ def add_connector(
         "command": command[0] if command else "",
         "args": list(command[1:]),
         "url": url,
-        "env": dict(_read_variable(one) for one in variables),
-        "headers": dict(_read_header(one) for one in headers),
+        "env": dict(_read_variable(variable) for variable in variables),
+        "headers": dict(_read_header(header) for header in headers),
         "private": private,
         "seconds": seconds,
         "description": description,
@@ -105,35 +104,34 @@ def add_connector(
 
     async def add(prowess: Prowess) -> tuple[Connector, bool]:
         known = await prowess.connectors.list()
-        is_new = all((one.name, one.scope) != (name, scope) for one in known)
+        is_new = all((row.name, row.scope) != (name, scope) for row in known)
         return await prowess.connectors.add(name, config, scope=scope), is_new
 
-    added, is_new = with_engine(workspace, add)
-    said = "Added" if is_new else "Replaced"
-    _print_connector(added, as_json=as_json, said=f"{said} {name}. Look at its tools: prowess connector tools {name}")
+    added, is_new = cli.call(add)
+    verb = "Added" if is_new else "Replaced"
+    _print_connector(added, cli, f"{verb} {name}. Look at its tools: prowess connector tools {name}")
 
 
 @connector_command.command("list", examples=("prowess connector list", "prowess connector list --json"))
 @common_options
-def list_connectors(workspace: str | None, as_json: bool) -> None:
+def list_connectors(cli: Cli) -> None:
     """List the connectors. Nothing is started."""
-    found = with_engine(workspace, lambda prowess: prowess.connectors.list())
-    if as_json:
-        print_json([one.as_json() for one in found])
-    elif not found:
-        click.echo("There are no connectors. Add one: prowess connector add NAME -- COMMAND")
-    else:
-        rows = [(one.name, one.scope, _state(one), one_line(one.config.where if one.config else "")) for one in found]
-        print_table(("name", "scope", "state", "command or URL"), rows, flexible=3)
+    cli.print_table(
+        cli.call(lambda prowess: prowess.connectors.list()),
+        ("name", "scope", "state", "command or URL"),
+        lambda row: (row.name, row.scope, _state(row), one_line(row.config.where if row.config else "")),
+        flexible=3,
+        empty="There are no connectors. Add one: prowess connector add NAME -- COMMAND",
+    )
 
 
 @connector_command.command("show", examples=("prowess connector show git", "prowess connector show git --json"))
 @click.argument("name")
 @common_options
-def show_connector(name: str, workspace: str | None, as_json: bool) -> None:
+def show_connector(name: str, cli: Cli) -> None:
     """Show how a connector is configured, and what is allowed. Nothing is started."""
-    found = with_engine(workspace, lambda prowess: prowess.connectors.get(name))
-    _print_connector(found, as_json=as_json)
+    found = cli.call(lambda prowess: prowess.connectors.get(name))
+    _print_connector(found, cli)
 
 
 @connector_command.command(
@@ -142,7 +140,7 @@ def show_connector(name: str, workspace: str | None, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("query", nargs=-1)
 @common_options
-def list_tools(name: str, query: Sequence[str], workspace: str | None, as_json: bool) -> None:
+def list_tools(name: str, query: Sequence[str], cli: Cli) -> None:
     """Start a connector and list its tools, or those that fit a query, best first.
 
     Names and descriptions are the server's words.
@@ -152,14 +150,12 @@ def list_tools(name: str, query: Sequence[str], workspace: str | None, as_json: 
     def work() -> tuple[list[ConnectorTool], list[str]]:
         with spinner("Asking the connector …"):
             if words:
-                found = with_engine(workspace, lambda prowess: prowess.connectors.search(words, connector=name))
+                found = cli.call(lambda prowess: prowess.connectors.search(words, connector=name))
                 return [tool for tool, _ in found], []
-            return with_engine(workspace, lambda prowess: prowess.connectors.tools(name))
+            return cli.call(lambda prowess: prowess.connectors.tools(name))
 
-    tools, notes = ask_for_approval(
-        work, workspace=workspace, question="Accept this connector?", as_json=as_json, refusal=_REFUSAL
-    )
-    if as_json:
+    tools, notes = ask_for_approval(cli, work, question="Accept this connector?", refusal=_REFUSAL)
+    if cli.as_json:
         print_json({"tools": [tool.as_json() for tool in tools], "notes": notes})
         return
     rows = [
@@ -185,19 +181,17 @@ def list_tools(name: str, query: Sequence[str], workspace: str | None, as_json: 
 @click.argument("tool")
 @click.option("--args", "arguments", default="{}", metavar="JSON", help="Its arguments, as a JSON object.")
 @common_options
-def call_tool(name: str, tool: str, arguments: str, workspace: str | None, as_json: bool) -> None:
+def call_tool(name: str, tool: str, arguments: str, cli: Cli) -> None:
     """Call a tool of a connector, and print its result. Exits with 1 if the server reports an error."""
-    given = _read_arguments(arguments)
+    inputs = _read_arguments(arguments)
 
     def work() -> Any:
         with spinner("Calling the tool …"):
-            return with_engine(workspace, lambda prowess: prowess.connectors.call(name, tool, given))
+            return cli.call(lambda prowess: prowess.connectors.call(name, tool, inputs))
 
-    result = ask_for_approval(
-        work, workspace=workspace, question="Accept this connector?", as_json=as_json, refusal=_REFUSAL
-    )
-    if as_json:
-        print_json(result.as_json())
+    result = ask_for_approval(cli, work, question="Accept this connector?", refusal=_REFUSAL)
+    if cli.as_json:
+        print_json(result)
     else:
         click.echo(clean(result.text))
         if result.structured is not None:
@@ -217,31 +211,23 @@ def call_tool(name: str, tool: str, arguments: str, workspace: str | None, as_js
 @click.option("--undo", is_flag=True, help="Take back what was allowed: these tools, or all.")
 @token_option
 @common_options
-def allow_tools(
-    name: str,
-    tools: Sequence[str],
-    reads: bool,
-    undo: bool,
-    token_file: Path | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+def allow_tools(name: str, tools: Sequence[str], reads: bool, undo: bool, token_file: Path | None, cli: Cli) -> None:
     """Accept a connector, and let agents call tools without asking you, as long as their definitions stay the same."""
     require_person("allow tools of connectors", token_file)
     if undo:
-        changed = with_engine(workspace, lambda prowess: prowess.connectors.disallow(name, tools))
+        changed = cli.call(lambda prowess: prowess.connectors.disallow(name, tools))
     else:
-        changed = with_engine(workspace, lambda prowess: prowess.connectors.allow(name, tools, reads=reads))
-    _print_connector(changed, as_json=as_json)
+        changed = cli.call(lambda prowess: prowess.connectors.allow(name, tools, reads=reads))
+    _print_connector(changed, cli)
 
 
 @connector_command.command("remove", examples=("prowess connector remove git", "prowess connector remove git --json"))
 @click.argument("name")
 @common_options
-def remove_connector(name: str, workspace: str | None, as_json: bool) -> None:
+def remove_connector(name: str, cli: Cli) -> None:
     """Remove a connector with everything that was allowed for it."""
-    gone = with_engine(workspace, lambda prowess: prowess.connectors.remove(name))
-    _print_connector(gone, as_json=as_json, said=f"Removed {name}.")
+    removed = cli.call(lambda prowess: prowess.connectors.remove(name))
+    _print_connector(removed, cli, f"Removed {name}.")
 
 
 @connector_command.command(
@@ -252,9 +238,7 @@ def remove_connector(name: str, workspace: str | None, as_json: bool) -> None:
 @_scope_option
 @token_option
 @common_options
-def import_connectors(
-    file: Path, scope: ConnectorScope, token_file: Path | None, workspace: str | None, as_json: bool
-) -> None:
+def import_connectors(file: Path, scope: ConnectorScope, token_file: Path | None, cli: Cli) -> None:
     """Add the servers of a file of Claude Code, Cursor or VS Code. Values of secrets are not copied."""
     require_person("add connectors", token_file)
     try:
@@ -263,13 +247,13 @@ def import_connectors(
         raise NotFound(
             f"Cannot read {str(file)!r}: {error.strerror or error}.", hint="Pass the path of a file such as .mcp.json."
         ) from error
-    found = with_engine(workspace, lambda prowess: prowess.connectors.import_text(text, scope=scope))
-    if as_json:
-        print_json([{"name": one.name, "config": one.config.as_json(), "notes": one.notes} for one in found])
+    found = cli.call(lambda prowess: prowess.connectors.import_text(text, scope=scope))
+    if cli.as_json:
+        print_json([{"name": row.name, "config": row.config.as_json(), "notes": row.notes} for row in found])
         return
-    for one in found:
-        click.echo(f"Added {one.name}: {one_line(one.config.where)}")
-        for note in one.notes:
+    for row in found:
+        click.echo(f"Added {row.name}: {one_line(row.config.where)}")
+        for note in row.notes:
             click.echo(f"  {one_line(note)}", err=True)
 
 
@@ -304,15 +288,13 @@ def _state(connector: Connector) -> str:
     return f"{count} tool{'s' * (count > 1)} allowed" if count else "asks"
 
 
-def _print_connector(connector: Connector, *, as_json: bool, said: str = "") -> None:
-    if as_json:
-        print_json(connector.as_json())
-        return
-    if said:
-        click.echo(said)
-        return
+def _print_connector(connector: Connector, cli: Cli, message: str = "") -> None:
+    cli.print(connector, message or (lambda: _print_facts(connector)))
+
+
+def _print_facts(connector: Connector) -> None:
     config = connector.config
-    facts = [
+    facts = (
         ("Connector", f"{connector.name} ({connector.scope})"),
         ("Problem", connector.problem),
         ("Runs" if config and config.command else "URL", config.where if config else ""),
@@ -321,9 +303,7 @@ def _print_connector(connector: Connector, *, as_json: bool, said: str = "") -> 
         ("State", _state(connector)),
         ("Allowed", ", ".join(name for name, _ in connector.tools)),
         ("Digest", f"sha256:{connector.digest}" if connector.digest else ""),
-    ]
-    for label, text in facts:
-        if text:
-            click.echo(f"{click.style(label.ljust(11), bold=True)}{one_line(text)}")
+    )
+    print_facts(facts, 11)
     if not connector.accepted and not connector.problem:
         click.echo(f"Accept it: prowess connector allow {connector.name}", err=True)

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.errors import Conflict, Invalid, NotFound
+from prowess.errors import Conflict, NotFound
 from prowess.interfaces.cli.approval_card import format_time
-from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import delegate_to_subcommand, group
-from prowess.interfaces.cli.output import clean, escape_path, format_cost, one_line, print_json, print_table
+from prowess.interfaces.cli.engine import Cli, common_options
+from prowess.interfaces.cli.options import find_by_prefix, group
+from prowess.interfaces.cli.output import clean, escape_path, format_cost, one_line, print_json
 
 if TYPE_CHECKING:
     from prowess.agent.conversation import Conversation
     from prowess.open import Prowess
-
-NO_CONVERSATIONS = "No conversations yet. `prowess chat` begins one."
-_MIN_ID_CHARS = 4
 
 
 async def find_conversation(prowess: Prowess, id: str) -> Conversation:
@@ -26,18 +23,12 @@ async def find_conversation(prowess: Prowess, id: str) -> Conversation:
 
     Raise `Invalid` if several ids begin so, and `NotFound` if none does.
     """
-    if not id:
-        found = await prowess.agent.list(limit=1)
-        if not found:
-            raise NotFound("There is no conversation to go on with.", hint="Begin one with `prowess chat`.")
-        return found[0]
-    if len(id) >= _MIN_ID_CHARS:
-        every = [one for one in await prowess.agent.list() if one.id.startswith(id.lower())]
-        if len(every) > 1:
-            raise Invalid(f"{len(every)} conversations begin with {id[:40]!r}.", hint="Give more characters of the id.")
-        if every:
-            return every[0]
-    return await prowess.agent.get(id)
+    if id:
+        return find_by_prefix(await prowess.agent.list(), id, "conversations") or await prowess.agent.get(id)
+    latest = await prowess.agent.list(limit=1)
+    if not latest:
+        raise NotFound("There is no conversation to go on with.", hint="Begin one with `prowess chat`.")
+    return latest[0]
 
 
 @group(
@@ -45,44 +36,33 @@ async def find_conversation(prowess: Prowess, id: str) -> Conversation:
     "prowess conversations",
     "prowess conversations show 3f2a91bc",
     "prowess conversations export 3f2a91bc --output chat.md",
-    invoke_without_command=True,
+    default="list",
 )
-@common_options
-@click.pass_context
-def conversations_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+def conversations_command() -> None:
     """List your conversations with the agent, last changed first, or show, rename, export or delete one."""
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _list(workspace, as_json=as_json)
 
 
 @conversations_command.command("list", examples=("prowess conversations list", "prowess conversations list --json"))
 @common_options
-def list_conversations(workspace: str | None, as_json: bool) -> None:
+def list_conversations(cli: Cli) -> None:
     """List your conversations, last changed first."""
-    _list(workspace, as_json=as_json)
-
-
-def _list(workspace: str | None, *, as_json: bool) -> None:
-    found = with_engine(workspace, lambda prowess: prowess.agent.list())
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        click.echo(NO_CONVERSATIONS)
-        return
-    rows = [
-        (
-            one.id[:8],
-            one_line(one.title),
-            one.state,
-            str(one.turns),
-            format_cost(one.cost_usd),
-            format_time(one.updated_at),
-        )
-        for one in found
-    ]
-    print_table(("id", "title", "state", "turns", "cost", "changed"), rows, flexible=1, optional=("cost", "turns"))
-    if any(one.state == "waiting" for one in found):
+    rows = cli.call(lambda prowess: prowess.agent.list())
+    has_table = cli.print_table(
+        rows,
+        ("id", "title", "state", "turns", "cost", "changed"),
+        lambda row: (
+            row.id[:8],
+            one_line(row.title),
+            row.state,
+            str(row.turns),
+            format_cost(row.cost_usd),
+            format_time(row.updated_at),
+        ),
+        flexible=1,
+        optional=("cost", "turns"),
+        empty="No conversations yet. `prowess chat` begins one.",
+    )
+    if has_table and any(row.state == "waiting" for row in rows):
         click.echo("\nA conversation that waits goes on with `prowess chat --conversation ID` at a terminal.")
 
 
@@ -91,7 +71,7 @@ def _list(workspace: str | None, *, as_json: bool) -> None:
 )
 @click.argument("id")
 @common_options
-def show_conversation(id: str, workspace: str | None, as_json: bool) -> None:
+def show_conversation(id: str, cli: Cli) -> None:
     """Show what was said in a conversation, with each tool call on one line.
 
     ID is the id of the conversation, or its first four or more characters.
@@ -101,8 +81,8 @@ def show_conversation(id: str, workspace: str | None, as_json: bool) -> None:
     async def work(prowess: Prowess) -> Conversation:
         return await prowess.agent.get((await find_conversation(prowess, _require_id(id))).id)
 
-    found = with_engine(workspace, work)
-    if as_json:
+    found = cli.call(work)
+    if cli.as_json:
         print_json(found)
         return
     print_conversation(found)
@@ -120,17 +100,14 @@ def show_conversation(id: str, workspace: str | None, as_json: bool) -> None:
 @click.argument("id")
 @click.argument("title")
 @common_options
-def rename_conversation(id: str, title: str, workspace: str | None, as_json: bool) -> None:
+def rename_conversation(id: str, title: str, cli: Cli) -> None:
     """Give a conversation another title. No message replaces it."""
 
     async def work(prowess: Prowess) -> Conversation:
         return await prowess.agent.rename((await find_conversation(prowess, _require_id(id))).id, title)
 
-    renamed = with_engine(workspace, work)
-    if as_json:
-        print_json({"id": renamed.id, "title": renamed.title})
-    else:
-        click.echo(f"Renamed {renamed.id[:8]}: {one_line(renamed.title, 80)}")
+    renamed = cli.call(work)
+    cli.print({"id": renamed.id, "title": renamed.title}, f"Renamed {renamed.id[:8]}: {one_line(renamed.title, 80)}")
 
 
 @conversations_command.command(
@@ -140,15 +117,15 @@ def rename_conversation(id: str, title: str, workspace: str | None, as_json: boo
 @click.argument("id")
 @click.option("--output", "-o", metavar="FILE", help="File to write; a name that ends in .json gets JSON.")
 @common_options
-def export_conversation(id: str, output: str | None, workspace: str | None, as_json: bool) -> None:
+def export_conversation(id: str, output: str | None, cli: Cli) -> None:
     """Write a conversation as markdown, or with --json everything that is stored about it."""
-    is_json = as_json or bool(output and output.endswith(".json"))
+    is_json = cli.as_json or bool(output and output.endswith(".json"))
 
     async def work(prowess: Prowess) -> str:
         found = await find_conversation(prowess, _require_id(id))
         return await prowess.agent.export(found.id, format="json" if is_json else "markdown")
 
-    text = with_engine(workspace, work)
+    text = cli.call(work)
     if output:
         write_export(output, text)
     else:
@@ -160,7 +137,7 @@ def export_conversation(id: str, output: str | None, workspace: str | None, as_j
 )
 @click.argument("id")
 @common_options
-def delete_conversation(id: str, workspace: str | None, as_json: bool) -> None:
+def delete_conversation(id: str, cli: Cli) -> None:
     """Delete a conversation with everything that was said in it, and disable its skills."""
 
     async def work(prowess: Prowess) -> Conversation:
@@ -168,11 +145,8 @@ def delete_conversation(id: str, workspace: str | None, as_json: bool) -> None:
         await prowess.agent.delete(found.id)
         return found
 
-    deleted = with_engine(workspace, work)
-    if as_json:
-        print_json({"deleted": deleted.id})
-    else:
-        click.echo(f"Deleted {deleted.id[:8]}: {one_line(deleted.title, 80)}")
+    deleted = cli.call(work)
+    cli.print({"deleted": deleted.id}, f"Deleted {deleted.id[:8]}: {one_line(deleted.title, 80)}")
 
 
 def _require_id(id: str) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
-from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
+from prowess.interfaces.cli.options import command, group
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table
 from prowess.interfaces.cli.person import at_terminal, require_person, token_option
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from prowess.storage.backup import Contents
 
 
-def _maintenance(workspace: str | None) -> Maintenance:
+def _maintenance(cli: Cli) -> Maintenance:
     from prowess.engine.maintenance import Maintenance
 
-    return Maintenance(choose_workspace(workspace))
+    return Maintenance(cli.workspace)
 
 
 @command("prune", "prowess prune --dry-run", "prowess prune", "prowess prune --json")
@@ -35,9 +35,7 @@ def _maintenance(workspace: str | None) -> Maintenance:
 )
 @token_option
 @common_options
-def prune_command(
-    dry_run: bool, accept_key: bool, token_file: Path | None, workspace: str | None, as_json: bool
-) -> None:
+def prune_command(dry_run: bool, accept_key: bool, token_file: Path | None, cli: Cli) -> None:
     """Delete events, audit rows, idle sessions and traces that are older than their organization keeps them.
 
     The settings event_days, audit_days, session_days and trace_days say how long that is; see `prowess policy`. A server
@@ -47,11 +45,11 @@ def prune_command(
         require_person("accept an audit log that was pruned with another key", token_file)
     with spinner("Pruning …"):
         reports = (
-            _maintenance(workspace).preview_pruning()
+            _maintenance(cli).preview_pruning()
             if dry_run
-            else _maintenance(workspace).prune(by=_operator(), channel="cli", any_key=accept_key)
+            else _maintenance(cli).prune(by=_operator(), channel="cli", any_key=accept_key)
         )
-    if as_json:
+    if cli.as_json:
         print_json({"dry_run": dry_run, "organizations": reports})
     elif not any(report.total for report in reports):
         click.echo("Nothing is old enough to be deleted.")
@@ -91,18 +89,15 @@ def _report_cells(report: PruneReport) -> tuple[str, ...]:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--replace", is_flag=True, help="Overwrite the file.")
 @common_options
-def backup_command(file: Path, replace: bool, workspace: str | None, as_json: bool) -> None:
+def backup_command(file: Path, replace: bool, cli: Cli) -> None:
     """Write a copy of the account's database to FILE, while others use it.
 
     For SQLite. For PostgreSQL, the command prints how to use pg_dump. FILE does not contain the key of the database; keep
     PROWESS_SECRET_KEY, or the file database.key in PROWESS_HOME, as well.
     """
     with spinner("Copying …"):
-        contents = _maintenance(workspace).back_up(file, replace=replace)
-    if as_json:
-        print_json({"file": str(file), **asdict(contents)})
-        return
-    click.echo(f"Wrote {escape_path(file)}: {_describe(contents)}.")
+        contents = _maintenance(cli).back_up(file, replace=replace)
+    cli.print({"file": str(file), **asdict(contents)}, f"Wrote {escape_path(file)}: {_describe(contents)}.")
 
 
 @command("restore", "prowess restore prowess-backup.db", "prowess restore prowess-backup.db --replace")
@@ -115,22 +110,20 @@ def backup_command(file: Path, replace: bool, workspace: str | None, as_json: bo
 )
 @token_option
 @common_options
-def restore_command(
-    file: Path, replace: bool, accept_key: bool, token_file: Path | None, workspace: str | None, as_json: bool
-) -> None:
+def restore_command(file: Path, replace: bool, accept_key: bool, token_file: Path | None, cli: Cli) -> None:
     """Put a backup in place of the account's database.
 
     The whole backup is checked first. Stop servers and other programs that use the database.
     """
     if accept_key:
         require_person("accept a backup that was made with another key", token_file)
-    maintenance = _maintenance(workspace)
+    maintenance = _maintenance(cli)
     with spinner("Restoring …"):
         restored = maintenance.restore(file, replace=replace, any_key=accept_key)
     contents, previous = restored.contents, restored.previous
-    if as_json:
-        kept = str(previous) if previous else None
-        print_json({"database": maintenance.location, **asdict(contents), "previous": kept})
+    if cli.as_json:
+        path = str(previous) if previous else None
+        print_json({"database": maintenance.location, **asdict(contents), "previous": path})
         return
     click.echo(f"Restored {escape_path(maintenance.location)}: {_describe(contents)}.")
     for organization, verdict in contents.audits.items():
@@ -155,21 +148,25 @@ def _describe(contents: Contents) -> str:
     "prowess database status",
     "prowess database upgrade",
     "prowess database downgrade --to 0010 --yes",
-    invoke_without_command=True,
+    default="status",
 )
-@common_options
-@click.pass_context
-def database_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+def database_command() -> None:
     """Show the revision of the account's database, or migrate it."""
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _print_status(workspace, as_json=as_json)
 
 
 @database_command.command("status", examples=("prowess database status", "prowess database status --json"))
 @common_options
-def database_status(workspace: str | None, as_json: bool) -> None:
+def database_status(cli: Cli) -> None:
     """Show where the database is, its revision, and whether this version of Prowess can use it."""
-    _print_status(workspace, as_json=as_json)
+    maintenance = _maintenance(cli)
+    status = maintenance.status()
+    lines = (
+        f"Database:  {escape_path(maintenance.location)}",
+        f"Server:    {status.server}, {status.bytes:,} bytes",
+        f"Revision:  {status.revision or 'none'} (newest: {status.newest})",
+        f"State:     {_STATES[status.state]}",
+    )
+    cli.print({"database": maintenance.location, **asdict(status)}, "\n".join(lines))
 
 
 _STATES = {
@@ -181,29 +178,16 @@ _STATES = {
 }
 
 
-def _print_status(workspace: str | None, *, as_json: bool) -> None:
-    maintenance = _maintenance(workspace)
-    status = maintenance.status()
-    if as_json:
-        print_json({"database": maintenance.location, **asdict(status)})
-        return
-    click.echo(f"Database:  {escape_path(maintenance.location)}")
-    click.echo(f"Server:    {status.server}, {status.bytes:,} bytes")
-    click.echo(f"Revision:  {status.revision or 'none'} (newest: {status.newest})")
-    click.echo(f"State:     {_STATES[status.state]}")
-
-
 @database_command.command("upgrade", examples=("prowess database upgrade", "prowess database upgrade --json"))
 @common_options
-def database_upgrade(workspace: str | None, as_json: bool) -> None:
+def database_upgrade(cli: Cli) -> None:
     """Migrate the database to the newest revision. Prowess also does this when it opens an older database."""
-    before, after = _maintenance(workspace).upgrade()
-    if as_json:
-        print_json({"before": before, "after": after})
-    elif before == after:
-        click.echo(f"The database is up to date (revision {after}).")
+    before, after = _maintenance(cli).upgrade()
+    if before == after:
+        message = f"The database is up to date (revision {after})."
     else:
-        click.echo(f"Migrated the database from revision {before or 'none'} to {after}.")
+        message = f"Migrated the database from revision {before or 'none'} to {after}."
+    cli.print({"before": before, "after": after}, message)
 
 
 @database_command.command(
@@ -214,19 +198,19 @@ def database_upgrade(workspace: str | None, as_json: bool) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--delete-data", is_flag=True, help="Delete data that the older version cannot keep.")
 @common_options
-def database_downgrade(to: str, yes: bool, delete_data: bool, workspace: str | None, as_json: bool) -> None:
+def database_downgrade(to: str, yes: bool, delete_data: bool, cli: Cli) -> None:
     """Migrate the database down, so that an older version of Prowess can use it.
 
     Stop all servers first. A SQLite database is backed up before. If data would be lost, the command names it and changes
     nothing, unless you pass --delete-data.
     """
-    maintenance = _maintenance(workspace)
+    maintenance = _maintenance(cli)
     if not yes:
         if not at_terminal():
             raise click.UsageError("Migrating down needs a confirmation. Pass --yes, or run the command at a terminal.")
         click.confirm(f"Migrate {escape_path(maintenance.location)} down to revision {to}?", abort=True)
     done = maintenance.downgrade(to, lose_data=delete_data)
-    if as_json:
+    if cli.as_json:
         print_json(done)
         return
     click.echo(f"Migrated the database from revision {done.before} down to {done.after}.")

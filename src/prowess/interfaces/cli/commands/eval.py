@@ -17,7 +17,7 @@ import click
 
 from prowess.errors import Invalid, NotFound, Problem, ProwessError
 from prowess.interfaces.cli.commands import eval_runs
-from prowess.interfaces.cli.engine import common_options, open_matcher, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, open_matcher, progress_bar, spinner
 from prowess.interfaces.cli.error_output import print_problems
 from prowess.interfaces.cli.options import Fraction, Limit, group
 from prowess.interfaces.cli.output import one_line, print_json, print_wrapped
@@ -81,9 +81,9 @@ def _print_evaluation(evaluation: Evaluation) -> None:
 
 
 def _format_counts(report: TriggerReport) -> str:
-    wanted = report.hits + len(report.missed)
-    others = len(report.outcomes) - wanted
-    return f"{report.hits} of {wanted} matched, {len(report.false_triggers)} of {others} matched by mistake"
+    positives = report.hits + len(report.missed)
+    others = len(report.outcomes) - positives
+    return f"{report.hits} of {positives} matched, {len(report.false_triggers)} of {others} matched by mistake"
 
 
 def _print_advice(report: TriggerReport) -> None:
@@ -153,8 +153,8 @@ def eval_command() -> None:
     """Measure how good the answers with a skill are, and whether it matches the right messages."""
 
 
-for _one in (eval_runs.run_cases, eval_runs.resume, eval_runs.compare, eval_runs.report, eval_runs.list_runs):
-    eval_command.add_command(_one)
+for _command in (eval_runs.run_cases, eval_runs.resume, eval_runs.compare, eval_runs.report, eval_runs.list_runs):
+    eval_command.add_command(_command)
 
 
 @eval_command.command(
@@ -206,8 +206,7 @@ def triggers(
     suggest: bool,
     applies: bool,
     token_file: Path | None,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Test a skill with its own queries: some must match it, others must not.
 
@@ -217,11 +216,11 @@ def triggers(
     If a query does not match, or only as `maybe`, the command suggests trigger phrases that help. Exits with 0 if every
     skill reaches --min-precision and --min-recall, and 1 if one does not.
     """
-    if applies and (as_json or not suggest):
+    if applies and (cli.as_json or not suggest):
         raise click.UsageError("--apply cannot be combined with --json or --no-suggest.")
     proof = require_person("change skills", token_file) if applies else None
     with spinner("Reading skills …"):
-        subjects = with_engine(workspace, lambda prowess: _find_targets(prowess, target, skill))
+        subjects = cli.call(lambda prowess: _find_targets(prowess, target, skill))
     done = [
         Evaluation(
             subject=subject,
@@ -230,18 +229,18 @@ def triggers(
             min_precision=min_precision,
             min_recall=min_recall,
         )
-        for subject, report, suggestions in _evaluate(subjects, workspace, limit, at, suggest=suggest)
+        for subject, report, suggestions in _evaluate(subjects, cli, limit, at, suggest=suggest)
     ]
     # Other settings or queries than the skill's own measure something else than its score.
     if limit == DEFAULT_LIMIT and at == "maybe" and not Path(target).is_file():
-        _store_scores(done, workspace)
+        _store_scores(done, cli)
     if junit is not None:
         Path(junit).write_bytes(junit_xml(done))
     low = sum(not evaluation.ok for evaluation in done)
-    if as_json:
-        wanted = {"at": at, "limit": limit, "min_precision": min_precision, "min_recall": min_recall}
-        skills = [evaluation_json(one.report, one.subject.evals, one.suggestions, ok=one.ok) for one in done]
-        print_json({"ok": not low, **wanted, "skills": skills})
+    if cli.as_json:
+        options = {"at": at, "limit": limit, "min_precision": min_precision, "min_recall": min_recall}
+        skills = [evaluation_json(row.report, row.subject.evals, row.suggestions, ok=row.ok) for row in done]
+        print_json({"ok": not low, **options, "skills": skills})
     else:
         for evaluation in done:
             _print_evaluation(evaluation)
@@ -251,22 +250,22 @@ def triggers(
 
         for evaluation in done:
             if phrases := harmless_phrases(evaluation.suggestions):
-                apply_phrases(evaluation.subject.skill, phrases, workspace, proof)
+                apply_phrases(evaluation.subject.skill, phrases, cli, proof)
     if low:
         raise click.exceptions.Exit(1)
 
 
-def _store_scores(done: Sequence[Evaluation], workspace: str | None) -> None:
+def _store_scores(done: Sequence[Evaluation], cli: Cli) -> None:
     """Store how well the catalog's skills are found by their own queries, as part of their scores."""
     measured = {
-        (one.subject.skill.slug, one.subject.skill.digest): one.report.f1
-        for one in done
-        if not one.subject.joins and one.report.outcomes
+        (row.subject.skill.slug, row.subject.skill.digest): row.report.f1
+        for row in done
+        if not row.subject.joins and row.report.outcomes
     }
     if measured:
         # The figures are printed anyway; a database that cannot be written to must not fail a test in CI.
         with suppress(ProwessError):
-            with_engine(workspace, lambda prowess: prowess.evals.score_triggers(measured))
+            cli.call(lambda prowess: prowess.evals.score_triggers(measured))
 
 
 async def _find_targets(prowess: Prowess, target: str, skill: str | None) -> list[SkillTarget]:
@@ -289,16 +288,15 @@ async def _find_targets(prowess: Prowess, target: str, skill: str | None) -> lis
 
 
 def _evaluate(
-    subjects: list[SkillTarget], workspace: str | None, limit: int, at: Any, *, suggest: bool
+    subjects: list[SkillTarget], cli: Cli, limit: int, at: Any, *, suggest: bool
 ) -> Iterator[tuple[SkillTarget, TriggerReport, Sequence[Suggestion]]]:
     """Yield each skill with its results and the phrases that would help."""
-    from prowess.catalog.importer import Progress
     from prowess.catalog.store import SearchDocument
     from prowess.match.trigger_eval import evaluate_triggers
     from prowess.match.trigger_phrases import suggest_phrases
 
     documents = [SearchDocument.of(subject.skill) for subject in subjects]
-    with open_matcher(workspace, complete=True) as matcher:
+    with open_matcher(cli, complete=True) as matcher:
         joining = [document for document, subject in zip(documents, subjects, strict=True) if subject.joins]
         ranker = matcher.with_documents(joining)
         with spinner("Matching …"):
@@ -306,12 +304,12 @@ def _evaluate(
                 evaluate_triggers(ranker, document, subject.evals.cases, limit=limit, at=at)
                 for document, subject in zip(documents, subjects, strict=True)
             ]
-        messages = _read_neighbours(ranker, documents, reports, subjects, workspace) if suggest else {}
-        with progress_bar("Trying phrases") as watch:
+        messages = _read_neighbours(ranker, documents, reports, subjects, cli) if suggest else {}
+        with progress_bar("Trying phrases") as show:
             for done, (subject, document, report) in enumerate(zip(subjects, documents, reports, strict=True)):
                 near = messages.get(document.slug)
                 found = [] if near is None else suggest_phrases(ranker, document, report, near, limit=limit, at=at)
-                watch(Progress(done=done + 1, total=len(subjects)))
+                show(done + 1, len(subjects))
                 yield subject, report, found
 
 
@@ -320,7 +318,7 @@ def _read_neighbours(
     documents: Sequence[SearchDocument],
     reports: Sequence[TriggerReport],
     subjects: Sequence[SkillTarget],
-    workspace: str | None,
+    cli: Cli,
 ) -> dict[str, dict[str, list[str]]]:
     """Return the messages of each neighbour, by slug, for every skill that phrases could help."""
     from prowess.interfaces.cli.targets import read_messages
@@ -335,14 +333,14 @@ def _read_neighbours(
         return {}
     slugs = sorted({slug for found in near.values() for slug in found})
     with spinner("Reading neighbours …"):
-        messages = with_engine(workspace, lambda prowess: read_messages(prowess, slugs, subjects))
+        messages = cli.call(lambda prowess: read_messages(prowess, slugs, subjects))
     return {slug: {other: messages[other] for other in found if other in messages} for slug, found in near.items()}
 
 
 def _print_verdict(total: int, low: int, min_precision: float, min_recall: float) -> None:
     skills = f"{total} skill{'s' if total != 1 else ''} evaluated"
-    wanted = f"precision {min_precision:.2f} and recall {min_recall:.2f}"
-    click.echo(f"{skills}: {f'{low} below' if low else 'all at or above'} {wanted}.")
+    minimum = f"precision {min_precision:.2f} and recall {min_recall:.2f}"
+    click.echo(f"{skills}: {f'{low} below' if low else 'all at or above'} {minimum}.")
 
 
 EVALS_HELP = """Create evals/triggers.json next to SKILL.md:

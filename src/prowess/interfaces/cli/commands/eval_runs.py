@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import click
 
 from prowess.errors import Problem, RunFailed
 from prowess.interfaces.cli.approval_card import ask_for_approval, format_time
-from prowess.interfaces.cli.engine import common_options, progress_bar, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, progress_bar
 from prowess.interfaces.cli.error_output import EXIT_CODES, print_problems
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import (
@@ -76,8 +76,7 @@ def run_cases(
     html: Path | None,
     durable: bool,
     name: str,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
     **options: Any,
 ) -> None:
     """Run the eval cases of a skill and grade the answers.
@@ -98,14 +97,13 @@ def run_cases(
 
     def report(run: EvalRun, known: list[EvalCase]) -> None:
         _write_files(run, known, out=out, junit=junit, html=html)
-        _show_run(run, as_json=as_json)
+        cli.print(run, lambda: _print_run(run))
 
     work = _run_as_job if durable else _run_here
     run = ask_for_approval(
-        lambda: work(plan, name, workspace, report, quiet=as_json),
-        workspace=workspace,
+        cli,
+        lambda: work(plan, name, cli, report),
         question="Evaluate exactly these bytes?",
-        as_json=as_json,
         refusal="Not evaluated: you denied the request.",
     )
     _exit(run)
@@ -114,55 +112,46 @@ def run_cases(
 @command("resume", "prowess eval resume 3f2a", "prowess eval resume 3f2a --json")
 @click.argument("run_id", metavar="RUN")
 @common_options
-def resume(run_id: str, workspace: str | None, as_json: bool) -> None:
+def resume(run_id: str, cli: Cli) -> None:
     """Go on with an evaluation that was interrupted. Results that it has are kept.
 
     RUN is the id of an evaluation, or the beginning of one. Exits like `prowess eval run`.
     """
 
     async def work(prowess: Prowess) -> EvalRun:
-        with _progress(quiet=as_json) as hear:
-            run = await prowess.evals.resume(run_id, on_progress=hear)
-        _show_run(run, as_json=as_json)
+        with _progress(cli) as show:
+            run = await prowess.evals.resume(run_id, on_progress=show)
+        cli.print(run, lambda: _print_run(run))
         return run
 
-    _exit(with_engine(workspace, work))
+    _exit(cli.call(work))
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Generator[ProgressListener]:
-    """Show the progress of an evaluation as a bar."""
-    from prowess.catalog.importer import Progress, ignore_progress
-
+def _progress(cli: Cli) -> Generator[ProgressListener]:
+    """Show the progress of an evaluation as a bar, unless JSON is printed."""
     with progress_bar("Evaluating") as advance:
-        show = ignore_progress if quiet else advance
 
-        def hear(progress: TaskProgress) -> None:
-            show(Progress(done=progress.done + progress.failed, total=progress.total))
+        def show(progress: TaskProgress) -> None:
+            if not cli.as_json:
+                advance(progress.done + progress.failed, progress.total)
 
-        yield hear
-
-
-def _show_run(run: EvalRun, *, as_json: bool) -> None:
-    if as_json:
-        print_json(run)
-    else:
-        _print_run(run)
+        yield show
 
 
-def _run_here(plan: EvalPlan, _: str, workspace: str | None, report: Report, *, quiet: bool) -> EvalRun:
+def _run_here(plan: EvalPlan, _: str, cli: Cli, report: Report) -> EvalRun:
     async def work(prowess: Prowess) -> EvalRun:
         known = await prowess.evals.cases(plan)
-        with _progress(quiet=quiet) as hear:
-            run = await prowess.evals.run(plan, on_progress=hear)
+        with _progress(cli) as show:
+            run = await prowess.evals.run(plan, on_progress=show)
         # Before the engine is closed, which fails if a scripted model has steps left.
         report(run, known)
         return run
 
-    return with_engine(workspace, work)
+    return cli.call(work)
 
 
-def _run_as_job(plan: EvalPlan, name: str, workspace: str | None, report: Report, *, quiet: bool) -> EvalRun:
+def _run_as_job(plan: EvalPlan, name: str, cli: Cli, report: Report) -> EvalRun:
     from prowess.interfaces.cli.job_runs import raise_failure, watch_job
 
     async def start(prowess: Prowess) -> Job:
@@ -174,15 +163,15 @@ def _run_as_job(plan: EvalPlan, name: str, workspace: str | None, report: Report
         raise_failure(job)
         return await prowess.evals.get((job.result or {})["run"]), await prowess.evals.cases(plan)
 
-    run, known = watch_job(start, finish, workspace=workspace, quiet=quiet)
+    run, known = watch_job(start, finish, cli)
     report(run, known)
     return run
 
 
 def _exit(run: EvalRun) -> None:
-    wrong = [one.passed for one in run.results if run.arms[one.arm].kind == "skill" and not one.passed]
-    if wrong:
-        raise click.exceptions.Exit(EXIT_CODES[RunFailed] if None in wrong else 1)
+    failures = _find_failures(run)
+    if failures:
+        raise click.exceptions.Exit(EXIT_CODES[RunFailed] if any(row.passed is None for row in failures) else 1)
 
 
 def _write_files(
@@ -206,21 +195,21 @@ def _write_files(
 @click.argument("before", metavar="RUN")
 @click.argument("after", metavar="RUN")
 @common_options
-def compare(before: str, after: str, workspace: str | None, as_json: bool) -> None:
+def compare(before: str, after: str, cli: Cli) -> None:
     """Compare two runs on the cases that both have.
 
     RUN is the id of a run or the first four or more characters of it, SLUG for the newest run of a skill, or SLUG@VERSION
     for the newest run of a version. Exits with 1 if the second is worse.
     """
-    found = with_engine(workspace, lambda prowess: prowess.evals.compare(before, after))
-    if as_json:
+    found = cli.call(lambda prowess: prowess.evals.compare(before, after))
+    if cli.as_json:
         print_json(found)
     else:
         for side in ("before", "after"):
             run = found[side]
             click.echo(f"{side.capitalize():7} {run['skill']} {run['digest'][:12]}, run {run['id'][:8]}")
-        _print_comparisons((f"after: {one['after']}", f"before: {one['before']}", one) for one in found["comparisons"])
-    if any(one["verdict"] == "worse" for one in found["comparisons"]):
+        _print_comparisons((f"after: {row['after']}", f"before: {row['before']}", row) for row in found["comparisons"])
+    if any(row["verdict"] == "worse" for row in found["comparisons"]):
         raise click.exceptions.Exit(1)
 
 
@@ -231,14 +220,14 @@ def compare(before: str, after: str, workspace: str | None, as_json: bool) -> No
 )
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML here.")
 @common_options
-def report(run: str, html: Path | None, junit: Path | None, workspace: str | None, as_json: bool) -> None:
+def report(run: str, html: Path | None, junit: Path | None, cli: Cli) -> None:
     """Show a run again, or write it as one HTML file that opens without a server.
 
     RUN is as in `prowess eval compare`.
     """
-    found = with_engine(workspace, lambda prowess: prowess.evals.find(run))
+    found = cli.call(lambda prowess: prowess.evals.find(run))
     _write_files(found, [], out=None, junit=junit, html=html)
-    if as_json:
+    if cli.as_json:
         print_json(found)
     elif html is None and junit is None:
         _print_run(found)
@@ -251,17 +240,13 @@ def report(run: str, html: Path | None, junit: Path | None, workspace: str | Non
 @click.option("--skill", default="", metavar="SLUG", help="Only runs of this skill.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50).")
 @common_options
-def list_runs(skill: str, limit: int, workspace: str | None, as_json: bool) -> None:
+def list_runs(skill: str, limit: int, cli: Cli) -> None:
     """List evaluations, newest first."""
-    found = with_engine(workspace, lambda prowess: prowess.evals.list(skill=skill, limit=limit))
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        click.echo("No evaluations. `prowess eval run SLUG` makes one.")
-        return
-    rows = [
-        (
+    found = cli.call(lambda prowess: prowess.evals.list(skill=skill, limit=limit))
+    has_table = cli.print_table(
+        found,
+        ("run", "skill", "version", "state", "passed", "cost", "created"),
+        lambda run: (
             run.id[:8],
             one_line(run.skill, 40),
             run.digest[:12],
@@ -269,11 +254,11 @@ def list_runs(skill: str, limit: int, workspace: str | None, as_json: bool) -> N
             _format_passed(run.done - run.failed - run.errors, run.total - run.errors, run.errors),
             format_cost(run.cost_usd),
             format_time(run.created_at)[:16],
-        )
-        for run in found
-    ]
-    print_table(("run", "skill", "version", "state", "passed", "cost", "created"), rows, flexible=1)
-    if any(run.state == "interrupted" for run in found):
+        ),
+        flexible=1,
+        empty="No evaluations. `prowess eval run SLUG` makes one.",
+    )
+    if has_table and any(run.state == "interrupted" for run in found):
         click.echo("`prowess eval resume RUN` goes on with one that was interrupted.")
 
 
@@ -291,68 +276,67 @@ _COLOURS = {"better": "green", "worse": "red"}
 def _print_run(run: EvalRun) -> None:
     """Print the figures of a run, then what failed, then what to do next."""
     summary: dict[str, Any] = run.summary or {"arms": [], "comparisons": []}
-    print_problems([Problem(**told) for told in summary.get("problems", ())], indent=0)
+    print_problems([Problem(**fields) for fields in summary.get("problems", ())], indent=0)
     rows = [
         (
-            one_line(run.label(place), 60),
-            _format_passed(one["passed"], one["passed"] + one["failed"], one["errors"]),
-            _with_range(one["pass_rate"], percent=True),
-            "-" if one["score"]["mean"] is None else f"{one['score']['mean']:.2f}",
-            format_duration(None if one["seconds"]["mean"] is None else round(one["seconds"]["mean"] * 1000)),
-            format_cost(one["total_cost_usd"]),
+            one_line(run.label(index), 60),
+            _format_passed(arm["passed"], arm["passed"] + arm["failed"], arm["errors"]),
+            _format_rate(arm["pass_rate"]),
+            "-" if arm["score"]["mean"] is None else f"{arm['score']['mean']:.2f}",
+            format_duration(None if arm["seconds"]["mean"] is None else round(arm["seconds"]["mean"] * 1000)),
+            format_cost(arm["total_cost_usd"]),
         )
-        for place, one in enumerate(summary["arms"])
+        for index, arm in enumerate(summary["arms"])
     ]
     print_table(("", "passed", "pass rate (95 %)", "score", "time", "cost"), rows, flexible=0)
     if summary["comparisons"]:
         click.echo("")
-    _print_comparisons((run.label(one["after"]), run.label(one["before"]), one) for one in summary["comparisons"])
-    wrong = [one for one in run.results if run.arms[one.arm].kind == "skill" and not one.passed]
-    _print_failures(run, wrong)
-    asked = sum(not one.cached for one in run.results)
-    note = (
-        ""
-        if asked == len(run.results)
-        else f" {len(run.results) - asked} of {len(run.results)} answers came from the cache."
-    )
+    _print_comparisons((run.label(row["after"]), run.label(row["before"]), row) for row in summary["comparisons"])
+    _print_failures(run)
+    cached = sum(result.cached for result in run.results)
+    note = f" {cached} of {len(run.results)} answers came from the cache." if cached else ""
     click.echo(f"\nRun {run.id[:8]}.{note} See it with `prowess eval report {run.id[:8]} --html report.html`.")
 
 
 def _print_comparisons(comparisons: Any) -> None:
     """Print the verdict of each comparison, given as the labels of after and before, and the figures."""
-    for after, before, one in comparisons:
-        verdict = click.style(one["verdict"], fg=_COLOURS.get(one["verdict"]), bold=True)
-        score = one["score"]
+    for after, before, row in comparisons:
+        verdict = click.style(row["verdict"], fg=_COLOURS.get(row["verdict"]), bold=True)
+        score = row["score"]
         figures = "no case in common"
         if score["mean"] is not None:
             interval = "" if score["low"] is None else f" [{score['low']:+.2f}, {score['high']:+.2f}]"
-            cases = f"{one['cases']} case{'s' if one['cases'] != 1 else ''}"
+            cases = f"{row['cases']} case{'s' if row['cases'] != 1 else ''}"
             figures = f"score {score['mean']:+.2f}{interval}, p {score['p']:.3f}, {cases}"
         click.echo(f"{one_line(after, 60)} against {one_line(before, 60)}: {verdict} ({figures})")
 
 
-def _print_failures(run: EvalRun, wrong: Sequence[CaseResult]) -> None:
-    several = sum(arm.kind == "skill" for arm in run.arms) > 1
-    for one in wrong[:_MAX_FAILED_CASES]:
-        mark = click.style("!", fg="yellow") if one.passed is None else click.style("✗", fg="red")
-        where = f"  {run.arms[one.arm].model}" if several else ""
-        again = f" #{one.repeat}" if one.repeat > 1 else ""
-        click.echo(f"\n{mark} {click.style(one_line(one.title or one.case, 80) + again, bold=True)}{where}")
-        if one.error:
-            print_wrapped(one_line(one.error, 300), 4)
-        for verdict in one.verdicts:
+def _find_failures(run: EvalRun) -> list[CaseResult]:
+    """Return the results with the skill that did not pass, or for which there is no verdict."""
+    return [result for result in run.results if run.arms[result.arm].kind == "skill" and not result.passed]
+
+
+def _print_failures(run: EvalRun) -> None:
+    failures = _find_failures(run)
+    has_models = sum(arm.kind == "skill" for arm in run.arms) > 1
+    for result in failures[:_MAX_FAILED_CASES]:
+        mark = click.style("!", fg="yellow") if result.passed is None else click.style("✗", fg="red")
+        model = f"  {run.arms[result.arm].model}" if has_models else ""
+        repeat = f" #{result.repeat}" if result.repeat > 1 else ""
+        click.echo(f"\n{mark} {click.style(one_line(result.title or result.case, 80) + repeat, bold=True)}{model}")
+        if result.error:
+            print_wrapped(one_line(result.error, 300), 4)
+        for verdict in result.verdicts:
             if not verdict["passed"] and not verdict["error"]:
+                check, evidence = verdict["description"], verdict["evidence"]
                 # A check may be a sentence, with a full stop of its own.
-                said = [verdict["description"].removesuffix("."), verdict["evidence"]]
-                print_wrapped(one_line(": ".join(said) if verdict["evidence"] else verdict["description"], 300), 4)
-    if len(wrong) > _MAX_FAILED_CASES:
-        click.echo(f"\n… and {len(wrong) - _MAX_FAILED_CASES} more; --json lists them all.")
+                print_wrapped(one_line(f"{check.removesuffix('.')}: {evidence}" if evidence else check, 300), 4)
+    if len(failures) > _MAX_FAILED_CASES:
+        click.echo(f"\n… and {len(failures) - _MAX_FAILED_CASES} more; --json lists them all.")
 
 
-def _with_range(interval: dict[str, float | None], *, percent: bool) -> str:
+def _format_rate(interval: dict[str, float | None]) -> str:
     mean, low, high = interval["mean"], interval["low"], interval["high"]
     if mean is None:
         return "-"
-    show = "{:.0%}" if percent else "{:.2f}"
-    around = "" if low is None or high is None else f" ({show.format(low)}-{show.format(high)})"
-    return f"{show.format(mean)}{around}"
+    return f"{mean:.0%}" + ("" if low is None or high is None else f" ({low:.0%}-{high:.0%})")

@@ -11,7 +11,7 @@ import click
 
 from prowess.events import EVENT_NAMES, EVENTS_PRUNED
 from prowess.interfaces.cli.approval_card import format_time
-from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_json_line, print_table
 from prowess.interfaces.cli.server import require_this_machine
@@ -61,9 +61,7 @@ async def read_latest(read: ReadAfter[T], limit: int, *, last: int) -> Sequence[
 )
 @click.option("--follow", "-f", is_flag=True, help="Print new events until interrupted.")
 @common_options
-def events_command(
-    after: int | None, names: tuple[str, ...], limit: int, follow: bool, workspace: str | None, as_json: bool
-) -> None:
+def events_command(after: int | None, names: tuple[str, ...], limit: int, follow: bool, cli: Cli) -> None:
     """Show the latest events, oldest first: skills loaded, enabled and run, approvals requested and answered.
 
     With --json, prints one JSON object per line. With --follow, prints new events of all processes as they happen; with
@@ -71,16 +69,16 @@ def events_command(
     """
     if follow:
         try:
-            with_engine(workspace, lambda prowess: _follow_events(prowess, after, names, as_json=as_json))
+            cli.call(lambda prowess: _follow_events(prowess, after, names, cli))
         except KeyboardInterrupt:
             raise click.exceptions.Exit(130) from None
         return
-    found = with_engine(workspace, lambda prowess: _read_events(prowess, after, names, limit), quick=True)
-    if as_json:
+    found = cli.call(lambda prowess: _read_events(prowess, after, names, limit), quick=True)
+    if cli.as_json:
         for event in found:
-            _print_event(event, as_json=True)
+            print_json_line(event)
     elif found:
-        rows = [_event_cells(one) for one in found]
+        rows = [_event_cells(event) for event in found]
         head = ("no.", "when", "event", "skill", "status", "detail")
         print_table(head, rows, flexible=5, optional=("no.", "detail"))
     else:
@@ -88,7 +86,6 @@ def events_command(
 
 
 async def _read_events(prowess: Prowess, after: int | None, names: tuple[str, ...], limit: int) -> Sequence[Event]:
-
     if after is not None:
         return await prowess.events.list(after=after, limit=limit, names=names)
     last = await prowess.events.last()
@@ -97,14 +94,14 @@ async def _read_events(prowess: Prowess, after: int | None, names: tuple[str, ..
     )
 
 
-async def _follow_events(prowess: Prowess, after: int | None, names: tuple[str, ...], *, as_json: bool) -> None:
+async def _follow_events(prowess: Prowess, after: int | None, names: tuple[str, ...], cli: Cli) -> None:
     async with aclosing(prowess.events.follow(after=after, names=names)) as events:
         async for event in events:
-            _print_event(event, as_json=as_json)
+            _print_event(event, cli)
 
 
-def _print_event(event: Event, *, as_json: bool) -> None:
-    if as_json:
+def _print_event(event: Event, cli: Cli) -> None:
+    if cli.as_json:
         print_json_line(event)
     else:
         click.echo("  ".join(cell for cell in _event_cells(event) if cell))
@@ -180,26 +177,18 @@ async def _of_organization(prowess: Prowess, organization: str) -> Prowess:
 )
 @_org_option
 @common_options
-@click.pass_context
-def audit_command(
-    ctx: click.Context, after: int | None, limit: int, organization: str, workspace: str | None, as_json: bool
-) -> None:
+def audit_command(after: int | None, limit: int, organization: str, cli: Cli) -> None:
     """Show the latest decisions about skills: who decided, on which bytes, and the outcome.
 
     `prowess audit SLUG` shows who accepted a skill.
     """
-    if delegate_to_subcommand(ctx, workspace, as_json=as_json):
+    if delegate_to_subcommand(cli):
         return
-
-    rows = with_engine(workspace, lambda prowess: _read_audit(prowess, after, limit, organization), quick=True)
-    if as_json:
-        print_json(rows)
-        return
-    if not rows:
-        click.echo("No later decisions." if after else "No decisions yet.")
-        return
-    table = [
-        (
+    rows = cli.call(lambda prowess: _read_audit(prowess, after, limit, organization), quick=True)
+    cli.print_table(
+        rows,
+        ("no.", "when", "actor", "action", "skill", "status", "digest", "reason"),
+        lambda row: (
             str(row.number),
             format_time(row.at),
             one_line(row.actor, 24),
@@ -208,16 +197,15 @@ def audit_command(
             one_line(row.outcome, 24),
             row.digest[:12],
             one_line(_audit_reason(row)),
-        )
-        for row in rows
-    ]
-    head = ("no.", "when", "actor", "action", "skill", "status", "digest", "reason")
-    print_table(head, table, flexible=7, optional=("digest", "no.", "actor"))
+        ),
+        flexible=7,
+        optional=("digest", "no.", "actor"),
+        empty="No later decisions." if after else "No decisions yet.",
+    )
 
 
 async def _read_audit(prowess: Prowess, after: int | None, limit: int, organization: str) -> Sequence[AuditRow]:
     prowess = await _of_organization(prowess, organization)
-
     if after is not None:
         return await prowess.audit.rows(after=after, limit=limit)
     last = await prowess.audit.last()
@@ -228,12 +216,12 @@ def _audit_reason(row: AuditRow) -> str:
     detail = row.detail
     if "setting" in detail:
         return f"{detail['setting']}: {detail.get('before')} -> {detail.get('after')}"
-    place = str(detail.get("path") or detail.get("source") or "")
+    origin = str(detail.get("path") or detail.get("source") or "")
     if row.slug:
-        return str(detail.get("why") or detail.get("note") or place)
+        return str(detail.get("why") or detail.get("note") or origin)
     # What the row is about: a user, a token and its user, an organization, or a source, or skills and where they are from.
     about = " of ".join(str(detail[key]) for key in ("name", "user") if detail.get(key))
-    about = about or ", ".join(detail.get("names") or ()) or place
+    about = about or ", ".join(detail.get("names") or ()) or origin
     granted = ", ".join(detail.get("permissions") or detail.get("scopes") or ())
     return str(detail.get("why") or detail.get("note") or ": ".join(part for part in (about, granted) if part))
 
@@ -241,16 +229,13 @@ def _audit_reason(row: AuditRow) -> str:
 @audit_command.command("skill", examples=("prowess audit skill my-skill", "prowess audit skill my-skill --json"))
 @click.argument("slug")
 @common_options
-def audit_skill(slug: str, workspace: str | None, as_json: bool) -> None:
+def audit_skill(slug: str, cli: Cli) -> None:
     """Show who accepted a skill: when, through which channel, with which proof, and what they were shown.
 
     Also lists the prompts and runs that use each version of its bytes.
     """
-    account = with_engine(workspace, lambda prowess: prowess.audit.skill(slug), quick=True)
-    if as_json:
-        print_json(account)
-    else:
-        _print_account(account)
+    account = cli.call(lambda prowess: prowess.audit.skill(slug), quick=True)
+    cli.print(account, lambda: _print_account(account))
 
 
 _SHOWN_USES = 5
@@ -312,11 +297,10 @@ def _print_answer(answer: Answer) -> None:
 def export_audit(
     after: int,
     organization: str,
-    workspace: str | None,
-    as_json: bool,  # noqa: ARG001  (it prints nothing but JSON)
+    cli: Cli,
 ) -> None:
     """Print every row with its hash, oldest first, one JSON object per line. Do this before old rows are pruned."""
-    with_engine(workspace, lambda prowess: _export_rows(prowess, after, organization))
+    cli.call(lambda prowess: _export_rows(prowess, after, organization))
 
 
 async def _export_rows(prowess: Prowess, after: int, organization: str) -> None:
@@ -333,7 +317,7 @@ async def _export_rows(prowess: Prowess, after: int, organization: str) -> None:
 )
 @_org_option
 @common_options
-def verify_audit(head: str, organization: str, workspace: str | None, as_json: bool) -> None:
+def verify_audit(head: str, organization: str, cli: Cli) -> None:
     """Verify the hash chain: whether any row was changed, removed, added or moved.
 
     The chain alone does not show that rows were removed from its end. To detect that as well, store the printed head
@@ -343,8 +327,8 @@ def verify_audit(head: str, organization: str, workspace: str | None, as_json: b
     async def work(prowess: Prowess) -> AuditVerdict:
         return await (await _of_organization(prowess, organization)).audit.verify(head=head)
 
-    verdict = with_engine(workspace, work, quick=True)
-    if as_json:
+    verdict = cli.call(work, quick=True)
+    if cli.as_json:
         print_json(verdict)
     elif verdict.ok:
         rows = "1 row" if verdict.rows == 1 else f"{verdict.rows:,} rows"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, print_json, print_table
 
@@ -32,7 +32,7 @@ class SkillFolder:
 
 @command("init", "prowess init", "prowess -w ~/projects/shop init", "prowess init --json")
 @common_options
-def init_command(workspace: str | None, as_json: bool) -> None:
+def init_command(cli: Cli) -> None:
     """Set up a workspace and find the skills that your agents already have, here and in your home folder.
 
     Creates the folder .agents/skills and the home folder of Prowess, unless they exist. Running it again changes nothing.
@@ -40,7 +40,7 @@ def init_command(workspace: str | None, as_json: bool) -> None:
     from prowess.interfaces.cli.commands.skills import is_role_pack
     from prowess.settings import read_settings
 
-    settings = read_settings(workspace=choose_workspace(workspace))
+    settings = read_settings(workspace=cli.workspace)
     created = _create_folders(settings)
 
     async def work(prowess: Prowess) -> tuple[int, int]:
@@ -49,8 +49,8 @@ def init_command(workspace: str | None, as_json: bool) -> None:
 
     with spinner("Reading skills …"):
         folders = _find_folders(settings)
-        available, unaccepted = with_engine(workspace, work)
-    if as_json:
+        available, unaccepted = cli.call(work)
+    if cli.as_json:
         print_json(
             {
                 "workspace": str(settings.workspace),
@@ -62,7 +62,7 @@ def init_command(workspace: str | None, as_json: bool) -> None:
             }
         )
         return
-    _print_folders(settings, created, [one for one in folders if one.skills])
+    _print_folders(settings, created, [folder for folder in folders if folder.skills])
     _print_next(available, unaccepted)
 
 
@@ -100,7 +100,7 @@ def _print_folders(settings: Settings, created: list[Path], folders: list[SkillF
     if folders:
         click.echo("")
         rows = [
-            (_shorten(one.folder, settings), f"{one.skills:,}", one.scope, _join_agents(one.agents)) for one in folders
+            (_shorten(row.folder, settings), f"{row.skills:,}", row.scope, _join_agents(row.agents)) for row in folders
         ]
         print_table(("folder", "skills", "scope", "read by"), rows, flexible=3)
 

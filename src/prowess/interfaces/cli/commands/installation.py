@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import command
-from prowess.interfaces.cli.output import clean, one_line, print_json, print_table, print_wrapped
+from prowess.interfaces.cli.output import clean, one_line, print_json, print_wrapped
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
 from prowess.view import plugin_json
 
 if TYPE_CHECKING:
     from prowess.catalog.diagnosis import Finding
-    from prowess.plugins import InstalledPlugin
 
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
@@ -28,22 +27,20 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "
 @click.option("--index", is_flag=True, help="First update the match index and compute all missing vectors.")
 @token_option
 @common_options
-def doctor_command(
-    workspace: str | None, as_json: bool, adopt_database: bool, index: bool, token_file: Path | None
-) -> None:
+def doctor_command(cli: Cli, adopt_database: bool, index: bool, token_file: Path | None) -> None:
     """Check the installation, the databases and every skill folder, and clean up after interrupted writes."""
     from prowess.engine.doctor import prepare_index, run_checks
 
     if adopt_database:
-        _adopt_database(workspace, token_file)
+        _adopt_database(cli, token_file)
     if index:
         with spinner("Computing vectors …"):
-            prepare_index(workspace=choose_workspace(workspace))
+            prepare_index(workspace=cli.workspace)
     with spinner("Checking …"):
-        findings = run_checks(workspace=choose_workspace(workspace))
-    worst = any(finding.status == "error" for finding in findings)
-    if as_json:
-        print_json({"ok": not worst, "checks": findings})
+        findings = run_checks(workspace=cli.workspace)
+    has_errors = any(finding.status == "error" for finding in findings)
+    if cli.as_json:
+        print_json({"ok": not has_errors, "checks": findings})
     else:
         for finding in findings:
             mark, colour = _MARKS[finding.status]
@@ -52,11 +49,11 @@ def doctor_command(
             if finding.hint:
                 print_wrapped(clean(finding.hint), 4)
         click.echo(_summarize(findings))
-    if worst:
+    if has_errors:
         raise click.exceptions.Exit(1)
 
 
-def _adopt_database(workspace: str | None, token_file: Path | None) -> None:
+def _adopt_database(cli: Cli, token_file: Path | None) -> None:
     """Use the database of the workspace from now on, after a person has confirmed it."""
     from prowess.engine.doctor import adopt_database
 
@@ -65,7 +62,7 @@ def _adopt_database(workspace: str | None, token_file: Path | None) -> None:
             "Use the database that came with this workspace? You still have to accept its skills before they run."
         )
         click.confirm(question, abort=True)
-    click.echo(f"Now using {adopt_database(choose_workspace(workspace))}.", err=True)
+    click.echo(f"Now using {adopt_database(cli.workspace)}.", err=True)
 
 
 def _summarize(findings: list[Finding]) -> str:
@@ -77,38 +74,28 @@ def _summarize(findings: list[Finding]) -> str:
 
 @command("plugins", "prowess plugins", "prowess plugins --json")
 @common_options
-def plugins_command(workspace: str | None, as_json: bool) -> None:  # noqa: ARG001  (plugins are the same in every workspace)
+def plugins_command(cli: Cli) -> None:
     """List the installed plugins, what each provides, and why any were skipped."""
     from prowess.plugins import installed_plugins
 
     found = installed_plugins()
-    if as_json:
-        print_json([plugin_json(plugin) for plugin in found])
-    else:
-        _print_plugins(found)
-
-
-def _print_plugins(found: tuple[InstalledPlugin, ...]) -> None:
-    if not found:
-        click.echo("No plugins installed. A plugin is a Python package with the entry point `prowess.plugins`.")
-        return
-    rows = [
-        (
-            one_line(one.name, 40),
-            one_line(one.distribution, 40),
-            one_line(one.version, 16),
-            one_line(_describe_plugin(one)),
-        )
-        for one in found
-    ]
-    print_table(("name", "distribution", "version", "provides"), rows, flexible=3)
-    broken = sum(one.plugin is None for one in found)
-    click.echo(f"\n{len(found)} plugin{'s' * (len(found) != 1)}, {broken} skipped.")
-
-
-def _describe_plugin(one: InstalledPlugin) -> str:
-    # A plugin that could not be loaded is still listed, so that its problem is visible.
-    return f"skipped: {one.problem}" if one.plugin is None else one.brings
+    has_table = cli.print_table(
+        found,
+        ("name", "distribution", "version", "provides"),
+        lambda row: (
+            one_line(row.name, 40),
+            one_line(row.distribution, 40),
+            one_line(row.version, 16),
+            # A plugin that could not be loaded is still listed, so that its problem is visible.
+            one_line(row.brings if row.plugin else f"skipped: {row.problem}"),
+        ),
+        flexible=3,
+        empty="No plugins installed. A plugin is a Python package with the entry point `prowess.plugins`.",
+        view=plugin_json,
+    )
+    if has_table:
+        broken = sum(row.plugin is None for row in found)
+        click.echo(f"\n{len(found)} plugin{'s' * (len(found) != 1)}, {broken} skipped.")
 
 
 @command(

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from prowess.errors import Conflict, Unavailable
-from prowess.interfaces.cli.engine import common_options, progress_bar, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, progress_bar
 from prowess.interfaces.cli.error_output import EXIT_CODES
 from prowess.interfaces.cli.options import command
-from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
+from prowess.interfaces.cli.output import escape_path, one_line, print_json
 from prowess.interfaces.cli.person import at_terminal
 
 if TYPE_CHECKING:
     from prowess.engine.installs import RemovedSkill
-    from prowess.engine.update_check import UpdateStatus
     from prowess.open import Prowess
     from prowess.sources.verification import VerifiedSkill
     from prowess.storage.scores import SkillScore
@@ -37,83 +35,61 @@ _global_option = click.option("--global", "-g", "is_global", is_flag=True, help=
 @click.option("--discard-changes", is_flag=True, help="Remove files even if they were edited here.")
 @common_options
 def remove_command(
-    names: tuple[str, ...],
-    agents: tuple[str, ...],
-    is_global: bool,
-    yes: bool,
-    discard_changes: bool,
-    workspace: str | None,
-    as_json: bool,
+    names: tuple[str, ...], agents: tuple[str, ...], is_global: bool, yes: bool, discard_changes: bool, cli: Cli
 ) -> None:
     """Remove installed skills from all agents, with everything that was made for them.
 
     Edited files are kept, unless --discard-changes is given. Skills that were imported or created are removed with
     `prowess delete`.
     """
-    if not yes and at_terminal() and not as_json:
-        which = ", ".join(map(one_line, names))
-        if not click.confirm(f"Remove {which}?", default=True):
-            click.echo("Nothing was changed.")
-            raise click.exceptions.Exit(1)
+    is_asked = not yes and at_terminal() and not cli.as_json
+    if is_asked and not click.confirm(f"Remove {', '.join(map(one_line, names))}?", default=True):
+        click.echo("Nothing was changed.")
+        raise click.exceptions.Exit(1)
 
     async def work(prowess: Prowess) -> list[RemovedSkill]:
         return await prowess.installs.remove(names, agents=agents, user=is_global, discard_changes=discard_changes)
 
-    removed = with_engine(workspace, work)
-    if as_json:
-        print_json([asdict(one) for one in removed])
+    removed = cli.call(work)
+    if cli.as_json:
+        print_json(removed)
         return
-    for one in removed:
-        paths = ", ".join(escape_path(path) for path in one.paths) or "its files were gone already"
-        click.echo(f"Removed {one_line(one.name)} ({paths}).")
+    for skill in removed:
+        paths = ", ".join(escape_path(path) for path in skill.paths) or "its files were gone already"
+        click.echo(f"Removed {one_line(skill.name)} ({paths}).")
 
 
 @command("outdated", "prowess outdated", "prowess outdated --global --json")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @_global_option
 @common_options
-def outdated_command(names: tuple[str, ...], is_global: bool, workspace: str | None, as_json: bool) -> None:
+def outdated_command(names: tuple[str, ...], is_global: bool, cli: Cli) -> None:
     """List installed skills with how they compare with their sources, and change nothing.
 
     The exit code is 1 if a skill has an update or its source no longer has it, and 7 if a source cannot be reached.
     """
-    from prowess.catalog.importer import Progress
-
-    with progress_bar("Fetching") as watch:
-
-        async def work(prowess: Prowess) -> list[UpdateStatus]:
-            return await prowess.installs.outdated(
-                names, user=is_global, step=lambda done, total: watch(Progress(done=done, total=total))
-            )
-
-        found = with_engine(workspace, work)
-    if as_json:
-        print_json([asdict(one) for one in found])
-    else:
-        _print_status(found)
-    if any(one.status in ("outdated", "gone") for one in found):
-        raise click.exceptions.Exit(OUTDATED)
-    if any(one.status == "unknown" for one in found):
-        raise click.exceptions.Exit(EXIT_CODES[Unavailable])
-
-
-def _print_status(found: list[UpdateStatus]) -> None:
-    if not found:
-        click.echo("No skills are installed from a source here. Add some with `prowess add SOURCE`.")
-        return
-    rows = [
-        (
-            one_line(one.name, 40),
-            one.status,
-            one.installed[:12],
-            one.latest[:12],
-            one_line(one.problem or one.source),
-        )
-        for one in found
-    ]
-    print_table(("skill", "status", "installed", "latest", "source"), rows, flexible=4)
-    if any(one.status == "outdated" for one in found):
+    with progress_bar("Fetching") as show:
+        found = cli.call(lambda prowess: prowess.installs.outdated(names, user=is_global, step=show))
+    has_table = cli.print_table(
+        found,
+        ("skill", "status", "installed", "latest", "source"),
+        lambda row: (
+            one_line(row.name, 40),
+            row.status,
+            row.installed[:12],
+            row.latest[:12],
+            one_line(row.problem or row.source),
+        ),
+        flexible=4,
+        empty="No skills are installed from a source here. Add some with `prowess add SOURCE`.",
+    )
+    states = {row.status for row in found}
+    if has_table and "outdated" in states:
         click.echo("Run `prowess update` to see what changed, and to update.")
+    if states & {"outdated", "gone"}:
+        raise click.exceptions.Exit(OUTDATED)
+    if "unknown" in states:
+        raise click.exceptions.Exit(EXIT_CODES[Unavailable])
 
 
 @command(
@@ -138,14 +114,7 @@ def _print_status(found: list[UpdateStatus]) -> None:
 @_global_option
 @common_options
 def verify_command(
-    names: tuple[str, ...],
-    frozen: bool,
-    signer: str,
-    issuer: str,
-    trusted_root: Path | None,
-    is_global: bool,
-    workspace: str | None,
-    as_json: bool,
+    names: tuple[str, ...], frozen: bool, signer: str, issuer: str, trusted_root: Path | None, is_global: bool, cli: Cli
 ) -> None:
     """Compare installed files with the lock files, and check signatures. Changes nothing.
 
@@ -164,12 +133,13 @@ def verify_command(
         verified = await prowess.installs.verify(names, user=is_global, signer=expected)
         return verified, await _read_scores(prowess)
 
-    found, scores = with_engine(workspace, work)
-    if as_json:
-        print_json([{**one.as_json(), "score": scores.get(one.name)} for one in found])
-    else:
-        _print_verified(found, scores, frozen=frozen)
-    if any(not one.ok or (frozen and one.differences) for one in found):
+    found, scores = cli.call(work)
+    bad = [skill for skill in found if not skill.ok or (frozen and skill.differences)]
+    cli.print(
+        [{**skill.as_json(), "score": scores.get(skill.name)} for skill in found],
+        lambda: _print_verified(found, scores, bad),
+    )
+    if bad:
         raise click.exceptions.Exit(EXIT_CODES[Conflict])
 
 
@@ -182,17 +152,18 @@ async def _read_scores(prowess: Prowess) -> dict[str, SkillScore]:
     return {card.slug: scores[card.slug, card.digest] for card in cards if (card.slug, card.digest) in scores}
 
 
-def _print_verified(found: list[VerifiedSkill], scores: Mapping[str, SkillScore], *, frozen: bool) -> None:
-    bad = [one for one in found if not one.ok or (frozen and one.differences)]
-    for one in found:
-        mark = click.style("✗", fg="red") if one in bad else click.style("✓", fg="green")
-        signed = "" if one.signature == "absent" else f"  signed by {one_line(one.signature)}"
-        scored = f"  score {scores[one.name].text}" if one.name in scores else ""
-        click.echo(f"{mark} {one_line(one.name)}{signed}{scored}")
-        for each in one.differences:
-            where = f"{escape_path(each.path)}: " if each.path else ""
-            click.echo(f"    {each.kind}: {where}{one_line(each.message)}")
-    unsigned = sum(one.signature == "absent" for one in found)
+def _print_verified(
+    found: list[VerifiedSkill], scores: Mapping[str, SkillScore], bad: Collection[VerifiedSkill]
+) -> None:
+    for skill in found:
+        mark = click.style("✗", fg="red") if skill in bad else click.style("✓", fg="green")
+        signed = "" if skill.signature == "absent" else f"  signed by {one_line(skill.signature)}"
+        scored = f"  score {scores[skill.name].text}" if skill.name in scores else ""
+        click.echo(f"{mark} {one_line(skill.name)}{signed}{scored}")
+        for difference in skill.differences:
+            path = f"{escape_path(difference.path)}: " if difference.path else ""
+            click.echo(f"    {difference.kind}: {path}{one_line(difference.message)}")
+    unsigned = sum(skill.signature == "absent" for skill in found)
     count = f"{len(found)} skill{'s' * (len(found) != 1)} checked"
     verdict = f"{len(bad)} with differences" if bad else "no differences"
     click.echo(f"{count}, {verdict}." + (f" {unsigned} not signed." if unsigned else ""))

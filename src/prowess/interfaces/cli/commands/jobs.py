@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from prowess.interfaces.cli.approval_card import format_time
-from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
-from prowess.interfaces.cli.output import one_line, print_json, print_table
+from prowess.interfaces.cli.engine import Cli, common_options, workspace_option
+from prowess.interfaces.cli.options import command, group
+from prowess.interfaces.cli.output import one_line, print_facts
 
 if TYPE_CHECKING:
     from prowess.jobs.job import Job
@@ -19,55 +19,49 @@ if TYPE_CHECKING:
 
 STATES = ("queued", "running", "waiting", "succeeded", "failed", "stopped", "cancelled")
 
+_state_option = click.option(
+    "--state", "states", multiple=True, type=click.Choice(STATES), help="Only in this state (repeatable)."
+)
+_limit_option = click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50)."
+)
+
 
 @group(
     "jobs",
     "prowess jobs",
     "prowess jobs show nightly",
     "prowess jobs retry nightly --max-spend 5",
-    invoke_without_command=True,
+    default="list",
 )
-@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only in this state (repeatable).")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50).")
-@common_options
-@click.pass_context
-def jobs_command(ctx: click.Context, states: tuple[str, ...], limit: int, workspace: str | None, as_json: bool) -> None:
+@_state_option
+@_limit_option
+def jobs_command() -> None:
     """List durable runs and batches, newest first, or show, cancel or retry one."""
-    if delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        return
-    _list(states, limit, workspace, as_json=as_json)
 
 
 @jobs_command.command("list", examples=("prowess jobs list", "prowess jobs list --state failed --json"))
-@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only in this state (repeatable).")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50).")
+@_state_option
+@_limit_option
 @common_options
-def list_jobs(states: tuple[str, ...], limit: int, workspace: str | None, as_json: bool) -> None:
+def list_jobs(states: tuple[str, ...], limit: int, cli: Cli) -> None:
     """List jobs, newest first."""
-    _list(states, limit, workspace, as_json=as_json)
-
-
-def _list(states: tuple[str, ...], limit: int, workspace: str | None, *, as_json: bool) -> None:
-    found = with_engine(workspace, lambda prowess: prowess.jobs.list(states=cast("Any", states), limit=limit))
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        click.echo("No jobs. `prowess run SLUG --durable` or `--batch FILE` starts one.")
-        return
-    rows = [
-        (
+    found = cli.call(lambda prowess: prowess.jobs.list(states=cast("Any", states), limit=limit))
+    has_table = cli.print_table(
+        found,
+        ("name", "kind", "skill", "state", "done", "created"),
+        lambda job: (
             one_line(job.name, 40),
             job.kind,
             one_line(job.skill, 40),
             job.state,
             f"{job.done + job.failed}/{job.total}",
             format_time(job.created_at)[:16],
-        )
-        for job in found
-    ]
-    print_table(("name", "kind", "skill", "state", "done", "created"), rows, flexible=2)
-    if any(job.is_open and not job.workers for job in found):
+        ),
+        flexible=2,
+        empty="No jobs. `prowess run SLUG --durable` or `--batch FILE` starts one.",
+    )
+    if has_table and any(job.is_open and not job.workers for job in found):
         click.echo("\nNo worker is running. Start one with `prowess worker`.")
 
 
@@ -80,7 +74,7 @@ def _list(states: tuple[str, ...], limit: int, workspace: str | None, *, as_json
     help="Write the results of a batch to this file, one JSON object per line.",
 )
 @common_options
-def show(job: str, results: Path | None, workspace: str | None, as_json: bool) -> None:
+def show(job: str, results: Path | None, cli: Cli) -> None:
     """Show one job. JOB is its name, its id, or the first four or more characters of its id."""
     from prowess.interfaces.cli.job_runs import write_results
 
@@ -90,17 +84,14 @@ def show(job: str, results: Path | None, workspace: str | None, as_json: bool) -
             await write_results(prowess.jobs.all_results(found.id), results)
         return found
 
-    found = with_engine(workspace, read)
-    if as_json:
-        print_json(found)
-        return
-    print_job(found)
+    found = cli.call(read)
+    cli.print(found, lambda: _print_job(found))
 
 
-def print_job(job: Job) -> None:
+def _print_job(job: Job) -> None:
     """Print a job for a person, with what to do next."""
     unit = {"batch": "items", "run": "artifacts", "task": "steps"}[job.kind]
-    facts = [
+    facts = (
         ("Job", f"{job.name} ({job.id})"),
         ("Skill", job.skill),
         ("State", job.state + (f", attempt {job.attempt}" if job.attempt > 1 else "")),
@@ -111,10 +102,8 @@ def print_job(job: Job) -> None:
         ("Results", f"prowess jobs show {quote(job.name)} --results FILE" if job.kind == "batch" else ""),
         ("Error", f"{job.error.message} {job.error.hint}" if job.error else ""),
         ("Approval", f"prowess approvals approve {job.approval_id[:8]}" if job.approval_id else ""),
-    ]
-    for label, text in facts:
-        if text:
-            click.echo(f"{click.style(label.ljust(10), bold=True)}{one_line(text)}")
+    )
+    print_facts(facts)
     if job.is_open and not job.workers:
         click.echo(f"\nNo worker is running. Go on here with `prowess jobs retry {job.name}`, or run `prowess worker`.")
 
@@ -122,13 +111,10 @@ def print_job(job: Job) -> None:
 @jobs_command.command("cancel", examples=("prowess jobs cancel nightly", "prowess jobs cancel 3f2a --json"))
 @click.argument("job")
 @common_options
-def cancel(job: str, workspace: str | None, as_json: bool) -> None:
+def cancel(job: str, cli: Cli) -> None:
     """Cancel a job. Results so far are kept."""
-    ended = with_engine(workspace, lambda prowess: prowess.jobs.cancel(job))
-    if as_json:
-        print_json(ended)
-        return
-    click.echo(f"Cancelled {ended.name}: {ended.done:,} of {ended.total:,} done.")
+    ended = cli.call(lambda prowess: prowess.jobs.cancel(job))
+    cli.print(ended, f"Cancelled {ended.name}: {ended.done:,} of {ended.total:,} done.")
 
 
 @jobs_command.command("retry", examples=("prowess jobs retry nightly", "prowess jobs retry nightly --max-spend 5"))
@@ -144,14 +130,7 @@ def cancel(job: str, workspace: str | None, as_json: bool) -> None:
     help="Write the results of a batch to this file (default: stdout).",
 )
 @common_options
-def retry(
-    job: str,
-    concurrency: int | None,
-    max_spend: float | None,
-    out: Path | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+def retry(job: str, concurrency: int | None, max_spend: float | None, out: Path | None, cli: Cli) -> None:
     """Go on with a job that failed, stopped, was cancelled or interrupted, and wait for it.
 
     What succeeded is kept: a run goes on with the artifact that failed, a batch with the items that have no result or
@@ -161,15 +140,14 @@ def retry(
 
     follow_job(
         lambda prowess: prowess.jobs.retry(job, concurrency=concurrency, max_spend=max_spend),
-        workspace=workspace,
-        as_json=as_json,
+        cli,
         out=out,
     )
 
 
 @command("worker", "prowess worker", "prowess worker --workspace ~/notes")
-@click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")
-def worker_command(workspace: str | None) -> None:
+@workspace_option
+def worker_command(cli: Cli) -> None:
     """Do durable jobs until it is stopped, and take over those of workers that died.
 
     Any number of workers can share a PostgreSQL database. They do jobs whose skills are in that database; those of a
@@ -183,4 +161,4 @@ def worker_command(workspace: str | None) -> None:
         click.echo("Waiting for jobs. Press Ctrl+C to stop.", err=True)
         await asyncio.Event().wait()
 
-    with_engine(workspace, work, channel="worker")
+    cli.call(work, channel="worker")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.engine import common_options, open_matcher, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, open_matcher, progress_bar, spinner
 from prowess.interfaces.cli.options import Fraction, command
-from prowess.interfaces.cli.output import one_line, print_json, print_wrapped
+from prowess.interfaces.cli.output import one_line, print_wrapped
 from prowess.match.collisions import MIN_SIMILARITY, find_collisions
 
 if TYPE_CHECKING:
@@ -34,30 +34,27 @@ def lint_command(
     targets: tuple[str, ...],
     collisions: bool,  # noqa: ARG001
     minimum: float,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Find pairs of skills that compete for the same messages, and suggest how to separate them.
 
     With a SLUG or PATH, reports only pairs with one of these skills. Skills at a PATH are added to the available ones for
     this run.
     """
-    from prowess.catalog.importer import Progress
-
     with spinner("Reading skills …"):
-        documents, joining, among = with_engine(workspace, lambda prowess: _documents(prowess, targets))
-    with open_matcher(workspace, complete=True) as matcher, progress_bar("Comparing") as watch:
+        documents, joining, among = cli.call(lambda prowess: _documents(prowess, targets))
+    with open_matcher(cli, complete=True) as matcher, progress_bar("Comparing") as show:
         found = find_collisions(
             matcher.with_documents(joining),
             documents,
             among=among,
             minimum=minimum,
-            watch=lambda done, total: watch(Progress(done=done, total=total)),
+            watch=show,
         )
-    if as_json:
-        print_json({"ok": not found, "skills": len(documents), "collisions": found})
-    else:
-        _print_collisions(found, len(documents))
+    cli.print(
+        {"ok": not found, "skills": len(documents), "collisions": found},
+        lambda: _print_collisions(found, len(documents)),
+    )
     if found:
         raise click.exceptions.Exit(1)
 
@@ -74,7 +71,7 @@ async def _documents(
     from prowess.interfaces.cli.targets import find_skills
 
     # Role packs are not matched, so they compete with nothing.
-    documents = {one.slug: one for one in await prowess.skills.documents() if not is_role_pack(one)}
+    documents = {document.slug: document for document in await prowess.skills.documents() if not is_role_pack(document)}
     subjects = [subject for target in targets for subject in await find_skills(prowess, target)]
     joining = {subject.skill.slug: SearchDocument.of(subject.skill) for subject in subjects if subject.joins}
     among = {subject.skill.slug for subject in subjects} if targets else None
@@ -82,12 +79,12 @@ async def _documents(
 
 
 def _print_collisions(found: list[Collision], total: int) -> None:
-    for one in found:
-        first, second = (click.style(slug, bold=True) for slug in one.slugs)
-        click.echo(f"{click.style('!', fg='yellow')} {first} and {second}  {one.similarity:.2f}")
-        if one.words:
-            print_wrapped(f"Both match: {', '.join(one_line(word, 40) for word in one.words)}.", 4)
-        for advice in one.advice:
+    for pair in found:
+        first, second = (click.style(slug, bold=True) for slug in pair.slugs)
+        click.echo(f"{click.style('!', fg='yellow')} {first} and {second}  {pair.similarity:.2f}")
+        if pair.words:
+            print_wrapped(f"Both match: {', '.join(one_line(word, 40) for word in pair.words)}.", 4)
+        for advice in pair.advice:
             print_wrapped(one_line(advice), 4)
     skills = f"{total} skill{'s' if total != 1 else ''} compared"
     pairs = f"{len(found)} pair{'s' if len(found) != 1 else ''} compete{'s' if len(found) == 1 else ''}"

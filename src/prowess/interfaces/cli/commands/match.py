@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from prowess.errors import NotFound
-from prowess.interfaces.cli.engine import common_options, mark_trust, open_matcher
+from prowess.interfaces.cli.engine import Cli, common_options, mark_trust, open_matcher
 from prowess.interfaces.cli.options import (
     MAX_MESSAGE_CHARS,
     Limit,
@@ -72,7 +72,7 @@ def match_lines(
 
     An invalid line gets an error in its place; the command then exits with code 1 at the end.
     """
-    number = asked_for = bad = 0
+    number = queries = bad = 0
     # `readline` with a limit keeps memory bounded if the input is one endless line.
     while line := lines.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -80,21 +80,21 @@ def match_lines(
         # A file saved on Windows may start with a byte order mark (EF BB BF), even if it is otherwise empty.
         if not line.strip(b"\r\n\t \xef\xbb\xbf"):
             continue
-        asked_for += 1
+        queries += 1
         try:
-            asked = _parse_line(line if whole else b"")
+            query = _parse_line(line if whole else b"")
             results = matcher.rank(
-                asked.text,
+                query.text,
                 limit=limit,
-                tags=tuple(dict.fromkeys((*tags, *asked.tags))),
-                context=asked.context or context,
+                tags=tuple(dict.fromkeys((*tags, *query.tags))),
+                context=query.context or context,
             )
-            print_json_line(_answer_json(asked, results, explain=explain))
-        except InvalidLine as fault:
+            print_json_line(_answer_json(query, results, explain=explain))
+        except InvalidLine as error:
             bad += 1
-            print_json_line({"id": fault.id, "line": number, "error": str(fault)})
+            print_json_line({"id": error.id, "line": number, "error": str(error)})
     if bad:
-        click.echo(f"{bad} of {asked_for} line{'s' if asked_for != 1 else ''} could not be read.", err=True)
+        click.echo(f"{bad} of {queries} line{'s' if queries != 1 else ''} could not be read.", err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -108,14 +108,14 @@ def _skip_rest(line: bytes, lines: BinaryIO) -> bool:
     return whole
 
 
-def _answer_json(asked: BatchQuery, results: Sequence[Recommendation], *, explain: bool) -> dict[str, Any]:
+def _answer_json(query: BatchQuery, results: Sequence[Recommendation], *, explain: bool) -> dict[str, Any]:
     """Return the JSON answer to one query: the ranking, and the best decision in it."""
     rows: list[dict[str, Any]] = []
     for result in results:
         row: dict[str, Any] = {"slug": result.slug, "score": result.score, "decision": result.decision}
         rows.append({**row, "signals": dict(result.signals)} if explain else row)
     best = min((result.decision for result in results), key=DECISIONS.index, default="no")
-    return {"id": asked.id, "decision": best, "results": rows}
+    return {"id": query.id, "decision": best, "results": rows}
 
 
 def _parse_line(line: bytes) -> BatchQuery:
@@ -179,8 +179,7 @@ def match_command(
     context: str,
     batch: str | None,
     explain: bool,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Find the skills that fit a message. Prints nothing but a hint if no skill fits.
 
@@ -189,13 +188,13 @@ def match_command(
     if batch is not None and words:
         raise click.UsageError("Give a message or --batch, not both.")
     if batch is not None:
-        with open_batch(batch) as lines, open_matcher(workspace) as matcher:
+        with open_batch(batch) as lines, open_matcher(cli) as matcher:
             match_lines(matcher, lines, limit=limit or DEFAULT_BATCH_LIMIT, tags=tags, context=context, explain=explain)
         return
     text = read_message(words)
-    with open_matcher(workspace) as matcher:
-        results = mark_trust(matcher.match(text, limit=limit or DEFAULT_LIMIT, tags=tags, context=context), workspace)
-        if as_json:
+    with open_matcher(cli) as matcher:
+        results = mark_trust(matcher.match(text, limit=limit or DEFAULT_LIMIT, tags=tags, context=context), cli)
+        if cli.as_json:
             print_json([result.as_json(explain=explain) for result in results])
         else:
             refused = (
@@ -241,9 +240,7 @@ def _print_missing_vectors(matcher: Matcher) -> None:
 )
 @click.option("--explain", is_flag=True, help="Show the evidence and the signals.")
 @common_options
-def search_command(
-    words: tuple[str, ...], tags: tuple[str, ...], limit: int, explain: bool, workspace: str | None, as_json: bool
-) -> None:
+def search_command(words: tuple[str, ...], tags: tuple[str, ...], limit: int, explain: bool, cli: Cli) -> None:
     """Search skills by words and tags, best first.
 
     Without WORDS, lists all skills that have the tags.
@@ -251,9 +248,9 @@ def search_command(
     from prowess.interfaces.cli.match_output import print_recommendations, print_tagged
 
     query = " ".join(words)[:MAX_MESSAGE_CHARS]
-    with open_matcher(workspace) as matcher:
-        results = mark_trust(matcher.search(query, limit=limit, tags=tags), workspace)
-        if as_json:
+    with open_matcher(cli) as matcher:
+        results = mark_trust(matcher.search(query, limit=limit, tags=tags), cli)
+        if cli.as_json:
             print_json([result.as_json(explain=explain) for result in results])
         elif results and query.strip():
             print_recommendations(results, explain=explain)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from prowess.errors import Invalid, Refused, Unavailable
-from prowess.interfaces.cli.engine import choose_workspace, with_engine
+from prowess.interfaces.cli.engine import Cli, workspace_option
 from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option
 from prowess.interfaces.cli.output import escape_path
 
@@ -64,7 +64,7 @@ Press Ctrl+C to stop."""
 )
 @click.option("--install", "client", type=click.Choice(CLIENTS), help="Print the configuration entry for this client.")
 @click.option("--write", is_flag=True, help="With --install: write the entry to the client's configuration file.")
-@click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")
+@workspace_option
 def mcp_command(
     http: bool,
     host: str,
@@ -78,7 +78,7 @@ def mcp_command(
     approval_seconds: float | None,
     client: str | None,
     write: bool,
-    workspace: str | None,
+    cli: Cli,
 ) -> None:
     """Serve skills to agents over MCP, on stdin and stdout, or over HTTP with --http.
 
@@ -91,20 +91,21 @@ def mcp_command(
             raise click.UsageError(
                 "--install configures a server on stdin and stdout. It cannot be combined with --http or --make-token."
             )
-        given = [("--role", role), ("--conversation", conversation), ("--agent", agent)]
-        given += [] if approval_seconds is None else [("--wait", f"{approval_seconds:g}")]
-        given += [("--approvals-by", name) for name in approvers]
-        _install_client(client, workspace, given, write=write)
+        options = [("--role", role), ("--conversation", conversation), ("--agent", agent)]
+        options += [] if approval_seconds is None else [("--wait", f"{approval_seconds:g}")]
+        options += [("--approvals-by", name) for name in approvers]
+        _install_client(client, cli, options, write=write)
         return
     if write:
         raise click.UsageError("--write requires --install.")
     _require_extra()
+    caller = _Agent(role, agent, conversation, approval_seconds)
     if make_token:
         _create_tokens(approvers)
     elif http:
-        _serve_http(host, port, names, _Agent(role, agent, conversation, approval_seconds), approvers, workspace)
+        _serve_http(host, port, names, caller, approvers, cli)
     else:
-        _serve_stdio(_Agent(role, agent, conversation, approval_seconds), approvers, workspace)
+        _serve_stdio(caller, approvers, cli)
 
 
 class _Agent(NamedTuple):
@@ -154,7 +155,7 @@ async def _local_caller(prowess: Prowess, agent: _Agent, approvers: tuple[str, .
     )
 
 
-def _serve_stdio(agent: _Agent, approvers: tuple[str, ...], workspace: str | None) -> None:
+def _serve_stdio(agent: _Agent, approvers: tuple[str, ...], cli: Cli) -> None:
     from prowess.interfaces.mcp.sdk_import import import_sdk
 
     import_sdk()
@@ -162,7 +163,7 @@ def _serve_stdio(agent: _Agent, approvers: tuple[str, ...], workspace: str | Non
     from prowess.interfaces.mcp.stdio import serve_stdio
     from prowess.settings import read_settings
 
-    cache = _make_cache(read_settings(workspace=choose_workspace(workspace)).home)
+    cache = _make_cache(read_settings(workspace=cli.workspace).home)
 
     async def serve(prowess: Prowess) -> int:
         named = agent._replace(conversation=agent.conversation or f"mcp:{uuid.uuid4()}")
@@ -186,7 +187,7 @@ def _serve_stdio(agent: _Agent, approvers: tuple[str, ...], workspace: str | Non
             await server.backend.leave(replace(caller, actor=prowess.actor), caller.conversation)
         return code
 
-    code = with_engine(workspace, serve, channel="mcp")
+    code = cli.call(serve, channel="mcp")
     raise click.exceptions.Exit(code)
 
 
@@ -225,7 +226,7 @@ def _create_tokens(approvers: tuple[str, ...]) -> None:
 
 
 def _serve_http(
-    host: str, port: int, names: tuple[str, ...], agent: _Agent, approvers: tuple[str, ...], workspace: str | None
+    host: str, port: int, names: tuple[str, ...], agent: _Agent, approvers: tuple[str, ...], cli: Cli
 ) -> None:
     from prowess.interfaces.auth.browser import LOOPBACK_HOSTS
     from prowess.interfaces.auth.guard import known_tokens
@@ -233,7 +234,7 @@ def _serve_http(
     from prowess.settings import read_settings
     from prowess.storage.secret_file import STATE_KEY_FILE, TOKEN_FILE, find_secret, load_or_create_secret, read_secret
 
-    settings = read_settings(workspace=choose_workspace(workspace))
+    settings = read_settings(workspace=cli.workspace)
     home = settings.home
     if not is_loopback(host) and read_secret(home / TOKEN_FILE) is None:
         raise Refused(
@@ -262,16 +263,16 @@ def _serve_http(
             approval_seconds=APPROVAL_SECONDS if agent.approval_seconds is None else agent.approval_seconds,
         )
         address = f"http://{shown}:{listener.getsockname()[1]}{DEFAULT_PATH}"
-        told = f"Serving MCP at {address}. The token is in {escape_path(home / TOKEN_FILE)}."
+        message = f"Serving MCP at {address}. The token is in {escape_path(home / TOKEN_FILE)}."
         for path, allowed in files.items():
-            told += f"\nThe token of {allowed[0]} is in {escape_path(path)}." if allowed else ""
-        return await serve_http(app, listener, ready=lambda: click.echo(told, err=True))
+            message += f"\nThe token of {allowed[0]} is in {escape_path(path)}." if allowed else ""
+        return await serve_http(app, listener, ready=lambda: click.echo(message, err=True))
 
-    code = with_engine(workspace, serve, channel="mcp")
+    code = cli.call(serve, channel="mcp")
     raise click.exceptions.Exit(code)
 
 
-def _install_client(client: str, workspace: str | None, given: list[tuple[str, str]], *, write: bool) -> None:
+def _install_client(client: str, cli: Cli, options: list[tuple[str, str]], *, write: bool) -> None:
     """Print the client's configuration entry, or write it to the client's file.
 
     The entry starts the server with the options given here. Raise `Invalid` if the name of the agent or role is not
@@ -282,12 +283,11 @@ def _install_client(client: str, workspace: str | None, given: list[tuple[str, s
     from prowess.settings import read_settings
 
     # Called only for its checks: an invalid name should fail now, not when the client starts the server.
-    options = dict(given)
-    agent_of(local_person("nobody"), name=options["--agent"] or "agent", role=options["--role"])
-    chosen = choose_workspace(workspace)
-    settings = read_settings(workspace=chosen)
-    if chosen is not None:
-        given = [*given, ("--workspace", str(settings.workspace))]
+    values = dict(options)
+    agent_of(local_person("nobody"), name=values["--agent"] or "agent", role=values["--role"])
+    settings = read_settings(workspace=cli.workspace)
+    if cli.workspace is not None:
+        options = [*options, ("--workspace", str(settings.workspace))]
     program = find_program(sys.argv[0], sys.executable)
     change = plan_change(
         client,
@@ -295,7 +295,7 @@ def _install_client(client: str, workspace: str | None, given: list[tuple[str, s
         settings.user_home,
         os.environ,
         program=program,
-        options=[word for option, value in given if value for word in (option, value)],
+        options=[word for option, value in options if value for word in (option, value)],
         # The client may start the server without the variables of this shell.
         variables={"PROWESS_HOME": str(settings.home)} if os.environ.get("PROWESS_HOME") else {},
     )

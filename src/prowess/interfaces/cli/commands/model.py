@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.errors import Invalid
-from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
-from prowess.interfaces.cli.options import delegate_to_subcommand, group
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
+from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,50 +17,46 @@ if TYPE_CHECKING:
     from prowess.llm.providers import Provider
 
 
-@group("model", "prowess model", "prowess model fetch smollm2", invoke_without_command=True)
-@common_options
-@click.pass_context
-def model_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+@group("model", "prowess model", "prowess model fetch smollm2", default="list")
+def model_command() -> None:
     """List the model providers, or download a model to run on this machine."""
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _print_models(_read_config(workspace), as_json=as_json)
 
 
 @model_command.command("list", examples=("prowess model list", "prowess model list --json"))
 @common_options
-def list_models(workspace: str | None, as_json: bool) -> None:
+def list_models(cli: Cli) -> None:
     """List the model providers, what each still needs, and the default model."""
-    _print_models(_read_config(workspace), as_json=as_json)
+    _print_models(_read_config(cli), cli)
 
 
 @model_command.command("fetch", examples=("prowess model fetch smollm2", "prowess model fetch smollm2 --json"))
 @click.argument("name")
 @common_options
-def fetch_model(name: str, workspace: str | None, as_json: bool) -> None:
+def fetch_model(name: str, cli: Cli) -> None:
     """Download a model such as `smollm2`, verify it and keep it for `--model local:NAME`."""
     from prowess.llm.local import fetch_model, find_fetchable
 
     model = find_fetchable(name)
     with spinner(f"Downloading {model.bytes / 1e6:.0f} MB …"):
-        file = fetch_model(model, _read_config(workspace).home)
-    if as_json:
-        print_json({"name": model.name, "model": f"local:{model.name}", "path": str(file), "sha256": model.sha256})
-    else:
-        click.echo(f"Saved {escape_path(file)}. Use it with `prowess run SLUG --model local:{model.name}`.")
+        file = fetch_model(model, _read_config(cli).home)
+    cli.print(
+        {"name": model.name, "model": f"local:{model.name}", "path": str(file), "sha256": model.sha256},
+        f"Saved {escape_path(file)}. Use it with `prowess run SLUG --model local:{model.name}`.",
+    )
 
 
-def _read_config(workspace: str | None) -> ModelConfig:
+def _read_config(cli: Cli) -> ModelConfig:
     from prowess.engine.runtime import make_model_config
     from prowess.settings import read_settings
 
-    return make_model_config(read_settings(workspace=choose_workspace(workspace)))
+    return make_model_config(read_settings(workspace=cli.workspace))
 
 
-def _print_models(config: ModelConfig, *, as_json: bool) -> None:
+def _print_models(config: ModelConfig, cli: Cli) -> None:
     from prowess.llm.local import FETCHABLE
     from prowess.llm.providers import PROVIDERS
 
-    if as_json:
+    if cli.as_json:
         print_json(
             {
                 "model": config.default,

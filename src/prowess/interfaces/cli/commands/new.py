@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.errors import Conflict, NotFound
-from prowess.interfaces.cli.engine import choose_workspace, common_options, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, print_json, print_wrapped
 
@@ -48,9 +48,7 @@ _PROOF = "created with `prowess new`"
 )
 @click.option("--to", "folder", metavar="DIR", help="Create it in this folder instead.")
 @common_options
-def new_command(
-    slug: str, kind: str, description: str, scope: str, folder: str | None, workspace: str | None, as_json: bool
-) -> None:
+def new_command(slug: str, kind: str, description: str, scope: str, folder: str | None, cli: Cli) -> None:
     """Create a skill folder that validates, runs and has two trigger evals.
 
     The skill works at once; edit its files to make it yours. Prowess trusts the files as it wrote them and asks again after
@@ -60,7 +58,7 @@ def new_command(
     from prowess.skill.slug import check_slug
 
     check_slug(slug)
-    settings = read_settings(workspace=choose_workspace(workspace))
+    settings = read_settings(workspace=cli.workspace)
     target = _choose_folder(settings, scope, folder) / slug.rpartition(".")[2]
     if os.path.lexists(target):
         raise Conflict(f"{escape_path(target)} already exists.", hint="Choose another slug.")
@@ -71,10 +69,10 @@ def new_command(
         _write(package, target)
         return await _accept(prowess, slug, package)
 
-    accepted = with_engine(workspace, work)
-    if as_json:
-        told = {"slug": slug, "kind": kind, "path": str(target), "files": list(package.paths), "trusted": accepted}
-        print_json(told)
+    accepted = cli.call(work)
+    if cli.as_json:
+        files = list(package.paths)
+        print_json({"slug": slug, "kind": kind, "path": str(target), "files": files, "trusted": accepted})
     else:
         _print_created(slug, kind, target, package, accepted=accepted)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from prowess.interfaces.cli.approval_card import format_time
-from prowess.interfaces.cli.engine import common_options, open_engine, with_engine
-from prowess.interfaces.cli.options import delegate_to_subcommand, group
-from prowess.interfaces.cli.output import can_animate, clean, console, one_line, print_json, print_table, print_wrapped
+from prowess.interfaces.cli.engine import Cli, common_options, open_engine
+from prowess.interfaces.cli.options import group
+from prowess.interfaces.cli.output import can_animate, clean, console, one_line, print_facts, print_json, print_wrapped
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
 
 if TYPE_CHECKING:
@@ -30,14 +30,10 @@ STATES = ("running", "refused", "proposed", "approved", "rejected", "watching", 
     "prowess optimize",
     "prowess optimize diff 3f2a",
     "prowess optimize approve 3f2a",
-    invoke_without_command=True,
+    default="list",
 )
-@common_options
-@click.pass_context
-def optimize_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+def optimize_command() -> None:
     """Search for a better version of a skill that proves its gain, or list and decide about results."""
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _list("", (), 50, workspace, as_json=as_json)
 
 
 @optimize_command.command(
@@ -97,8 +93,7 @@ def run(
     cases: Path | None,
     no_traces: bool,
     durable: bool,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Search for a better version of SKILL, and test the best on held-out cases that the search never saw.
 
@@ -122,34 +117,30 @@ def run(
         traces=not no_traces,
     )
     if durable:
-        _start_job(request, workspace, as_json=as_json)
+        _start_job(request, cli)
         return
-    _follow(lambda prowess, show: prowess.optimize.run(request, on_progress=show, graceful=True), workspace, as_json)
+    _follow(lambda prowess, show: prowess.optimize.run(request, on_progress=show, graceful=True), cli)
 
 
 @optimize_command.command("resume", examples=("prowess optimize resume 3f2a", "prowess optimize resume 3f2a --json"))
 @click.argument("id")
 @common_options
-def resume(id: str, workspace: str | None, as_json: bool) -> None:
+def resume(id: str, cli: Cli) -> None:
     """Go on with an optimization that was interrupted: test the best so far, or search if there is none."""
-    _follow(lambda prowess, show: prowess.optimize.resume(id, on_progress=show, graceful=True), workspace, as_json)
+    _follow(lambda prowess, show: prowess.optimize.resume(id, on_progress=show, graceful=True), cli)
 
 
-def _follow(work: Callable[[Prowess, Callable[[Progress], None]], Any], workspace: str | None, as_json: bool) -> None:
-    with open_engine(workspace) as engine:
+def _follow(work: Callable[[Prowess, Callable[[Progress], None]], Any], cli: Cli) -> None:
+    with open_engine(cli) as engine:
         with _shown_progress() as show:
             done: Proposal = engine.run(lambda prowess: work(prowess, show))
         # Printed before the engine is closed, which fails if a scripted model has steps left.
-        if as_json:
-            print_json(done)
-        else:
-            _print(done)
+        cli.print(done, lambda: _print(done))
     if done.state == "refused":
         raise click.exceptions.Exit(1)
 
 
-def _start_job(request: OptimizationRequest, workspace: str | None, *, as_json: bool) -> None:
-
+def _start_job(request: OptimizationRequest, cli: Cli) -> None:
     async def start(prowess: Prowess) -> Proposal:
         prepared = await prowess.optimize.prepare(request)
         await prowess.jobs.start_task(
@@ -160,8 +151,8 @@ def _start_job(request: OptimizationRequest, workspace: str | None, *, as_json: 
         )
         return prepared
 
-    prepared = with_engine(workspace, start)
-    if as_json:
+    prepared = cli.call(start)
+    if cli.as_json:
         print_json(prepared)
         return
     click.echo(f"Started the optimization {prepared.id[:8]} as the job optimize-{prepared.id[:8]}.")
@@ -178,12 +169,12 @@ def _shown_progress() -> Generator[Callable[[Progress], None]]:
     with console(err=True).status("Reading cases …") as status:
 
         def show(progress: Progress) -> None:
-            told = [f"{words[progress.phase]}: {progress.calls:,} of {progress.limit:,} calls"]
+            facts = [f"{words[progress.phase]}: {progress.calls:,} of {progress.limit:,} calls"]
             if progress.cost is not None:
-                told.append(f"${progress.cost:.4f}")
+                facts.append(f"${progress.cost:.4f}")
             if progress.best is not None:
-                told.append(f"best {progress.best:.3f}, before {progress.base or 0.0:.3f}")
-            status.update(", ".join(told) + " …")
+                facts.append(f"best {progress.best:.3f}, before {progress.base or 0.0:.3f}")
+            status.update(", ".join(facts) + " …")
 
         yield show
 
@@ -193,40 +184,32 @@ def _shown_progress() -> Generator[Callable[[Progress], None]]:
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only in this state (repeatable).")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, metavar="N", help="How many to show (default: 50).")
 @common_options
-def list_proposals(skill: str, states: tuple[str, ...], limit: int, workspace: str | None, as_json: bool) -> None:
+def list_proposals(skill: str, states: tuple[str, ...], limit: int, cli: Cli) -> None:
     """List optimizations, newest first."""
-    _list(skill, states, limit, workspace, as_json=as_json)
-
-
-def _list(skill: str, states: tuple[str, ...], limit: int, workspace: str | None, *, as_json: bool) -> None:
 
     async def read(prowess: Prowess) -> list[Proposal]:
         await prowess.optimize.watch()
         return await prowess.optimize.list(skill=skill, states=states, limit=limit)
 
-    found = with_engine(workspace, read)
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        click.echo("No optimizations. `prowess optimize run SKILL` starts one.")
-        return
-    rows = [
-        (
-            one.id[:8],
-            one_line(one.skill, 40),
-            one_line(one.artifact, 30) or "triggers",
-            one.method,
-            one.state,
-            _difference(one),
-            format_time(one.created_at)[:16],
-        )
-        for one in found
-    ]
-    print_table(("id", "skill", "artifact", "method", "state", "gain", "created"), rows, flexible=1)
-    waiting = [one for one in found if one.state == "proposed"]
-    if waiting:
-        click.echo(f"\nLook at a proposal with `prowess optimize diff {waiting[0].id[:8]}`, then approve or reject it.")
+    found = cli.call(read)
+    has_table = cli.print_table(
+        found,
+        ("id", "skill", "artifact", "method", "state", "gain", "created"),
+        lambda row: (
+            row.id[:8],
+            one_line(row.skill, 40),
+            one_line(row.artifact, 30) or "triggers",
+            row.method,
+            row.state,
+            _difference(row),
+            format_time(row.created_at)[:16],
+        ),
+        flexible=1,
+        empty="No optimizations. `prowess optimize run SKILL` starts one.",
+    )
+    proposed = next((row.id[:8] for row in found if row.state == "proposed"), "")
+    if has_table and proposed:
+        click.echo(f"\nLook at a proposal with `prowess optimize diff {proposed}`, then approve or reject it.")
 
 
 def _difference(proposal: Proposal) -> str:
@@ -237,35 +220,30 @@ def _difference(proposal: Proposal) -> str:
 @optimize_command.command("show", examples=("prowess optimize show 3f2a", "prowess optimize show 3f2a --json"))
 @click.argument("id")
 @common_options
-def show(id: str, workspace: str | None, as_json: bool) -> None:
+def show(id: str, cli: Cli) -> None:
     """Show an optimization with its figures. ID is its id, or the first four or more characters of it."""
 
     async def read(prowess: Prowess) -> Proposal:
         await prowess.optimize.watch()
         return await prowess.optimize.get(id)
 
-    found = with_engine(workspace, read)
-    if as_json:
-        print_json(found)
-    else:
-        _print(found)
+    found = cli.call(read)
+    cli.print(found, lambda: _print(found))
 
 
 def _print(proposal: Proposal) -> None:
     """Print an optimization for a person, with what to do next."""
     short = proposal.id[:8]
     cost = "" if proposal.cost_usd is None else f", ${proposal.cost_usd:.4f}"
-    facts = [
+    facts = (
         ("Proposal", f"{short} ({proposal.method})"),
         ("Skill", f"{proposal.skill}{f', {proposal.artifact}' if proposal.artifact else ''}"),
         ("State", proposal.state),
         ("Used", f"{proposal.calls:,} model requests{cost}"),
         ("Created", format_time(proposal.created_at)),
         ("Approved", f"by {proposal.approver}, version {proposal.version}" if proposal.approved_at else ""),
-    ]
-    for label, text in facts:
-        if text:
-            click.echo(f"{click.style(label.ljust(10), bold=True)}{clean(text)}")
+    )
+    print_facts(facts)
     if proposal.reason:
         print_wrapped(clean(proposal.reason), 0)
     if proposal.state == "proposed":
@@ -275,24 +253,21 @@ def _print(proposal: Proposal) -> None:
 @optimize_command.command("diff", examples=("prowess optimize diff 3f2a", "prowess optimize diff 3f2a --json"))
 @click.argument("id")
 @common_options
-def diff(id: str, workspace: str | None, as_json: bool) -> None:
+def diff(id: str, cli: Cli) -> None:
     """Show what a candidate changes: instructions, demos, phrases, before and after."""
-    found = with_engine(workspace, lambda prowess: prowess.optimize.diff(id))
-    if as_json:
-        print_json(found)
-    else:
-        _print_diff(found)
+    found = cli.call(lambda prowess: prowess.optimize.diff(id))
+    cli.print(found, lambda: _print_diff(found))
 
 
 def _print_diff(found: ProposalDiff) -> None:
     import json
 
     for name, part in found.parts.items():
-        sections = {name: part} if "before" in part else {f"{name}: {field}": one for field, one in part.items()}
-        for title, one in sections.items():
+        sections = {name: part} if "before" in part else {f"{name}: {key}": value for key, value in part.items()}
+        for title, section in sections.items():
             click.echo(click.style(title.replace("_", " ").capitalize(), bold=True))
             for sign, when, colour in (("-", "before", "red"), ("+", "after", "green")):
-                value = one[when]
+                value = section[when]
                 items = cast("list[Any]", value) if isinstance(value, list) else str(value).splitlines()
                 for item in items:
                     text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
@@ -308,7 +283,7 @@ def _print_diff(found: ProposalDiff) -> None:
 @click.option("--note", default="", help="Note to store with the new version.")
 @token_option
 @common_options
-def approve(id: str, note: str, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
+def approve(id: str, note: str, token_file: Path | None, cli: Cli) -> None:
     """Make a candidate the next version of its skill, and watch its live runs.
 
     Shows the change and asks for confirmation at a terminal; without one, the approver token is required. If live runs get
@@ -319,19 +294,18 @@ def approve(id: str, note: str, token_file: Path | None, workspace: str | None, 
     async def read(prowess: Prowess) -> tuple[Proposal, ProposalDiff]:
         return await prowess.optimize.get(id), await prowess.optimize.diff(id)
 
-    found, change = with_engine(workspace, read, channel=proof.channel)
+    found, change = cli.call(read, channel=proof.channel)
     if proof is TYPED and found.state in ("proposed", "approved"):
         _print(found)
         _print_diff(change)
         if not click.confirm(f"Make this the next version of {found.skill}?", default=False):
             click.echo("Not approved. Nothing changed.")
             raise click.exceptions.Exit(1)
-    done = with_engine(
-        workspace,
+    done = cli.call(
         lambda prowess: prowess.optimize.approve(found.id, digest=found.candidate_digest, note=note),
         channel=proof.channel,
     )
-    if as_json:
+    if cli.as_json:
         print_json(done)
         return
     watched = " Its live runs are watched." if done.state == "watching" else ""
@@ -344,37 +318,34 @@ def approve(id: str, note: str, token_file: Path | None, workspace: str | None, 
 @click.argument("id")
 @click.option("--note", default="", help="Reason to store.")
 @common_options
-def reject(id: str, note: str, workspace: str | None, as_json: bool) -> None:
+def reject(id: str, note: str, cli: Cli) -> None:
     """Reject a proposal. The skill stays as it is."""
-    _report(lambda prowess: prowess.optimize.reject(id, note=note), "Rejected", workspace, as_json=as_json)
+    _report(lambda prowess: prowess.optimize.reject(id, note=note), "Rejected", cli)
 
 
 @optimize_command.command("cancel", examples=("prowess optimize cancel 3f2a", "prowess optimize cancel 3f2a --json"))
 @click.argument("id")
 @common_options
-def cancel(id: str, workspace: str | None, as_json: bool) -> None:
+def cancel(id: str, cli: Cli) -> None:
     """End the search of a running optimization. The best so far is tested."""
-    _report(lambda prowess: prowess.optimize.cancel(id), "Stopping", workspace, as_json=as_json)
+    _report(lambda prowess: prowess.optimize.cancel(id), "Stopping", cli)
 
 
-def _report(work: Callable[[Prowess], Any], word: str, workspace: str | None, *, as_json: bool) -> None:
-    done: Proposal = with_engine(workspace, work)
-    if as_json:
-        print_json(done)
-    else:
-        click.echo(f"{word}: {done.method} of {done.skill} ({done.id[:8]}).")
+def _report(work: Callable[[Prowess], Any], word: str, cli: Cli) -> None:
+    done: Proposal = cli.call(work)
+    cli.print(done, f"{word}: {done.method} of {done.skill} ({done.id[:8]}).")
 
 
 @optimize_command.command("refresh", examples=("prowess optimize refresh", "prowess optimize refresh --json"))
 @common_options
-def refresh(workspace: str | None, as_json: bool) -> None:
+def refresh(cli: Cli) -> None:
     """Optimize every DSPy module again whose state another version of DSPy made. The results are proposals."""
     with _shown_progress() as show:
-        done = with_engine(workspace, lambda prowess: prowess.optimize.refresh(on_progress=show))
-    if as_json:
+        done = cli.call(lambda prowess: prowess.optimize.refresh(on_progress=show))
+    if cli.as_json:
         print_json(done)
         return
-    for one in done:
-        _print(one)
+    for proposal in done:
+        _print(proposal)
     if not done:
         click.echo("Every module was made with the installed version of DSPy, or was tried already.")

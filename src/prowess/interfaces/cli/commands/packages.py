@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.errors import DuplicateSkill, Invalid, ProwessError
-from prowess.interfaces.cli.engine import common_options, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, progress_bar, spinner
 from prowess.interfaces.cli.error_output import EXIT_CODES, exit_code, print_findings, print_problems
 from prowess.interfaces.cli.options import (
     choose_skills,
@@ -26,7 +26,7 @@ from prowess.view import checked_json, imported_json
 
 if TYPE_CHECKING:
     from prowess.catalog.exporter import ExportResult
-    from prowess.catalog.importer import CheckResult, ImportResult
+    from prowess.catalog.importer import CheckResult, ImportResult, Progress
     from prowess.interfaces.cli.options import Failure
     from prowess.open import Prowess
 
@@ -52,13 +52,7 @@ PROFILES = ("agentskills", "claude-api", "claude-code", "codex", "mcp", "bernste
 )
 @click.option("--quiet", "-q", is_flag=True, help="Show only skills with problems.")
 @common_options
-def validate_command(
-    targets: tuple[str, ...],
-    profiles: tuple[Any, ...],
-    quiet: bool,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+def validate_command(targets: tuple[str, ...], profiles: tuple[Any, ...], quiet: bool, cli: Cli) -> None:
     """Check skills and show how to fix problems.
 
     SLUG is an available skill in a folder. PATH is a skill folder, file or archive, or a folder that contains skills. The
@@ -67,20 +61,23 @@ def validate_command(
     from prowess.interfaces.cli.targets import find_path
 
     profiles = tuple(dict.fromkeys(profiles))
-    with progress_bar("Checking") as watch:
+    with progress_bar("Checking") as show:
+
+        def watch(step: Progress) -> None:
+            show(step.done, step.total)
 
         async def work(prowess: Prowess) -> list[list[CheckResult]]:
             paths = [await find_path(prowess, target) for target in targets or (".",)]
             return [await prowess.skills.check(*paths, profile=profile, watch=watch) for profile in profiles]
 
-        checked = with_engine(workspace, work)
+        checked = cli.call(work)
     for profile, items in zip(profiles, checked, strict=True):
         for item in items:
-            if as_json:
+            if cli.as_json:
                 print_json_line({**checked_json(item), "profile": profile})
             elif not (quiet and item.ok and not item.dangers):
                 _print_checked(item)
-        if not as_json:
+        if not cli.as_json:
             click.echo(_summarize(items, profile))
     # A skill with dangerous findings may be valid, but exit code 0 would recommend it.
     if any(not item.ok or item.dangers for items in checked for item in items):
@@ -141,8 +138,7 @@ def import_command(
     on_conflict: Any,
     replace: bool,
     show_conflicts: bool,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Import skills from folders, files or archives, in any supported form.
 
@@ -156,23 +152,23 @@ def import_command(
         raise click.UsageError(f"--replace and --on-conflict {on_conflict} cannot be combined.")
     for path in paths:
         _check_is_local(path)
-    with progress_bar("Importing") as watch:
+    with progress_bar("Importing") as show:
 
         async def work(prowess: Prowess) -> tuple[list[ImportResult], int]:
-            keep = partial(
+            import_path = partial(
                 prowess.skills.import_path,
                 scope=scope,
                 replace=replace,
                 on_conflict=on_conflict or "refuse",
                 slug=slug,
                 prefix=prefix,
-                watch=watch,
+                watch=lambda step: show(step.done, step.total),
             )
-            done = [one for path in paths for one in await keep(Path(path))]
-            return done, await read_prompt_limit(prowess, [one.chars for one in done])
+            done = [result for path in paths for result in await import_path(Path(path))]
+            return done, await read_prompt_limit(prowess, [result.chars for result in done])
 
-        outcome, limit = with_engine(workspace, work)
-    if as_json:
+        outcome, limit = cli.call(work)
+    if cli.as_json:
         print_json([imported_json(item) for item in outcome])
     else:
         _print_imported(outcome, scope, limit, show_conflicts=show_conflicts)
@@ -201,12 +197,12 @@ def _print_imported(outcome: list[ImportResult], scope: str, limit: int, *, show
     imported = [item for item in outcome if item.error is None and not item.skipped]
     for item in imported:
         # A descriptor may name a prompt or a rubric that has to be added before it runs.
-        told = item.problems if item.form and form_info(item.form).is_descriptor else ()
-        if len(imported) <= MAX_LISTED or told or item.dangers:
+        problems = item.problems if item.form and form_info(item.form).is_descriptor else ()
+        if len(imported) <= MAX_LISTED or problems or item.dangers:
             words = "imported" if item.changed else "unchanged"
             warnings = f", {_count_warnings(len(item.problems))}" if item.problems else ""
             click.echo(f"{click.style('✓', fg='green')} {item.slug}  {words} ({item.form}){warnings}")
-        print_problems(told)
+        print_problems(problems)
         print_findings([finding.as_json() for finding in item.findings if finding.severity == "danger"])
     conflicts = [item for item in outcome if isinstance(item.error, DuplicateSkill)]
     for item in outcome:
@@ -340,8 +336,7 @@ def export_command(
     profile: Any,
     form: str | None,
     replace: bool,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Write skills to folders, files or archives: unchanged, in another form, or to pass a profile.
 
@@ -362,23 +357,23 @@ def export_command(
         return await for_each(chosen, export)
 
     with spinner("Exporting …"):
-        done, failed = with_engine(workspace, work)
+        done, failed = cli.call(work)
     rows = [
-        {"slug": slug, "path": str(one.path), "form": one.form, "profile": profile, "left_out": one.left_out}
-        for slug, one in done
+        {"slug": slug, "path": str(result.path), "form": result.form, "profile": profile, "left_out": result.left_out}
+        for slug, result in done
     ]
-    if as_json:
-        print_json(rows[0] if len(slugs) == 1 and len(rows) == 1 else rows)
-    else:
-        _print_exported([one for _, one in done], len(failed), target)
+    cli.print(
+        rows[0] if len(slugs) == 1 and len(rows) == 1 else rows,
+        lambda: _print_exported([result for _, result in done], len(failed), target),
+    )
     report_failures(failed)
 
 
 def _print_exported(done: list[ExportResult], failed: int, target: str) -> None:
-    for one in done:
-        if len(done) <= MAX_LISTED or one.left_out:
-            click.echo(f"Wrote {escape_path(one.path)} ({one.form}).")
-        print_problems(one.left_out)
+    for result in done:
+        if len(done) <= MAX_LISTED or result.left_out:
+            click.echo(f"Wrote {escape_path(result.path)} ({result.form}).")
+        print_problems(result.left_out)
     if len(done) + failed > 1:
         left = f", {failed} failed" if failed else ""
         click.echo(f"{len(done)} skills exported to {escape_path(target)}{left}.")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.interfaces.cli.approval_card import format_time
-from prowess.interfaces.cli.engine import choose_workspace, common_options
-from prowess.interfaces.cli.options import delegate_to_subcommand, group
-from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table
+from prowess.interfaces.cli.engine import Cli, common_options
+from prowess.interfaces.cli.options import group
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
 
 if TYPE_CHECKING:
     from prowess.workspace.workspace import Workspace
@@ -22,39 +22,33 @@ _MAX_LINES = 20
 _NAMED = 3
 """The most unreadable files that are named on stderr; the rest is only counted."""
 
+_type_option = click.option("--type", "type_", default="", metavar="TYPE", help="Only pages of this type.")
+
 
 @group(
     "pages",
     "prowess pages",
     "prowess pages search release plan",
     "prowess pages show roadmap",
-    invoke_without_command=True,
+    default="list",
 )
-@click.option("--type", "type_", default="", metavar="TYPE", help="Only pages of this type.")
-@common_options
-@click.pass_context
-def pages_command(ctx: click.Context, type_: str, workspace: str | None, as_json: bool) -> None:
+@_type_option
+def pages_command() -> None:
     """List, search and print the markdown pages of the workspace."""
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _list(type_, workspace, as_json=as_json)
 
 
 @pages_command.command("list", examples=("prowess pages list", "prowess pages list --type decision"))
-@click.option("--type", "type_", default="", metavar="TYPE", help="Only pages of this type.")
+@_type_option
 @common_options
-def list_pages(type_: str, workspace: str | None, as_json: bool) -> None:
+def list_pages(type_: str, cli: Cli) -> None:
     """List the pages."""
-    _list(type_, workspace, as_json=as_json)
-
-
-def _list(type_: str, workspace: str | None, *, as_json: bool) -> None:
-    with _pages(workspace) as pages:
+    with _pages(cli) as pages:
         found = pages.get_pages_by_type(type_) if type_ else pages.get_all_pages()
-        nothing = "No pages here." if found else _no_page_of(type_, pages)
-    _print_cards(found, as_json=as_json, nothing=nothing)
+        empty = "" if found else _describe_missing(type_, pages)
+    _print_cards(found, cli, empty=empty)
 
 
-def _no_page_of(type_: str, pages: Workspace) -> str:
+def _describe_missing(type_: str, pages: Workspace) -> str:
     types = sorted({one_line(page["type"], 40) for page in pages.get_all_pages() if page["type"]})
     if not type_ or not types:
         return "No pages here."
@@ -70,52 +64,46 @@ def _no_page_of(type_: str, pages: Workspace) -> str:
 )
 @click.option("--content", is_flag=True, help="With --json: print whole pages, for use as an input of a run.")
 @common_options
-def search(words: tuple[str, ...], limit: int, content: bool, workspace: str | None, as_json: bool) -> None:
+def search(words: tuple[str, ...], limit: int, content: bool, cli: Cli) -> None:
     """Search pages by words, or by the name of a type."""
-    if content and not as_json:
+    if content and not cli.as_json:
         raise click.UsageError("--content requires --json.")
-    with _pages(workspace) as pages:
+    with _pages(cli) as pages:
         found = pages.workspace_search(" ".join(words), limit)
         if content:
             found = [page for page in pages.get_pages([page["slug"] for page in found]) if page]
-    _print_cards(found, as_json=as_json, nothing="No matching page.")
+    _print_cards(found, cli, empty="No matching page.")
 
 
 @pages_command.command("show", examples=("prowess pages show roadmap", "prowess pages show docs/roadmap.md --json"))
 @click.argument("slug")
 @common_options
-def show(slug: str, workspace: str | None, as_json: bool) -> None:
+def show(slug: str, cli: Cli) -> None:
     """Print one page, by its slug, path, title or alias."""
-    with _pages(workspace) as pages:
+    with _pages(cli) as pages:
         page = pages.get_page(slug)
-    if as_json:
-        print_json(page)
-    else:
-        click.echo(clean(page["content"]).rstrip("\n"))
+    cli.print(page, clean(page["content"]).rstrip("\n"))
 
 
 @pages_command.command("tags", examples=("prowess pages tags", "prowess pages tags --json"))
 @common_options
-def tags(workspace: str | None, as_json: bool) -> None:
+def tags(cli: Cli) -> None:
     """List the tags and the number of pages with each."""
-    with _pages(workspace) as pages:
+    with _pages(cli) as pages:
         found = pages.get_tags()
-    if as_json:
-        print_json(found)
-    elif found:
-        print_table(("tag", "pages"), [(one_line(one["tag"], 60), f"{one['pages']:,}") for one in found])
-    else:
-        click.echo("No tags.")
+    cli.print_table(
+        found, ("tag", "pages"), lambda row: (one_line(row["tag"], 60), f"{row['pages']:,}"), empty="No tags."
+    )
 
 
 @pages_command.command("links", examples=("prowess pages links roadmap", "prowess pages links roadmap --json"))
 @click.argument("slug")
 @common_options
-def links(slug: str, workspace: str | None, as_json: bool) -> None:
+def links(slug: str, cli: Cli) -> None:
     """Show the links from a page, the links to it, and its broken links."""
-    with _pages(workspace) as pages:
+    with _pages(cli) as pages:
         found = pages.get_references(slug)
-    if as_json:
+    if cli.as_json:
         print_json(found)
         return
     _print_list("Links to", [page["slug"] for page in found["links"]])
@@ -136,55 +124,48 @@ def links(slug: str, workspace: str | None, as_json: bool) -> None:
     help="Maximum number of commits.",
 )
 @common_options
-def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None:
+def history(slug: str, limit: int, cli: Cli) -> None:
     """List the commits that changed a page, newest first."""
-    with _pages(workspace) as pages:
+    with _pages(cli) as pages:
         found = pages.get_history(slug, limit)
-    if as_json:
-        print_json(found)
-    elif found:
-        rows = [
-            (one["commit"][:12], format_time(one["at"]), one_line(one["author"], 24), one_line(one["subject"]))
-            for one in found
-        ]
-        print_table(("commit", "when", "author", "subject"), rows, flexible=3)
-    else:
-        click.echo("No commits found for this page.")
+    cli.print_table(
+        found,
+        ("commit", "when", "author", "subject"),
+        lambda row: (row["commit"][:12], format_time(row["at"]), one_line(row["author"], 24), one_line(row["subject"])),
+        flexible=3,
+        empty="No commits found for this page.",
+    )
 
 
 @contextmanager
-def _pages(workspace: str | None) -> Generator[Workspace]:
+def _pages(cli: Cli) -> Generator[Workspace]:
     """Yield the pages of the chosen workspace. At the end, print on stderr which files could not be read."""
     from prowess.settings import read_settings
     from prowess.workspace.workspace import Workspace
 
-    pages = Workspace(read_settings(workspace=choose_workspace(workspace)).workspace)
+    pages = Workspace(read_settings(workspace=cli.workspace).workspace)
     yield pages
     # Files are read on demand, so only now it is known which of them failed.
     skipped = pages.skipped
-    for one in skipped[:_NAMED]:
-        click.echo(f"Skipped {escape_path(one.path)}: {one_line(one.reason)}", err=True)
+    for file in skipped[:_NAMED]:
+        click.echo(f"Skipped {escape_path(file.path)}: {one_line(file.reason)}", err=True)
     if len(skipped) > _NAMED:
         click.echo(f"… and {len(skipped) - _NAMED:,} more files skipped.", err=True)
 
 
-def _print_cards(found: Sequence[dict[str, Any]], *, as_json: bool, nothing: str) -> None:
-    if as_json:
-        print_json(list(found))
-        return
-    if not found:
-        click.echo(nothing)
-        return
-    rows = [
-        (
+def _print_cards(found: Sequence[dict[str, Any]], cli: Cli, *, empty: str) -> None:
+    cli.print_table(
+        found,
+        ("page", "title", "type", "text" if found and "snippet" in found[0] else "tags"),
+        lambda page: (
             one_line(page["slug"], 60),
             one_line(page["title"], 40),
             one_line(page["type"], 20),
             one_line(page.get("snippet") or ", ".join(page["tags"])),
-        )
-        for page in found
-    ]
-    print_table(("page", "title", "type", "text" if "snippet" in found[0] else "tags"), rows, flexible=3)
+        ),
+        flexible=3,
+        empty=empty,
+    )
 
 
 def _print_list(title: str, lines: list[str]) -> None:

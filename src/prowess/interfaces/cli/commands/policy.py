@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
-    from prowess.policy.grants import EnvGrant
     from prowess.policy.organization import OrgPolicy
 
 
@@ -25,11 +24,10 @@ if TYPE_CHECKING:
     invoke_without_command=True,
 )
 @common_options
-@click.pass_context
-def policy_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+def policy_command(cli: Cli) -> None:
     """Show the policy: who may enable and run skills, and how much of a prompt skills may use."""
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _print_policy(with_engine(workspace, lambda prowess: prowess.policy.get(), quick=True), as_json=as_json)
+    if not delegate_to_subcommand(cli):
+        _print_policy(cli.call(lambda prowess: prowess.policy.get(), quick=True), cli)
 
 
 @policy_command.command(
@@ -42,12 +40,12 @@ def policy_command(ctx: click.Context, workspace: str | None, as_json: bool) -> 
 @click.argument("name")
 @click.argument("value")
 @common_options
-def set_setting(name: str, value: str, workspace: str | None, as_json: bool) -> None:
+def set_setting(name: str, value: str, cli: Cli) -> None:
     """Change one setting.
 
     VALUE is parsed as JSON if possible: a number, true or false, a list or an object. Otherwise it is text.
     """
-    _change_setting(name, _parse_value(value), workspace, as_json=as_json)
+    _change_setting(name, _parse_value(value), cli)
 
 
 @policy_command.command(
@@ -56,20 +54,20 @@ def set_setting(name: str, value: str, workspace: str | None, as_json: bool) -> 
 )
 @click.argument("name")
 @common_options
-def reset_setting(name: str, workspace: str | None, as_json: bool) -> None:
+def reset_setting(name: str, cli: Cli) -> None:
     """Restore the default of one setting."""
-    _change_setting(name, None, workspace, as_json=as_json)
+    _change_setting(name, None, cli)
 
 
 @policy_command.command("roles", examples=("prowess policy roles", "prowess policy roles --json"))
 @common_options
-def list_roles(workspace: str | None, as_json: bool) -> None:
+def list_roles(cli: Cli) -> None:
     """List the roles, with the actions that each allows and on which skills."""
     from prowess.policy.roles import find_role, role_names
 
-    policy = with_engine(workspace, lambda prowess: prowess.policy.get(), quick=True)
+    policy = cli.call(lambda prowess: prowess.policy.get(), quick=True)
     found = [find_role(name, policy) for name in role_names(policy)]
-    if as_json:
+    if cli.as_json:
         print_json(found)
         return
     rows = [
@@ -79,14 +77,14 @@ def list_roles(workspace: str | None, as_json: bool) -> None:
     print_table(("role", "actions", "skills tagged", "description"), rows, flexible=3)
 
 
-def _change_setting(name: str, value: Any, workspace: str | None, *, as_json: bool) -> None:
+def _change_setting(name: str, value: Any, cli: Cli) -> None:
 
     async def work(prowess: Prowess) -> tuple[OrgPolicy, OrgPolicy]:
         return await prowess.policy.get(), await prowess.policy.set(name, value)
 
-    before, after = with_engine(workspace, work)
-    if as_json:
-        _print_policy(after, as_json=True)
+    before, after = cli.call(work)
+    if cli.as_json:
+        _print_policy(after, cli)
         return
     was, now = (one_line(_format_value(getattr(policy, name)), 200) for policy in (before, after))
     click.echo(f"{name} is already {now}." if was == now else f"Set {name} to {now} (was {was}).")
@@ -101,12 +99,12 @@ def _parse_value(text: str) -> Any:
     return text if value is None else value
 
 
-def _print_policy(policy: OrgPolicy, *, as_json: bool) -> None:
+def _print_policy(policy: OrgPolicy, cli: Cli) -> None:
     from prowess.policy.organization import OrgPolicy
 
     values, defaults = asdict(policy), asdict(OrgPolicy())
     faults = values.pop("faults")
-    if as_json:
+    if cli.as_json:
         print_json(values)
         return
     rows = [
@@ -129,24 +127,29 @@ def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-@group("env", "prowess env", "prowess env allow my-skill GITHUB_TOKEN", invoke_without_command=True)
-@common_options
-@click.pass_context
-def env_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+@group("env", "prowess env", "prowess env allow my-skill GITHUB_TOKEN", default="list")
+def env_command() -> None:
     """Show which environment variables skills may read, and allow or forbid one.
 
     Values are never shown.
     """
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _print_env("", workspace, as_json=as_json)
 
 
 @env_command.command("list", examples=("prowess env list", "prowess env list my-skill"))
 @click.argument("slug", required=False, default="")
 @common_options
-def list_env(slug: str, workspace: str | None, as_json: bool) -> None:
+def list_env(slug: str, cli: Cli) -> None:
     """List the allowed variables; with a SLUG, also those that the skill requests."""
-    _print_env(slug, workspace, as_json=as_json)
+    from prowess.interfaces.cli.run_attempt import ENV_STATES
+
+    nothing = "No skill may read environment variables. `prowess env list SLUG` shows what a skill requests."
+    cli.print_table(
+        cli.call(lambda prowess: prowess.env.list(slug), quick=True),
+        ("skill", "name", "state"),
+        lambda row: (row.slug, row.name, ENV_STATES[row.state]),
+        flexible=2,
+        empty=f"{clean(slug)} requests no environment variables." if slug else nothing,
+    )
 
 
 @env_command.command(
@@ -155,13 +158,13 @@ def list_env(slug: str, workspace: str | None, as_json: bool) -> None:
 @click.argument("slug")
 @click.argument("name")
 @common_options
-def allow_env(slug: str, name: str, workspace: str | None, as_json: bool) -> None:
+def allow_env(slug: str, name: str, cli: Cli) -> None:
     """Allow a skill, exactly as it is now, to read a variable.
 
     After a change of the skill, allow it again.
     """
-    grant = with_engine(workspace, lambda prowess: prowess.env.allow(slug, name))
-    if as_json:
+    grant = cli.call(lambda prowess: prowess.env.allow(slug, name))
+    if cli.as_json:
         print_json(grant)
     else:
         click.echo(f"{grant.slug} may now read {grant.name}, until its files change.")
@@ -175,34 +178,17 @@ def allow_env(slug: str, name: str, workspace: str | None, as_json: bool) -> Non
 @click.argument("slug")
 @click.argument("name")
 @common_options
-def forbid_env(slug: str, name: str, workspace: str | None, as_json: bool) -> None:
+def forbid_env(slug: str, name: str, cli: Cli) -> None:
     """Forbid a skill to read a variable that was allowed."""
-    with_engine(workspace, lambda prowess: prowess.env.forbid(slug, name))
-    if as_json:
-        print_json({"slug": slug, "name": name, "state": "forbidden"})
-    else:
-        click.echo(f"{clean(slug)} may no longer read {clean(name)}.")
-
-
-def _print_env(slug: str, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.run_attempt import ENV_STATES
-
-    found: list[EnvGrant] = with_engine(workspace, lambda prowess: prowess.env.list(slug), quick=True)
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        nothing = "No skill may read environment variables. `prowess env list SLUG` shows what a skill requests."
-        click.echo(f"{clean(slug)} requests no environment variables." if slug else nothing)
-        return
-    print_table(("skill", "name", "state"), [(one.slug, one.name, ENV_STATES[one.state]) for one in found], flexible=2)
+    cli.call(lambda prowess: prowess.env.forbid(slug, name))
+    cli.print({"slug": slug, "name": name, "state": "forbidden"}, f"{clean(slug)} may no longer read {clean(name)}.")
 
 
 @command("switch", "prowess switch off my-skill", "prowess switch on my-skill other-skill")
 @click.argument("state", type=click.Choice(["on", "off"]))
 @click.argument("slugs", nargs=-1, required=True, metavar="SLUG...")
 @common_options
-def switch_command(state: str, slugs: tuple[str, ...], workspace: str | None, as_json: bool) -> None:
+def switch_command(state: str, slugs: tuple[str, ...], cli: Cli) -> None:
     """Switch skills off for the whole organization, or on again.
 
     Nobody can find, enable, load or run a skill that is off, and it leaves every prompt. Its files stay where they are.
@@ -212,9 +198,9 @@ def switch_command(state: str, slugs: tuple[str, ...], workspace: str | None, as
     async def work(prowess: Prowess) -> OrgPolicy:
         return await prowess.policy.switch(*slugs, on=state == "on")
 
-    policy = with_engine(workspace, work)
+    policy = cli.call(work)
     off = list(policy.disabled_skills or ())
-    if as_json:
+    if cli.as_json:
         print_json({"disabled_skills": off})
         return
     click.echo(f"Switched {state}: {', '.join(one_line(slug, 48) for slug in slugs)}.")

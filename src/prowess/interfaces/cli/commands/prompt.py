@@ -14,7 +14,7 @@ import click
 from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError, Refused
 from prowess.interfaces.cli.approval_card import ask_for_approval, ask_person
 from prowess.interfaces.cli.commands.sessions import DEFAULT_SESSION, find_session, session_option
-from prowess.interfaces.cli.engine import common_options, user_environment, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, user_environment
 from prowess.interfaces.cli.options import command, describe_no_skills, read_message
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
 from prowess.view import session_json
@@ -33,15 +33,7 @@ if TYPE_CHECKING:
 @click.option("--into", metavar="FILE", help="Prompt file whose blocks are replaced ('-' for stdin).")
 @session_option
 @common_options
-def prompt_command(
-    policies: str,
-    memory: str,
-    graph_context: str,
-    into: str | None,
-    session: str,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+def prompt_command(policies: str, memory: str, graph_context: str, into: str | None, session: str, cli: Cli) -> None:
     """Print the prompt of a conversation: policies, memory, graph context, then the enabled skills.
 
     A skill whose files changed since it was enabled is included as it is now if the policy allows it. Otherwise it is
@@ -51,14 +43,14 @@ def prompt_command(
     parts = {"policies": policies, "memory": memory, "graph_context": graph_context}
 
     def assemble() -> tuple[str, dict[str, Any] | None, list[str]]:
-        return with_engine(workspace, lambda prowess: _assemble_prompt(prowess, session, text, parts), quick=True)
+        return cli.call(lambda prowess: _assemble_prompt(prowess, session, text, parts), quick=True)
 
     prompt, state, left = assemble()
-    if left and not as_json and _let_in_again(left, session, workspace):
+    if left and not cli.as_json and _let_in_again(left, session, cli):
         prompt, state, _ = assemble()
         back = {skill["slug"] for skill in state["enabled_skills"]} if state else set[str]()
         left = [slug for slug in left if slug not in back]
-    if as_json:
+    if cli.as_json:
         print_json({"prompt": prompt, "session": state})
     elif prompt:
         shown = clean(prompt) if sys.stdout.isatty() else prompt
@@ -83,27 +75,27 @@ async def _assemble_prompt(
     """
     from prowess.session.prompt import assemble_blocks, join_blocks, replace_blocks
 
-    held = await find_session(prowess, name)
-    if held is None:
+    before = await find_session(prowess, name)
+    if before is None:
         blocks = assemble_blocks(**parts)
         return replace_blocks(text, blocks) if text else join_blocks(blocks), None, []
-    prompt = await prowess.prompt(held, into=text, **parts)
-    after = await prowess.sessions.get(held)
-    return prompt, session_json(after), [skill.slug for skill in held.enabled if not after.has(skill.slug)]
+    prompt = await prowess.prompt(before, into=text, **parts)
+    after = await prowess.sessions.get(before)
+    return prompt, session_json(after), [skill.slug for skill in before.enabled if not after.has(skill.slug)]
 
 
-def _let_in_again(left: list[str], session: str, workspace: str | None) -> bool:
+def _let_in_again(left: list[str], session: str, cli: Cli) -> bool:
     """Ask the person at the terminal about skills that changed and left the prompt. Return True if one is back."""
     from prowess.interfaces.cli.person import at_terminal
 
     if not at_terminal():
         return False
-    waiting = with_engine(workspace, lambda prowess: prowess.approvals.list())
+    waiting = cli.call(lambda prowess: prowess.approvals.list())
     back = False
     for slug in left:
-        asked = next((row for row in waiting if row.slug == slug and row.action == "enable"), None)
-        if asked is not None and ask_person(asked.id, workspace, "Add exactly these bytes to the prompt?"):
-            with_engine(workspace, lambda prowess, slug=slug: prowess.enable(slug, session=session))
+        request = next((row for row in waiting if row.slug == slug and row.action == "enable"), None)
+        if request is not None and ask_person(request.id, cli, "Add exactly these bytes to the prompt?"):
+            cli.call(lambda prowess, slug=slug: prowess.enable(slug, session=session))
             back = True
     return back
 
@@ -127,16 +119,14 @@ def _read_prompt(path: str) -> str:
 )
 @click.option("--session", "-s", default="", metavar="NAME", help="Use the window of this conversation.")
 @common_options
-def index_command(
-    words: tuple[str, ...], budget: int | None, session: str, workspace: str | None, as_json: bool
-) -> None:
+def index_command(words: tuple[str, ...], budget: int | None, session: str, cli: Cli) -> None:
     """Print the list of available skills for a system prompt, within a budget.
 
     With a MESSAGE ('-' for stdin), the skills that fit it best keep their descriptions.
     """
     message = read_message(words) if words else ""
-    plan = with_engine(workspace, lambda prowess: prowess.index(message, session=session, budget=budget), quick=True)
-    if as_json:
+    plan = cli.call(lambda prowess: prowess.index(message, session=session, budget=budget), quick=True)
+    if cli.as_json:
         entries = [{"slug": entry.slug, "form": entry.form} for entry in plan.entries]
         print_json({"text": plan.text, "chars": plan.chars, "omitted": plan.omitted, "entries": entries})
     elif plan.text:
@@ -173,13 +163,7 @@ def index_command(
 )
 @common_options
 def role_command(
-    name: str,
-    program: tuple[str, ...],
-    agent: str | None,
-    templates: Path | None,
-    values: tuple[str, ...],
-    workspace: str | None,
-    as_json: bool,
+    name: str, program: tuple[str, ...], agent: str | None, templates: Path | None, values: tuple[str, ...], cli: Cli
 ) -> None:
     """Print the prompt of a role: the index of skills, then the role's pack.
 
@@ -191,15 +175,15 @@ def role_command(
 
     if program and agent is None:
         raise click.UsageError(f"To start an agent, say which one: --for {AGENTS[0]}.")
-    given = read_inputs(values)
-    prompt = with_engine(workspace, lambda prowess: prowess.roles.prompt(name, templates=templates, values=given))
-    if prompt.source == "stub" and not as_json:
+    template_values = read_inputs(values)
+    prompt = cli.call(lambda prowess: prowess.roles.prompt(name, templates=templates, values=template_values))
+    if prompt.source == "stub" and not cli.as_json:
         click.echo(
             "No pack or template for this role. `prowess list --scope system` lists the built-in packs.", err=True
         )
-    if agent is not None and not as_json:
+    if agent is not None and not cli.as_json:
         _start_agent(agent, prompt.text, program)
-    if as_json:
+    if cli.as_json:
         print_json(prompt)
     else:
         click.echo(clean(prompt.text) if sys.stdout.isatty() else prompt.text)
@@ -242,7 +226,7 @@ def _start_agent(agent: str, prompt: str, command: Sequence[str]) -> NoReturn:
 @click.option("--reference", metavar="F", help="Load this reference file instead of the instructions.")
 @click.option("--script", metavar="F", help="Load the text of this script instead of the instructions.")
 @common_options
-def load_command(name: str, reference: str | None, script: str | None, workspace: str | None, as_json: bool) -> None:
+def load_command(name: str, reference: str | None, script: str | None, cli: Cli) -> None:
     """Load the instructions, a reference or a script of a skill, as the tool `load_skill` does.
 
     Unlike `prowess show`, this checks the policy and records an event.
@@ -255,30 +239,29 @@ def load_command(name: str, reference: str | None, script: str | None, workspace
     async def work(prowess: Prowess) -> tuple[dict[str, Any], ProwessError | None]:
         answer = await prowess.load(name, reference=reference, script=script)
         error = await _error_of_answer(prowess, answer, reference, script)
-        if isinstance(error, ApprovalRequired) and not as_json:
+        if isinstance(error, ApprovalRequired) and not cli.as_json:
             raise error
         return answer, error
 
     answer, error = ask_for_approval(
-        lambda: with_engine(workspace, work, quick=True),
-        workspace=workspace,
+        cli,
+        lambda: cli.call(work, quick=True),
         question="Load exactly these bytes?",
-        as_json=as_json,
         refusal="Not loaded: you denied the request.",
     )
-    if as_json:
+    if cli.as_json:
         print_json(answer)
-    if error is not None:
-        if as_json:
+        if error is not None:
             raise click.exceptions.Exit(exit_code(error))
+        return
+    if error is not None:
         raise error
-    if not as_json and answer.get("note"):
+    if answer.get("note"):
         click.echo(clean(answer["note"]), err=True)
-    if not as_json:
-        text = next(answer[key] for key in ("body", "reference_content", "script_content") if answer[key] is not None)
-        shown = clean(text) if sys.stdout.isatty() else text
-        click.echo(shown, nl=not shown.endswith("\n"))
-        _print_other_files(answer["available_references"], answer["available_scripts"])
+    text = next(answer[key] for key in ("body", "reference_content", "script_content") if answer[key] is not None)
+    shown = clean(text) if sys.stdout.isatty() else text
+    click.echo(shown, nl=not shown.endswith("\n"))
+    _print_other_files(answer["available_references"], answer["available_scripts"])
 
 
 async def _error_of_answer(
@@ -293,10 +276,10 @@ async def _error_of_answer(
     if answer.get("approval_id"):
         return ApprovalRequired(answer["error"], approval_id=answer["approval_id"], hint=answer.get("hint") or "")
     missing = reference if reference is not None else script
-    there = answer["available_references" if reference is not None else "available_scripts"]
+    available = answer["available_references" if reference is not None else "available_scripts"]
     try:
         await prowess.skills.get(answer["name"])
-        kind: type[ProwessError] = NotFound if missing is not None and missing not in there else Refused
+        kind: type[ProwessError] = NotFound if missing is not None and missing not in available else Refused
     except ProwessError as error:
         kind = type(error)
     return kind(answer["error"], hint=answer.get("hint") or "")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.errors import Invalid
-from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.error_output import EXIT_CODES, print_problems
-from prowess.interfaces.cli.options import CommandGroup, delegate_to_subcommand
+from prowess.interfaces.cli.options import CommandGroup
 from prowess.interfaces.cli.options import group as make_group
-from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_json_line, print_table
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_json_line
 from prowess.view import entry_json, to_json
 
 if TYPE_CHECKING:
@@ -25,14 +25,9 @@ if TYPE_CHECKING:
 def registry_group(kind: EntryKind, summary: str) -> CommandGroup:
     """Return the command group `prowess prompts` or `prowess rubrics` with all its subcommands."""
 
-    @make_group(
-        f"{kind}s", f"prowess {kind}s", f"prowess {kind}s add {kind}.yaml", invoke_without_command=True, help=summary
-    )
-    @common_options
-    @click.pass_context
-    def group(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
-        if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-            _print_entries(kind, workspace, as_json=as_json)
+    @make_group(f"{kind}s", f"prowess {kind}s", f"prowess {kind}s add {kind}.yaml", default="list", help=summary)
+    def group() -> None:
+        pass
 
     _add_read_commands(group, kind)
     _add_write_commands(group, kind)
@@ -46,8 +41,24 @@ def _add_read_commands(group: CommandGroup, kind: EntryKind) -> None:
         help=f"List the available {kind}s: from the workspace, the home folder, the database and skills.",
     )
     @common_options
-    def list_(workspace: str | None, as_json: bool) -> None:
-        _print_entries(kind, workspace, as_json=as_json)
+    def list_(cli: Cli) -> None:
+        found = cli.call(lambda prowess: prowess.registry.list(kind))
+        has_table = cli.print_table(
+            found,
+            ("id", "version", "from", "about"),
+            lambda row: (
+                one_line(row.id, 48),
+                one_line(row.version, 20),
+                one_line(row.origin, 40),
+                one_line(_describe(row)),
+            ),
+            flexible=3,
+            empty=f"No {kind}s here. Create files in {kind}s/, or run `prowess {kind}s add FILE`.",
+            view=entry_json,
+        )
+        bad = sum(row.value is None for row in found)
+        if has_table and bad:
+            click.echo(f"{bad} of these cannot be used. `prowess {kind}s validate` shows why.", err=True)
 
     @group.command(
         "show",
@@ -57,14 +68,14 @@ def _add_read_commands(group: CommandGroup, kind: EntryKind) -> None:
     @click.argument("reference", metavar="ID[@VERSION]")
     @click.option("--skill", metavar="SLUG", default="", help="Resolve it as this skill does, its own files first.")
     @common_options
-    def show(reference: str, skill: str, workspace: str | None, as_json: bool) -> None:
+    def show(reference: str, skill: str, cli: Cli) -> None:
         from prowess.prompts.registry import unusable_entry
 
         named, _, version = reference.partition("@")
-        entry = with_engine(workspace, lambda prowess: prowess.registry.get(kind, named, version or None, skill=skill))
+        entry = cli.call(lambda prowess: prowess.registry.get(kind, named, version or None, skill=skill))
         if entry.value is None:
             raise unusable_entry(entry)
-        _print_entry(entry, as_json=as_json)
+        _print_entry(entry, cli)
 
     @group.command(
         "validate",
@@ -73,11 +84,11 @@ def _add_read_commands(group: CommandGroup, kind: EntryKind) -> None:
     )
     @click.argument("paths", nargs=-1, metavar="[PATH]...")
     @common_options
-    def validate(paths: tuple[str, ...], workspace: str | None, as_json: bool) -> None:
+    def validate(paths: tuple[str, ...], cli: Cli) -> None:
         def work(prowess: Prowess) -> Any:
             return prowess.registry.check(kind, *map(Path, paths)) if paths else prowess.registry.list(kind)
 
-        _print_checks(kind, with_engine(workspace, work), as_json=as_json)
+        _print_checks(kind, cli.call(work), cli)
 
 
 def _add_write_commands(group: CommandGroup, kind: EntryKind) -> None:
@@ -88,9 +99,9 @@ def _add_write_commands(group: CommandGroup, kind: EntryKind) -> None:
     )
     @click.argument("file", metavar="FILE")
     @common_options
-    def add(file: str, workspace: str | None, as_json: bool) -> None:
-        entry, new = with_engine(workspace, lambda prowess: prowess.registry.add(kind, Path(file)))
-        _print_outcome(entry.label, "added" if new else "unchanged", kind, as_json=as_json)
+    def add(file: str, cli: Cli) -> None:
+        entry, new = cli.call(lambda prowess: prowess.registry.add(kind, Path(file)))
+        _print_outcome(entry.label, "added" if new else "unchanged", kind, cli)
 
     @group.command(
         "remove",
@@ -99,30 +110,12 @@ def _add_write_commands(group: CommandGroup, kind: EntryKind) -> None:
     )
     @click.argument("reference", metavar="ID@VERSION")
     @common_options
-    def remove(reference: str, workspace: str | None, as_json: bool) -> None:
+    def remove(reference: str, cli: Cli) -> None:
         named, mark, version = reference.partition("@")
         if not (mark and version):
             raise click.UsageError(f"Missing version. Write it after an @, for example {reference}@1.0.0.")
-        with_engine(workspace, lambda prowess: prowess.registry.remove(kind, named, version))
-        _print_outcome(reference, "removed", kind, as_json=as_json)
-
-
-def _print_entries(kind: EntryKind, workspace: str | None, *, as_json: bool) -> None:
-    found = with_engine(workspace, lambda prowess: prowess.registry.list(kind))
-    if as_json:
-        print_json([entry_json(entry) for entry in found])
-        return
-    if not found:
-        click.echo(f"No {kind}s here. Create files in {kind}s/, or run `prowess {kind}s add FILE`.")
-        return
-    rows = [
-        (one_line(entry.id, 48), one_line(entry.version, 20), one_line(entry.origin, 40), one_line(_describe(entry)))
-        for entry in found
-    ]
-    print_table(("id", "version", "from", "about"), rows, flexible=3)
-    bad = sum(entry.value is None for entry in found)
-    if bad:
-        click.echo(f"{bad} of these cannot be used. `prowess {kind}s validate` shows why.", err=True)
+        cli.call(lambda prowess: prowess.registry.remove(kind, named, version))
+        _print_outcome(reference, "removed", kind, cli)
 
 
 def _describe(entry: RegistryEntry) -> str:
@@ -131,9 +124,9 @@ def _describe(entry: RegistryEntry) -> str:
     return entry.value.description
 
 
-def _print_entry(entry: RegistryEntry, *, as_json: bool) -> None:
+def _print_entry(entry: RegistryEntry, cli: Cli) -> None:
     value: dict[str, Any] = to_json(entry.value) or {}
-    if as_json:
+    if cli.as_json:
         print_json({**entry_json(entry), entry.kind: value})
         return
     click.secho(one_line(entry.label), bold=True)
@@ -155,29 +148,27 @@ def _format_criteria(rubric: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _print_checks(kind: EntryKind, entries: Sequence[RegistryEntry], *, as_json: bool) -> None:
+def _print_checks(kind: EntryKind, entries: Sequence[RegistryEntry], cli: Cli) -> None:
     for entry in entries:
-        if as_json:
+        if cli.as_json:
             print_json_line(entry_json(entry))
             continue
         mark = click.style("✗", fg="red") if entry.value is None else click.style("✓", fg="green")
         click.echo(f"{mark} {escape_path(entry.label)} ({escape_path(entry.location or entry.origin)})")
         print_problems(entry.problems)
     bad = sum(entry.value is None for entry in entries)
-    if not as_json:
+    if not cli.as_json:
         verdict = f"{bad} with errors" if bad else "no errors"
         click.echo(f"{len(entries)} {kind}{'s' * (len(entries) != 1)} checked, {verdict}.")
     if bad:
         raise click.exceptions.Exit(EXIT_CODES[Invalid])
 
 
-def _print_outcome(label: str, outcome: str, kind: EntryKind, *, as_json: bool) -> None:
+def _print_outcome(label: str, outcome: str, kind: EntryKind, cli: Cli) -> None:
     named, _, version = label.partition("@")
-    if as_json:
-        print_json({"kind": kind, "id": named, "version": version, "outcome": outcome})
-        return
     verb = {"added": "Added", "unchanged": "Unchanged:", "removed": "Removed"}[outcome]
-    click.echo(f"{verb} {kind} {one_line(label)}.")
+    fields = {"kind": kind, "id": named, "version": version, "outcome": outcome}
+    cli.print(fields, f"{verb} {kind} {one_line(label)}.")
 
 
 prompts_command = registry_group(

@@ -9,9 +9,9 @@ import click
 
 from prowess.errors import Refused
 from prowess.interfaces.cli.commands.registry_server import SERVER_COMMANDS
-from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import group
-from prowess.interfaces.cli.output import clean, escape_path, format_count, one_line, print_json, print_table
+from prowess.interfaces.cli.output import clean, escape_path, format_count, one_line, print_facts, print_json
 from prowess.interfaces.cli.person import at_terminal
 
 if TYPE_CHECKING:
@@ -54,17 +54,13 @@ for _command in SERVER_COMMANDS:
 @click.option("--limit", type=click.IntRange(1, 50), default=10, show_default=True, help="How many to show.")
 @registry_option
 @common_options
-def search_registry(query: Sequence[str], limit: int, registry: str, workspace: str | None, as_json: bool) -> None:
+def search_registry(query: Sequence[str], limit: int, registry: str, cli: Cli) -> None:
     """Search a registry, best first: by how well each skill fits, the registry's own order, and its installs."""
     text = " ".join(query)
     with spinner("Asking the registry …"):
-        found = with_engine(workspace, lambda prowess: prowess.registries.search(text, limit=limit, registry=registry))
-    if as_json:
-        print_json([hit.as_json() for hit in found])
-    elif not found:
-        click.echo("No matching skill. Try other words, or `prowess registry trending`.")
-    else:
-        _print_hits(found, first="score")
+        found = cli.call(lambda prowess: prowess.registries.search(text, limit=limit, registry=registry))
+    empty = "No matching skill. Try other words, or `prowess registry trending`."
+    if _print_hits(found, cli, first="score", empty=empty):
         click.echo(f"\nShow one before you install it: prowess registry show {_reference(found[0])}", err=True)
 
 
@@ -74,16 +70,11 @@ def search_registry(query: Sequence[str], limit: int, registry: str, workspace: 
 @click.option("--limit", type=click.IntRange(1, 50), default=20, show_default=True, help="How many to show.")
 @registry_option
 @common_options
-def list_trending(limit: int, registry: str, workspace: str | None, as_json: bool) -> None:
+def list_trending(limit: int, registry: str, cli: Cli) -> None:
     """List the skills that a registry calls trending, in its order."""
     with spinner("Asking the registry …"):
-        found = with_engine(workspace, lambda prowess: prowess.registries.trending(limit=limit, registry=registry))
-    if as_json:
-        print_json([hit.as_json() for hit in found])
-    elif not found:
-        click.echo("The registry lists no skill.")
-    else:
-        _print_hits(found, first="place")
+        found = cli.call(lambda prowess: prowess.registries.trending(limit=limit, registry=registry))
+    _print_hits(found, cli, first="place", empty="The registry lists no skill.")
 
 
 @registry_command.command(
@@ -93,15 +84,15 @@ def list_trending(limit: int, registry: str, workspace: str | None, as_json: boo
 @click.option("--text", is_flag=True, help="Also print its document, with hidden characters written out.")
 @registry_option
 @common_options
-def show_registry_skill(id: str, text: bool, registry: str, workspace: str | None, as_json: bool) -> None:
+def show_registry_skill(id: str, text: bool, registry: str, cli: Cli) -> None:
     """Download a skill, check and scan it, and show what it would bring. Nothing is installed.
 
     ID is that of a search, REGISTRY:ID, or the address of the skill's page.
     """
     with spinner("Asking the registry …"):
-        found = with_engine(workspace, lambda prowess: prowess.registries.metadata(id, registry=registry))
-    if as_json:
-        print_json(found.as_json())
+        found = cli.call(lambda prowess: prowess.registries.metadata(id, registry=registry))
+    if cli.as_json:
+        print_json(found)
         return
     _print_preview(found)
     if text:
@@ -123,36 +114,31 @@ def show_registry_skill(id: str, text: bool, registry: str, workspace: str | Non
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @registry_option
 @common_options
-def install_registry_skill(
-    id: str, scope: Scope | None, digest: str, yes: bool, registry: str, workspace: str | None, as_json: bool
-) -> None:
+def install_registry_skill(id: str, scope: Scope | None, digest: str, yes: bool, registry: str, cli: Cli) -> None:
     """Show a skill as `show` does, ask, and install exactly the files that were shown.
 
     It stays marked as coming from elsewhere: the first use asks, unless the policy `skill_synced_policy` says otherwise.
     """
-    wanted = digest.removeprefix("sha256:")
-    if not wanted:
+    sha256 = digest.removeprefix("sha256:")
+    if not sha256:
         with spinner("Asking the registry …"):
-            preview = with_engine(workspace, lambda prowess: prowess.registries.metadata(id, registry=registry))
-        wanted = preview.digest
+            preview = cli.call(lambda prowess: prowess.registries.metadata(id, registry=registry))
+        sha256 = preview.digest
         if not yes:
-            _ask_to_install(preview, as_json=as_json)
+            _ask_to_install(preview, cli)
     with spinner("Installing …"):
-        kept = with_engine(
-            workspace, lambda prowess: prowess.registries.install(id, registry=registry, scope=scope, digest=wanted)
-        )
-    if as_json:
-        source = kept.provenance.model_dump(include={"source_type", "source_url", "source_ref"})
-        print_json({"slug": kept.slug, "scope": kept.scope, "digest": kept.digest, **source})
-        return
-    click.echo(
-        f"Installed {one_line(kept.slug)} ({kept.scope}). The first use asks: prowess enable {one_line(kept.slug)}"
+        skill = cli.call(lambda prowess: prowess.registries.install(id, registry=registry, scope=scope, digest=sha256))
+    source = skill.provenance.model_dump(include={"source_type", "source_url", "source_ref"})
+    slug = one_line(skill.slug)
+    cli.print(
+        {"slug": skill.slug, "scope": skill.scope, "digest": skill.digest, **source},
+        f"Installed {slug} ({skill.scope}). The first use asks: prowess enable {slug}",
     )
 
 
-def _ask_to_install(preview: RegistryPreview, *, as_json: bool) -> None:
+def _ask_to_install(preview: RegistryPreview, cli: Cli) -> None:
     """Show the preview and ask the person at the terminal. Fail without one."""
-    if as_json or not at_terminal():
+    if cli.as_json or not at_terminal():
         raise Refused(
             "Nobody has looked at this skill yet.",
             hint=f"Run `prowess registry show`, then install exactly that: --digest {preview.digest}",
@@ -168,25 +154,24 @@ def _reference(hit: RegistryHit) -> str:
     return one_line(hit.id if hit.registry == DEFAULT_REGISTRY else f"{hit.registry}:{hit.id}")
 
 
-def _print_hits(hits: Sequence[RegistryHit], *, first: str) -> None:
+def _print_hits(hits: Sequence[RegistryHit], cli: Cli, *, first: str, empty: str) -> bool:
+    """Print hits, and return True if it was a table. `first` is its first column: `score` or `place`."""
     from prowess.match.recommendation import format_score
 
-    rows = [
-        (
+    return cli.print_table(
+        hits,
+        (first, "id", "installs", "state", "description"),
+        lambda hit: (
             str(hit.trending) if first == "place" else format_score(hit.score or 0),
             _reference(hit),
             format_count(hit.installs) if hit.installs is not None else "",
-            _marks(hit),
+            ", ".join([*(["installed"] if hit.installed else ()), *(one_line(mark, 20) for mark in hit.warnings)]),
             one_line(hit.description or hit.name),
-        )
-        for hit in hits
-    ]
-    print_table((first, "id", "installs", "state", "description"), rows, flexible=4, optional=("state", "installs"))
-
-
-def _marks(hit: RegistryHit) -> str:
-    marks = [*(["installed"] if hit.installed else ()), *(one_line(mark, 20) for mark in hit.warnings)]
-    return ", ".join(marks)
+        ),
+        flexible=4,
+        optional=("state", "installs"),
+        empty=empty,
+    )
 
 
 def _print_preview(found: RegistryPreview) -> None:
@@ -206,9 +191,7 @@ def _print_preview(found: RegistryPreview) -> None:
     facts += [("Asks for", request) for request in found.requests]
     facts += [("Audit", _describe_audit(audit)) for audit in found.audits]
     width = max(len(label) for label, _ in facts) + 2
-    for label, text in facts:
-        if text:
-            click.echo(f"{click.style(label.ljust(width), bold=True)}{one_line(text)}")
+    print_facts(facts, width)
     click.secho(f"Files ({len(found.files)})", bold=True)
     for file in found.files[:_SHOWN_FILES]:
         click.echo(f"  {escape_path(file['path'])}  {file['size']:,} bytes")
@@ -219,14 +202,14 @@ def _print_preview(found: RegistryPreview) -> None:
 
 
 def _print_remarks(head: str, remarks: Sequence[dict[str, Any]]) -> None:
-    shown = [one for one in remarks if one["severity"] != "info"]
+    shown = [remark for remark in remarks if remark["severity"] != "info"]
     if not shown:
         return
     click.secho(f"{head} ({len(shown)})", bold=True)
-    for one in shown:
-        mark = click.style(one["severity"], fg=_SEVERITY_COLOURS.get(one["severity"], "red"))
-        place = f"{one['path']}:{one.get('line') or 1}: " if one.get("path") else ""
-        click.echo(f"  {mark}  {one_line(place + str(one['message']))}")
+    for remark in shown:
+        severity = click.style(remark["severity"], fg=_SEVERITY_COLOURS.get(remark["severity"], "red"))
+        place = f"{remark['path']}:{remark.get('line') or 1}: " if remark.get("path") else ""
+        click.echo(f"  {severity}  {one_line(place + str(remark['message']))}")
 
 
 def _describe_reach(found: RegistryPreview) -> str:
@@ -243,5 +226,5 @@ def _describe_installed(found: RegistryPreview) -> str:
 
 
 def _describe_audit(audit: dict[str, Any]) -> str:
-    said = ", ".join(str(audit[name]) for name in ("risk", "summary") if audit[name])
-    return f"{audit['provider']}: {audit['status']}" + (f" ({said})" if said else "")
+    details = ", ".join(str(audit[name]) for name in ("risk", "summary") if audit[name])
+    return f"{audit['provider']}: {audit['status']}" + (f" ({details})" if details else "")

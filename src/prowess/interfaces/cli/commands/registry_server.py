@@ -10,12 +10,11 @@ import click
 from prowess.errors import Invalid, NotFound, Refused, Unavailable
 from prowess.interfaces.cli.commands.registry_token import (
     folder_option,
-    json_option,
     key_command,
     open_shelf,
     token_group,
 )
-from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, json_option, spinner
 from prowess.interfaces.cli.error_output import print_findings, print_problems
 from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option, trust_proxy_option
 from prowess.interfaces.cli.output import one_line, print_json
@@ -144,21 +143,15 @@ def _check_tokens(shelf: PackageShelf, host: str) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @common_options
 def publish_command(
-    targets: tuple[str, ...],
-    url: str,
-    token_file: str | None,
-    key_file: str | None,
-    yes: bool,
-    workspace: str | None,
-    as_json: bool,
+    targets: tuple[str, ...], url: str, token_file: str | None, key_file: str | None, yes: bool, cli: Cli
 ) -> None:
     """Check skills, show what they may do, ask, and publish them to a registry.
 
     SLUG is an available skill in a folder; PATH is a skill, or a folder of skills. Name and version are those in the
     skill. A version never changes: to publish other files, raise the version.
     """
-    paths = _find_paths(targets, workspace)
-    packages = [package for path in paths for package in _check_packages(path, as_json=as_json)]
+    paths = _find_paths(targets, cli)
+    packages = [package for path in paths for package in _check_packages(path, cli)]
     private_key = _read_key(key_file)
     publisher_of = _prepare_publisher(url, token_file)
     if not yes:
@@ -171,13 +164,13 @@ def publish_command(
         for package in packages:
             result = await publisher.publish(package, sign(package.digest, private_key) if private_key else b"")
             done.append(result)
-            if not as_json:
+            if not cli.as_json:
                 words = "published" if result.get("created") else "was published before, with the same files"
                 click.echo(f"{click.style('✓', fg='green')} {_shown(result)} {words}")
         return done
 
     done = publisher_of(work)
-    if as_json:
+    if cli.as_json:
         print_json(done)
 
 
@@ -188,31 +181,28 @@ def publish_command(
 @_url_option
 @_token_option
 @json_option
-def yank_command(name: str, version: str, undo: bool, url: str, token_file: str | None, as_json: bool) -> None:
+def yank_command(name: str, version: str, undo: bool, url: str, token_file: str | None, cli: Cli) -> None:
     """Hide a version of yours from new installs. Its files stay for those who have pinned it."""
     result = _prepare_publisher(url, token_file)(lambda publisher: publisher.yank(name, version, undo=undo))
-    if as_json:
-        print_json(result)
-    else:
-        click.echo(f"{_shown(result)} is {'offered again' if undo else 'no longer offered'}.")
+    cli.print(result, f"{_shown(result)} is {'offered again' if undo else 'no longer offered'}.")
 
 
 @command("refresh", "prowess registry refresh", "prowess registry refresh --json")
 @common_options
-def refresh_command(workspace: str | None, as_json: bool) -> None:
+def refresh_command(cli: Cli) -> None:
     """Look for newer versions of the skills that come with Prowess.
 
     They come from the registry of PROWESS_SYSTEM_REGISTRY_URL, signed with the key of PROWESS_SYSTEM_REGISTRY_KEY. A server
     does this when it starts, and from time to time.
     """
     with spinner("Asking the registry …"):
-        refreshed = with_engine(workspace, lambda prowess: prowess.marketplace.refresh_system_skills())
+        refreshed = cli.call(lambda prowess: prowess.marketplace.refresh_system_skills())
     if refreshed is None:
         raise Invalid(
             "No registry of system skills is configured.",
             hint="Set PROWESS_SYSTEM_REGISTRY_URL and PROWESS_SYSTEM_REGISTRY_KEY.",
         )
-    if as_json:
+    if cli.as_json:
         print_json(refreshed)
         return
     for problem in refreshed.skipped:
@@ -241,7 +231,7 @@ def _require_extra() -> None:
         raise Unavailable("The registry server is not installed.", hint="Install it: pip install 'prowess[server]'")
 
 
-def _find_paths(targets: tuple[str, ...], workspace: str | None) -> list[Path]:
+def _find_paths(targets: tuple[str, ...], cli: Cli) -> list[Path]:
     paths = [Path(target) for target in targets]
     if all(path.exists() for path in paths):
         return paths
@@ -250,10 +240,10 @@ def _find_paths(targets: tuple[str, ...], workspace: str | None) -> list[Path]:
     async def work(prowess: Prowess) -> list[Path]:
         return [await find_path(prowess, target) for target in targets]
 
-    return with_engine(workspace, work)
+    return cli.call(work)
 
 
-def _check_packages(path: Path, *, as_json: bool) -> list[Package]:
+def _check_packages(path: Path, cli: Cli) -> list[Package]:
     """Return the skills at or below a path. Print what was found about them; raise `Invalid` if one cannot be published."""
     from prowess.catalog.importer import find_packages
     from prowess.scan import scan_package
@@ -269,7 +259,7 @@ def _check_packages(path: Path, *, as_json: bool) -> list[Package]:
         if not report.ok or report.reading.skill is None:
             raise rejection(report)
         checked.append(found.package)
-        if not as_json:
+        if not cli.as_json:
             skill = report.reading.skill
             size = sum(entry.size for entry in found.package.manifest)
             files = len(found.package.files)

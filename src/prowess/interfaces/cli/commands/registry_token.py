@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.interfaces.cli.engine import Cli, json_option
 from prowess.interfaces.cli.options import command, group
-from prowess.interfaces.cli.output import print_json, print_table
+from prowess.interfaces.cli.output import print_json
 
 if TYPE_CHECKING:
     from prowess.sources.package_shelf import PackageShelf
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 folder_option = click.option(
     "--folder", metavar="DIR", help="Folder of the registry's packages and key (default: PROWESS_HOME/registry)."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def open_shelf(folder: str | None, **options: Any) -> PackageShelf:
@@ -39,10 +39,10 @@ def token_group() -> None:
 @click.option("--read", is_flag=True, help="Only for reading a private registry.")
 @folder_option
 @json_option
-def create_token(publisher: str, read: bool, folder: str | None, as_json: bool) -> None:
+def create_token(publisher: str, read: bool, folder: str | None, cli: Cli) -> None:
     """Create a token for a publisher, and print it once. The packages that it publishes belong to this publisher."""
     token, secret = open_shelf(folder).create_token(publisher, "read" if read else "publish")
-    if as_json:
+    if cli.as_json:
         print_json({"id": token.id, "publisher": token.publisher, "scope": token.scope, "secret": secret})
         return
     click.echo(f"Token {token.id} of {publisher}, for {token.scope}ing. It is shown only now:", err=True)
@@ -52,19 +52,14 @@ def create_token(publisher: str, read: bool, folder: str | None, as_json: bool) 
 @token_group.command("list", examples=("prowess registry token list", "prowess registry token list --json"))
 @folder_option
 @json_option
-def list_tokens(folder: str | None, as_json: bool) -> None:
+def list_tokens(folder: str | None, cli: Cli) -> None:
     """List the tokens, without their secrets."""
-    tokens = open_shelf(folder).tokens()
-    if as_json:
-        print_json(tokens)
-    elif not tokens:
-        click.echo("No tokens. Create one: prowess registry token create NAME")
-    else:
-        rows = [
-            (one.id, one.publisher, one.scope, one.created_at[:10], "revoked" if one.revoked_at else "active")
-            for one in tokens
-        ]
-        print_table(("id", "publisher", "scope", "created", "state"), rows)
+    cli.print_table(
+        open_shelf(folder).tokens(),
+        ("id", "publisher", "scope", "created", "state"),
+        lambda row: (row.id, row.publisher, row.scope, row.created_at[:10], "revoked" if row.revoked_at else "active"),
+        empty="No tokens. Create one: prowess registry token create NAME",
+    )
 
 
 @token_group.command(
@@ -82,7 +77,7 @@ def revoke_token(id: str, folder: str | None) -> None:
 @command("key", "prowess registry key", "prowess registry key --folder /srv/skills --json")
 @folder_option
 @json_option
-def key_command(folder: str | None, as_json: bool) -> None:
+def key_command(folder: str | None, cli: Cli) -> None:
     """Print the public key of your registry, to publish it where its users can compare it."""
     key = open_shelf(folder).key
-    print_json({"key": key}) if as_json else click.echo(key)
+    cli.print({"key": key}, key)

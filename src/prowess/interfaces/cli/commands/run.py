@@ -10,7 +10,7 @@ import click
 
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.approval_card import ask_for_approval
-from prowess.interfaces.cli.engine import common_options
+from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import print_json
 
@@ -96,8 +96,7 @@ def run_command(
     concurrency: int | None,
     max_spend: float | None,
     out: Path | None,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Run a skill, or only the artifacts that you name, and print the output.
 
@@ -124,18 +123,14 @@ def run_command(
     if job.is_job:
         if dry_run or resume or save:
             raise click.UsageError("--dry-run, --resume and --save do not go with --durable or --batch.")
-        run_job(request, inputs, job, workspace=workspace, as_json=as_json)
+        run_job(request, inputs, job, cli)
         return
     saving = OutputFolder(folder=None if dry_run else save, force=force)
-    screen = RunScreen(named=len(artifacts) != 1, quiet=as_json or dry_run)
-    attempt = RunAttempt(request, inputs, screen=screen, saving=saving, workspace=workspace)
+    screen = RunScreen(named=len(artifacts) != 1, quiet=cli.as_json or dry_run)
+    attempt = RunAttempt(request, inputs, cli, screen=screen, saving=saving)
     try:
         unfinished = ask_for_approval(
-            attempt.once,
-            workspace=workspace,
-            question="Run exactly these bytes?",
-            as_json=as_json,
-            refusal="Not run: you denied the request.",
+            cli, attempt.once, question="Run exactly these bytes?", refusal="Not run: you denied the request."
         )
     except (NotFound, Invalid) as error:
         error.hint = _hint_at_inputs(error, artifacts, inputs)
@@ -143,7 +138,7 @@ def run_command(
     if attempt.ran is None:
         return
     skill, result = attempt.ran
-    if as_json:
+    if cli.as_json:
         print_json(result)
     elif dry_run:
         print_plan(result)
@@ -158,5 +153,5 @@ def _hint_at_inputs(error: NotFound | Invalid, artifacts: tuple[str, ...], input
         is_missing = not inputs and any(problem.code == "input-invalid" for problem in error.problems)
         return f"{error.hint} Pass each with `--input NAME=VALUE`." if is_missing else error.hint
     # `run SLUG text=hello` is what people try first; without --input it names an artifact.
-    given = next((one for one in artifacts if "=" in one and repr(one) in error.message), "")
-    return f"To pass it as an input, add `--input {shlex.quote(given)}`. {error.hint}" if given else error.hint
+    word = next((name for name in artifacts if "=" in name and repr(name) in error.message), "")
+    return f"To pass it as an input, add `--input {shlex.quote(word)}`. {error.hint}" if word else error.hint

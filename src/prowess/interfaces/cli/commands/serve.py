@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.errors import Invalid, ProwessError, Refused, Unavailable
-from prowess.interfaces.cli.engine import choose_workspace, with_engine
+from prowess.interfaces.cli.engine import Cli, workspace_option
 from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option, trust_proxy_option
 from prowess.interfaces.cli.output import escape_path
 
@@ -76,7 +76,7 @@ class _Options:
 )
 @click.option("--open/--no-open", "browser", default=False, help="Open the sign-in page in a browser.")
 @click.option("--log", is_flag=True, help="Print a line of JSON for each request to stdout.")
-@click.option("--workspace", "-w", metavar="DIR", help="Workspace folder (default: here).")
+@workspace_option
 def serve_command(
     host: str,
     port: int,
@@ -88,7 +88,7 @@ def serve_command(
     processes: int,
     browser: bool,
     log: bool,
-    workspace: str | None,
+    cli: Cli,
 ) -> None:
     """Serve the HTTP API under /api/v1 and MCP at /mcp.
 
@@ -106,7 +106,6 @@ def serve_command(
         environment["PROWESS_DATABASE_URL"] = database
     if public_url := public_url or environment.get("PROWESS_PUBLIC_URL", "").strip():
         environment["PROWESS_PUBLIC_URL"] = check_origin(public_url, "--public-url")
-    chosen = choose_workspace(workspace)
     url = environment.get("PROWESS_DATABASE_URL", "")
     replica = bool(url) and not sqlite_path(url)
     if replica:
@@ -114,12 +113,12 @@ def serve_command(
         from prowess.storage.postgres import parse_url
 
         parse_url(url)
-    if replica and chosen is None:
+    if replica and cli.workspace is None:
         environment.setdefault("PROWESS_SKILL_FOLDERS", "off")
     options = _Options(
         host=host,
         port=port,
-        settings=read_settings(environment, workspace=chosen),
+        settings=read_settings(environment, workspace=cli.workspace),
         replica=replica,
         hosts=tuple(check_host(name) for name in names),
         origins=tuple(check_origin(origin, "--allow-origin") for origin in origins),
@@ -138,8 +137,7 @@ def serve_command(
         process = start_processes(processes)
         if isinstance(process, int):
             raise click.exceptions.Exit(process)
-    code = with_engine(
-        workspace,
+    code = cli.call(
         lambda prowess: _serve(prowess, options, keys, listener, process),
         channel="http",
         settings=options.settings,

@@ -9,9 +9,9 @@ import click
 
 from prowess.errors import NotFound
 from prowess.interfaces.cli.approval_card import ask_for_approval, format_time
-from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command, delegate_to_subcommand, group
-from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
+from prowess.interfaces.cli.output import clean, one_line, print_table
 from prowess.view import session_json
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def print_session(session: Session) -> None:
         click.echo("")
     click.echo(format_budget(session))
     limits = {"role": session.role, "model": session.model, "window": session.window and f"{session.window:,} tokens"}
-    told = ", ".join(f"{name} {one_line(str(value), 80)}" for name, value in limits.items() if value)
-    if told:
-        click.echo(f"Limits: {told}.")
+    text = ", ".join(f"{name} {one_line(str(value), 80)}" for name, value in limits.items() if value)
+    if text:
+        click.echo(f"Limits: {text}.")
 
 
 def format_budget(session: Session) -> str:
@@ -79,42 +79,33 @@ def format_budget(session: Session) -> str:
 
 @group("sessions", "prowess sessions", "prowess sessions open review --budget 40000", invoke_without_command=True)
 @common_options
-@click.pass_context
-def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+def sessions_command(cli: Cli) -> None:
     """List the open conversations, last changed first, or show, open or close one."""
-    if delegate_to_subcommand(ctx, workspace, as_json=as_json):
+    if delegate_to_subcommand(cli):
         return
-
-    found = with_engine(workspace, lambda prowess: prowess.sessions.list(), quick=True)
-    if as_json:
-        print_json([session_json(session) for session in found])
-        return
-    if not found:
-        click.echo("No open conversations. `prowess enable SLUG --session NAME` starts one.")
-        return
-    rows = [
-        (
+    cli.print_table(
+        cli.call(lambda prowess: prowess.sessions.list(), quick=True),
+        ("conversation", "actor", "enabled", "characters", "changed"),
+        lambda session: (
             one_line(session.conversation, 40),
             one_line(session.actor, 24),
             one_line(", ".join(skill.slug for skill in session.enabled)) or "none",
             f"{session.budget.used:,} / {session.budget.limit:,}",
             format_time(session.updated_at),
-        )
-        for session in found
-    ]
-    print_table(("conversation", "actor", "enabled", "characters", "changed"), rows, flexible=2)
+        ),
+        flexible=2,
+        empty="No open conversations. `prowess enable SLUG --session NAME` starts one.",
+        view=session_json,
+    )
 
 
 @sessions_command.command("show", examples=("prowess sessions show default", "prowess sessions show review --json"))
 @click.argument("name")
 @common_options
-def show_session(name: str, workspace: str | None, as_json: bool) -> None:
+def show_session(name: str, cli: Cli) -> None:
     """Show one conversation: its enabled skills and its remaining budget."""
-    session = with_engine(workspace, lambda prowess: prowess.sessions.get(name), quick=True)
-    if as_json:
-        print_json(session_json(session))
-    else:
-        print_session(session)
+    session = cli.call(lambda prowess: prowess.sessions.get(name), quick=True)
+    cli.print(session_json(session), lambda: print_session(session))
 
 
 @sessions_command.command(
@@ -127,32 +118,24 @@ def show_session(name: str, workspace: str | None, as_json: bool) -> None:
 @click.option("--window", type=click.IntRange(min=1), help="Context window of the model, in tokens.")
 @click.option("--budget", type=click.IntRange(min=0), help="Prompt budget, in characters.")
 @common_options
-def open_session(
-    name: str, role: str, model: str, window: int | None, budget: int | None, workspace: str | None, as_json: bool
-) -> None:
+def open_session(name: str, role: str, model: str, window: int | None, budget: int | None, cli: Cli) -> None:
     """Start a conversation, or change the model, window or budget of an existing one."""
 
     async def work(prowess: Prowess) -> Session:
         session = await prowess.sessions.open(name, role=role, model=model, window=window, budget=budget)
         return await prowess.sessions.change(session, budget=budget, model=model or None, window=window)
 
-    session = with_engine(workspace, work)
-    if as_json:
-        print_json(session_json(session))
-    else:
-        click.echo(format_budget(session))
+    session = cli.call(work)
+    cli.print(session_json(session), format_budget(session))
 
 
 @sessions_command.command("close", examples=("prowess sessions close review", "prowess sessions close review --json"))
 @click.argument("name")
 @common_options
-def close_session(name: str, workspace: str | None, as_json: bool) -> None:
+def close_session(name: str, cli: Cli) -> None:
     """Close a conversation and disable its skills."""
-    with_engine(workspace, lambda prowess: prowess.sessions.close(name), quick=True)
-    if as_json:
-        print_json({"closed": name})
-    else:
-        click.echo(f"Closed {clean(name)}.")
+    cli.call(lambda prowess: prowess.sessions.close(name), quick=True)
+    cli.print({"closed": name}, f"Closed {clean(name)}.")
 
 
 @command("enable", "prowess enable my-skill", "prowess enable my-skill --session review")
@@ -160,7 +143,7 @@ def close_session(name: str, workspace: str | None, as_json: bool) -> None:
 @click.option("--reason", default="", help="Reason, shown to the approver.")
 @session_option
 @common_options
-def enable_command(slug: str, reason: str, session: str, workspace: str | None, as_json: bool) -> None:
+def enable_command(slug: str, reason: str, session: str, cli: Cli) -> None:
     """Add a skill to the prompt of a conversation, within its budget.
 
     `prowess prompt` prints the result and `prowess disable` removes the skill again. If the policy requires approval, the
@@ -175,28 +158,21 @@ def enable_command(slug: str, reason: str, session: str, workspace: str | None, 
         after = await prowess.enable(slug, session=before, reason=reason)
         return after, after.enabled != before.enabled
 
-    held, is_new = ask_for_approval(
-        lambda: with_engine(workspace, work, quick=True),
-        workspace=workspace,
+    changed, is_new = ask_for_approval(
+        cli,
+        lambda: cli.call(work, quick=True),
         question="Add exactly these bytes to the prompt?",
-        as_json=as_json,
         refusal="Not enabled: you denied the request.",
     )
-    if as_json:
-        print_json(session_json(held))
-    else:
-        done = f"Enabled {clean(slug)}." if is_new else f"{clean(slug)} is already enabled."
-        click.echo(f"{done} {format_budget(held)}")
+    done = f"Enabled {clean(slug)}." if is_new else f"{clean(slug)} is already enabled."
+    cli.print(session_json(changed), f"{done} {format_budget(changed)}")
 
 
 @command("disable", "prowess disable my-skill", "prowess disable my-skill --session review")
 @click.argument("slug")
 @session_option
 @common_options
-def disable_command(slug: str, session: str, workspace: str | None, as_json: bool) -> None:
+def disable_command(slug: str, session: str, cli: Cli) -> None:
     """Remove a skill from the prompt of a conversation, and free its part of the budget."""
-    changed = with_engine(workspace, lambda prowess: prowess.disable(slug, session=session), quick=True)
-    if as_json:
-        print_json(session_json(changed))
-    else:
-        click.echo(f"Disabled {clean(slug)}. {format_budget(changed)}")
+    changed = cli.call(lambda prowess: prowess.disable(slug, session=session), quick=True)
+    cli.print(session_json(changed), f"Disabled {clean(slug)}. {format_budget(changed)}")

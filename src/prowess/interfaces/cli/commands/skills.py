@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import Period, command, describe_no_skills, print_unknown_tag
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table, print_wrapped
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
@@ -37,9 +37,7 @@ SCOPES = ("session", "workspace", "user", "org", "account", "system")
 @click.option("--tag", "tags", multiple=True, help="Only skills with this tag (repeatable).")
 @click.option("--scope", type=click.Choice(SCOPES), help="Only skills of this scope.")
 @common_options
-def list_command(
-    words: tuple[str, ...], tags: tuple[str, ...], scope: str | None, workspace: str | None, as_json: bool
-) -> None:
+def list_command(words: tuple[str, ...], tags: tuple[str, ...], scope: str | None, cli: Cli) -> None:
     """List the skills available here, or those that contain all WORDS.
 
     If several scopes have a skill with the same slug, the nearest one is listed. `--scope system` lists the built-in role
@@ -53,20 +51,20 @@ def list_command(
         return cards, faults, dangers, limit, await read_skill_scores(prowess)
 
     with spinner("Reading skills …"):
-        cards, faults, dangers, limit, scores = with_engine(workspace, work, quick=True)
-    asked = [word.casefold() for word in words]
+        cards, faults, dangers, limit, scores = cli.call(work, quick=True)
+    folded = [word.casefold() for word in words]
     chosen = [
         card
         for card in cards
-        if set(tags) <= set(card.tags) and scope in (None, card.scope) and _has_words(card, asked)
+        if set(tags) <= set(card.tags) and scope in (None, card.scope) and _has_words(card, folded)
     ]
     is_all = scope is None and not tags and not words
-    if as_json:
+    if cli.as_json:
         chosen = [card for card in chosen if not (is_all and is_role_pack(card))]
-        told = [
+        rows = [
             {**to_json(card), "dangers": dangers.get(card.digest), "score": score_json(scores, card)} for card in chosen
         ]
-        print_json(told)
+        print_json(rows)
     elif is_all:
         _print_all(chosen, dangers, limit, scores)
     else:
@@ -152,7 +150,7 @@ def _format_scope(card: SkillCard) -> str:
 
 
 def _warn_faults(faults: Sequence[Fault]) -> None:
-    # Two skills of one name are told at once, because the wrong one may be used. Everything else waits for the doctor.
+    # Two skills of one name are reported at once, because the wrong one may be used. `doctor` reports everything else.
     conflicts = [problem for fault in faults for problem in fault.problems if problem.code == "slug-conflict"]
     for problem in conflicts[:_CONFLICTS_LISTED]:
         click.echo(clean(problem.message), err=True)
@@ -170,54 +168,45 @@ def _warn_faults(faults: Sequence[Fault]) -> None:
 @click.option("--artifact", metavar="A", help="Print this artifact (NAME or NAME@VARIANT).")
 @common_options
 def show_command(
-    slug: str,
-    file: str | None,
-    reference: str | None,
-    script: str | None,
-    artifact: str | None,
-    workspace: str | None,
-    as_json: bool,
+    slug: str, file: str | None, reference: str | None, script: str | None, artifact: str | None, cli: Cli
 ) -> None:
     """Show one skill, or one of its files or artifacts.
 
     Use SCOPE:SLUG for a skill that a nearer scope hides.
     """
-    wanted = [name for name in (file, reference, script, artifact) if name]
-    if len(wanted) > 1:
+    names = [name for name in (file, reference, script, artifact) if name]
+    if len(names) > 1:
         raise click.UsageError("FILE, --reference, --script and --artifact cannot be combined.")
-    if wanted:
+    if names:
         kind = "file" if file else "reference" if reference else "script" if script else None
-        _print_part(slug, wanted[0], kind, workspace=workspace, as_json=as_json)
+        _print_part(slug, names[0], kind, cli)
         return
 
     async def work(prowess: Prowess) -> tuple[Skill, tuple[FindingRow, ...], Scores]:
         return await prowess.skills.get(slug), await prowess.skills.findings(slug), await read_skill_scores(prowess)
 
     with spinner("Reading skills …"):
-        skill, findings, scores = with_engine(workspace, work, quick=True)
-    if as_json:
+        skill, findings, scores = cli.call(work, quick=True)
+    if cli.as_json:
         print_json({**to_json(skill), "findings": list(findings), "score": score_json(scores, skill)})
     else:
         score = scores.get((skill.slug, skill.digest))
         _print_skill(skill, findings, score.text if score else "")
 
 
-def _print_part(
-    slug: str, name: str, kind: Literal["file", "reference", "script"] | None, *, workspace: str | None, as_json: bool
-) -> None:
-
+def _print_part(slug: str, name: str, kind: Literal["file", "reference", "script"] | None, cli: Cli) -> None:
     async def work(prowess: Prowess) -> tuple[str, bytes]:
         if kind == "file":
             return name, await prowess.skills.read_file(slug, name)
         found, data = await prowess.skills.part(slug, name, kind=kind)
         return found.path or found.name, data
 
-    path, data = with_engine(workspace, work)
+    path, data = cli.call(work)
     try:
         text = data.decode()
     except UnicodeDecodeError:
         text = None
-    if as_json:
+    if cli.as_json:
         content = {"content": text} if text is not None else {"base64": base64.b64encode(data).decode()}
         print_json({"slug": slug, kind or "artifact": name, "path": path, **content})
     elif not sys.stdout.isatty():
@@ -303,9 +292,7 @@ def _code_facts(skill: Skill) -> dict[str, str]:
 )
 @click.option("--all", "system", is_flag=True, help="Include built-in role packs and skills of plugins.")
 @common_options
-def skills_command(
-    unused: float | None, usage: float | None, system: bool, workspace: str | None, as_json: bool
-) -> None:
+def skills_command(unused: float | None, usage: float | None, system: bool, cli: Cli) -> None:
     """Show how often each skill was loaded, and when it was last used, longest unused first.
 
     `--unused 30d` lists the skills that were neither loaded nor enabled for 30 days: candidates for removal. `--usage` reports
@@ -313,16 +300,13 @@ def skills_command(
     """
     if usage is not None:
         with spinner("Reading events …"):
-            report = with_engine(workspace, lambda prowess: prowess.skills.usage(days=usage, system=system))
-        if as_json:
-            print_json(report)
-        else:
-            _print_report(report)
+            report = cli.call(lambda prowess: prowess.skills.usage(days=usage, system=system))
+        cli.print(report, lambda: _print_report(report))
         return
     days = unused or 0.0
     with spinner("Reading skills …"):
-        found = with_engine(workspace, lambda prowess: prowess.skills.unused(days=days, system=system))
-    if as_json:
+        found = cli.call(lambda prowess: prowess.skills.unused(days=days, system=system))
+    if cli.as_json:
         print_json([usage_json(card.slug, card.title, card.scope, use) for card, use in found])
     elif found:
         _print_usage(found, only_unused=unused is not None)

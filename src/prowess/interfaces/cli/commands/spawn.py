@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.errors import NotFound
-from prowess.interfaces.cli.engine import choose_workspace, common_options, user_environment, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, user_environment
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import clean, print_json
 
@@ -83,8 +83,7 @@ def spawn_command(
     templates: Path | None,
     conversation: str,
     dry_run: bool,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Start an agent of another maker with a task, the prompt of a role, and your skills as tools over MCP.
 
@@ -95,10 +94,10 @@ def spawn_command(
     from prowess.settings import read_settings
 
     row = find_agent(agent)
-    settings = read_settings(workspace=choose_workspace(workspace))
+    settings = read_settings(workspace=cli.workspace)
     named = conversation or f"spawn:{uuid.uuid4()}"
     program = "" if dry_run else check_installed(row, os.environ)
-    prompt, limits = with_engine(workspace, lambda prowess: _read_role(prowess, role, task, templates))
+    prompt, limits = cli.call(lambda prowess: _read_role(prowess, role, task, templates))
 
     def plan(folder: Path) -> Launch:
         return plan_launch(
@@ -113,18 +112,18 @@ def spawn_command(
 
     if dry_run:
         launch = plan(settings.home / "spawn")
-        click.echo(launch.as_shell()) if not as_json else print_json(_describe(launch, role, named))
+        cli.print(_describe(launch, role, named), launch.as_shell())
         return
-    _tell(row, prompt.note)
+    _print_notes(row, prompt.note)
     # Opened first: loads are recorded with their session, and loading alone opens none.
-    session = with_engine(workspace, lambda prowess: _open(prowess, agent, named, role if limits else ""))
+    session = cli.call(lambda prowess: _open(prowess, agent, named, role if limits else ""))
     # Not among the temporary files of all users: Gemini CLI reads no settings below a folder that others can write to.
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="spawn-", dir=settings.home) as folder:
         launch = plan(Path(folder))
-        code, output = run_launch(launch, program, user_environment(), settings.workspace, capture=as_json)
-    loads = with_engine(workspace, lambda prowess: _finish(prowess, session, close=not conversation))
-    if as_json:
+        code, output = run_launch(launch, program, user_environment(), settings.workspace, capture=cli.as_json)
+    loads = cli.call(lambda prowess: _finish(prowess, session, close=not conversation))
+    if cli.as_json:
         print_json({**_describe(launch, role, named), "exit_code": code, "output": output, "loads": loads})
     elif loads:
         click.echo(f"{agent} loaded: {', '.join(loads)}", err=True)
@@ -165,7 +164,7 @@ def _describe(launch: Launch, role: str, conversation: str) -> dict[str, Any]:
     }
 
 
-def _tell(agent: ForeignAgent, note: str) -> None:
+def _print_notes(agent: ForeignAgent, note: str) -> None:
     if note:
         click.echo(clean(note), err=True)
     if agent.configured_by:

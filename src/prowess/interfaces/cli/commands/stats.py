@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import Period, command
 from prowess.interfaces.cli.output import (
     draw_bar,
@@ -49,14 +49,12 @@ _BAR_CELLS, _CHART_CELLS = 8, 40
 @click.option("--chart", type=click.Choice(CHART_FIGURES), help="Draw one figure as a bar chart.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for spreadsheets.")
 @common_options
-def stats_command(
-    by: GroupBy, since: float | None, skill: str, chart: str | None, as_csv: bool, workspace: str | None, as_json: bool
-) -> None:
+def stats_command(by: GroupBy, since: float | None, skill: str, chart: str | None, as_csv: bool, cli: Cli) -> None:
     """Show runs by skill, artifact, model or day: failures, assertions, tokens, cost and duration."""
-    if as_csv + as_json + bool(chart) > 1:
+    if as_csv + cli.as_json + bool(chart) > 1:
         raise click.UsageError("--chart, --csv and --json cannot be combined.")
-    report = with_engine(workspace, lambda prowess: prowess.traces.stats(by, skill=skill, days=since), quick=True)
-    if as_json:
+    report = cli.call(lambda prowess: prowess.traces.stats(by, skill=skill, days=since), quick=True)
+    if cli.as_json:
         print_json(report)
     elif as_csv:
         _print_csv(report)
@@ -117,8 +115,8 @@ def _print_csv(report: Report) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow((report.by, *REPORT_FIELDS[1:]))
     for row in report.rows:
-        told = to_json(row)
-        writer.writerow((_row_name(row), *("" if told[name] is None else told[name] for name in REPORT_FIELDS[1:])))
+        fields = to_json(row)
+        writer.writerow((_row_name(row), *("" if fields[name] is None else fields[name] for name in REPORT_FIELDS[1:])))
 
 
 def _row_name(row: RunStats) -> str:
@@ -128,17 +126,17 @@ def _row_name(row: RunStats) -> str:
 @command("metrics", "prowess metrics", "prowess metrics --output /var/lib/node_exporter/prowess.prom")
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file, atomically.")
 @common_options
-def metrics_command(output: Path | None, workspace: str | None, as_json: bool) -> None:
+def metrics_command(output: Path | None, cli: Cli) -> None:
     """Print metrics in the Prometheus text format, or write them to a file for the textfile collector.
 
     They include how often skills were loaded, how long that took, and how the policy decided.
     """
-    text = with_engine(workspace, lambda prowess: prowess.events.metrics())
+    text = cli.call(lambda prowess: prowess.events.metrics())
     if output is not None:
         from prowess.storage.files.atomic_write import write_file
 
         write_file(output, text)
-    if as_json:
+    if cli.as_json:
         print_json(_samples_json(text))
     elif output is None:
         sys.stdout.buffer.write(text)

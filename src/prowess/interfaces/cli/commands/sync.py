@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import group
-from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_table
 
 if TYPE_CHECKING:
     from prowess.engine.device_bundle import DeviceChange, DeviceSync
@@ -56,16 +56,15 @@ def sync_command() -> None:
 )
 @_location_options
 @common_options
-def push(location: str, name: str, workspace: str | None, as_json: bool) -> None:
+def push(location: str, name: str, cli: Cli) -> None:
     """Store the skills of this device at LOCATION.
 
     The first push creates a key, which only you have: a location that was pushed to with another key belongs to someone else.
     """
     with spinner("Pushing …"):
-        result = with_engine(workspace, lambda prowess: prowess.devices.push(location, name=name))
-    if as_json or not _print_changes(result, as_json=as_json):
-        _finish(result, "Nothing to push", as_json=as_json)
-    if result.new_key and not as_json:
+        result = cli.call(lambda prowess: prowess.devices.push(location, name=name))
+    _report(result, "Nothing to push", cli)
+    if result.new_key and not cli.as_json:
         click.echo("A sync key was created. Run `prowess sync key` to copy it to your other devices.")
 
 
@@ -77,25 +76,15 @@ def push(location: str, name: str, workspace: str | None, as_json: bool) -> None
 @click.option("--theirs", multiple=True, metavar="SLUG", help="Resolve a conflict: take the skill from LOCATION.")
 @click.option("--mine", multiple=True, metavar="SLUG", help="Resolve a conflict: keep the skill of this device.")
 @common_options
-def pull(
-    location: str,
-    name: str,
-    theirs: tuple[str, ...],
-    mine: tuple[str, ...],
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+def pull(location: str, name: str, theirs: tuple[str, ...], mine: tuple[str, ...], cli: Cli) -> None:
     """Take over what your other devices have pushed to LOCATION.
 
     A skill that has changed on both sides stays as it is, and the differences are shown. What a pull replaces or deletes
     stays an earlier version: `prowess history SLUG` lists them.
     """
     with spinner("Pulling …"):
-        result = with_engine(
-            workspace, lambda prowess: prowess.devices.pull(location, name=name, theirs=theirs, mine=mine)
-        )
-    if as_json or not _print_changes(result, as_json=as_json):
-        _finish(result, "Nothing to pull", as_json=as_json)
+        result = cli.call(lambda prowess: prowess.devices.pull(location, name=name, theirs=theirs, mine=mine))
+    _report(result, "Nothing to pull", cli)
     if result.with_outcome("conflict") or result.with_outcome("failed"):
         raise click.exceptions.Exit(1)
 
@@ -103,12 +92,11 @@ def pull(
 @sync_command.command("status", examples=("prowess sync status", "prowess sync status ~/Dropbox/prowess --json"))
 @_location_options
 @common_options
-def status(location: str, name: str, workspace: str | None, as_json: bool) -> None:
+def status(location: str, name: str, cli: Cli) -> None:
     """Show what differs between this device and LOCATION. Changes nothing."""
     with spinner("Comparing …"):
-        result = with_engine(workspace, lambda prowess: prowess.devices.status(location, name=name))
-    if as_json or not _print_changes(result, as_json=as_json):
-        _finish(result, "Nothing differs", as_json=as_json)
+        result = cli.call(lambda prowess: prowess.devices.status(location, name=name))
+    _report(result, "Nothing differs", cli)
 
 
 @sync_command.command("key", examples=("prowess sync key", "prowess sync key --set"))
@@ -116,56 +104,45 @@ def status(location: str, name: str, workspace: str | None, as_json: bool) -> No
     "--set", "to_set", is_flag=True, help="Use the key of another device. It is asked for, or read from stdin."
 )
 @common_options
-def key(to_set: bool, workspace: str | None, as_json: bool) -> None:
+def key(to_set: bool, cli: Cli) -> None:
     """Show the key of your sync locations, or set it on another device.
 
     The key, with write access to a location, decides what your devices accept. Keep it like a password.
     """
     if to_set:
-        given: str = click.prompt("Sync key", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline(1_000)
-        with_engine(workspace, lambda prowess: prowess.devices.set_key(given))
-        if as_json:
-            print_json({"set": True})
-        else:
-            click.echo("Saved the sync key.")
+        typed: str = click.prompt("Sync key", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline(1_000)
+        cli.call(lambda prowess: prowess.devices.set_key(typed))
+        cli.print({"set": True}, "Saved the sync key.")
         return
-    found = with_engine(workspace, lambda prowess: prowess.devices.key())
-    if as_json:
-        print_json({"key": found})
-    else:
-        click.echo(found)
+    found = cli.call(lambda prowess: prowess.devices.key())
+    cli.print({"key": found}, found)
 
 
-def _finish(result: DeviceSync, nothing: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(result)
-        return
+def _report(result: DeviceSync, nothing: str, cli: Cli) -> None:
+    """Print a result. `nothing` says that there are no changes."""
     count = f"{result.skills} skill{'' if result.skills == 1 else 's'}"
-    click.echo(f"{nothing}: {count} the same here and at {escape_path(result.location)}.")
+    same = f"{nothing}: {count} the same here and at {escape_path(result.location)}."
+    cli.print(result, (lambda: _print_changes(result)) if result.changes else same)
 
 
-def _print_changes(result: DeviceSync, *, as_json: bool) -> bool:
-    """Print the changes, and return True if there are any."""
-    if as_json or not result.changes:
-        return False
-    rows = [(one_line(one.slug), one.scope, one.change, _describe_state(one)) for one in result.changes]
+def _print_changes(result: DeviceSync) -> None:
+    rows = [(one_line(change.slug), change.scope, change.change, _describe_state(change)) for change in result.changes]
     print_table(("skill", "scope", "change", "state"), rows, flexible=3)
     if result.device:
         click.echo(
             f"{escape_path(result.location)}: last pushed from {one_line(result.device)}, {result.pushed_at[:16]}Z."
         )
-    for one in result.with_outcome("conflict"):
-        click.echo(f"\n{one_line(one.slug)} changed on both sides.")
-        if one.diff:
-            click.echo(clean(one.diff))
-        click.echo(f"Run `prowess sync pull --theirs {one.slug}` or `prowess sync pull --mine {one.slug}`.")
-    asked = [one for one in result.changes if one.outcome == "done" and one.side != "here" and one.change != "deleted"]
-    if any(not one.accepted for one in asked):
+    for change in result.with_outcome("conflict"):
+        click.echo(f"\n{one_line(change.slug)} changed on both sides.")
+        if change.diff:
+            click.echo(clean(change.diff))
+        click.echo(f"Run `prowess sync pull --theirs {change.slug}` or `prowess sync pull --mine {change.slug}`.")
+    taken = [row for row in result.changes if row.outcome == "done" and row.side != "here" and row.change != "deleted"]
+    if any(not change.accepted for change in taken):
         click.echo("Some skills were not accepted on the other device. Run `prowess trust` to review them.")
-    return True
 
 
-def _describe_state(one: DeviceChange) -> str:
-    if one.error is not None:
-        return one_line(f"failed: {one.error.message} {one.error.hint}")
-    return _STATES.get((one.side, one.outcome), "conflict")
+def _describe_state(change: DeviceChange) -> str:
+    if change.error is not None:
+        return one_line(f"failed: {change.error.message} {change.error.hint}")
+    return _STATES.get((change.side, change.outcome), "conflict")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.errors import Invalid, Refused
-from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import Period, delegate_to_subcommand, group
-from prowess.interfaces.cli.output import one_line, print_json, print_table
+from prowess.errors import Refused
+from prowess.interfaces.cli.engine import Cli, common_options
+from prowess.interfaces.cli.options import Period, find_by_prefix, group
+from prowess.interfaces.cli.output import one_line, print_json
 from prowess.interfaces.cli.person import require_person, token_option
 
 if TYPE_CHECKING:
@@ -34,13 +34,9 @@ class _Lifetime(Period):
         return None if value == "never" else super().convert(value, param, ctx)
 
 
-@group("token", "prowess token", "prowess token create laptop --expires 30d", invoke_without_command=True)
-@common_options
-@click.pass_context
-def token_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+@group("token", "prowess token", "prowess token create laptop --expires 30d", default="list")
+def token_command() -> None:
     """List, create and revoke tokens for the HTTP API and MCP."""
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _list_tokens("", "", workspace, as_json=as_json)
 
 
 @token_command.command(
@@ -67,8 +63,7 @@ def create_token(
     scopes: str | None,
     expires: float | None,
     token_file: Path | None,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Create a token and print it once.
 
@@ -77,93 +72,73 @@ def create_token(
     """
     from prowess.policy.actor import AGENT_PERMISSIONS
 
-    wanted = split_list(scopes)
+    allowed = split_list(scopes)
     channel = "cli"
     # An agent with a shell can run this command. It must not give itself the right to approve.
-    if not agent and (wanted is None or not set(wanted) <= AGENT_PERMISSIONS):
+    if not agent and (allowed is None or not set(allowed) <= AGENT_PERMISSIONS):
         try:
             channel = require_person("create a token that can approve or administer", token_file).channel
         except Refused as error:
             error.hint += " For a token that can do neither, add `--scopes skills.read,skills.run`."
             raise
-    made = with_engine(
-        workspace,
+    created = cli.call(
         lambda prowess: prowess.tokens.create(
-            name, agent=agent, scopes=wanted, days=expires, organization=organization, user=user
+            name, agent=agent, scopes=allowed, days=expires, organization=organization, user=user
         ),
         channel=channel,
     )
-    if as_json:
-        print_json(made)
+    if cli.as_json:
+        print_json(created)
         return
-    until = f"until {made.token.expires_at[:10]}" if made.token.expires_at else "for ever"
-    click.echo(f"Valid {until} with {', '.join(made.token.scopes)}. It is shown only now:", err=True)
-    click.echo(made.secret)
+    until = f"until {created.token.expires_at[:10]}" if created.token.expires_at else "for ever"
+    click.echo(f"Valid {until} with {', '.join(created.token.scopes)}. It is shown only now:", err=True)
+    click.echo(created.secret)
 
 
 @token_command.command("list", examples=("prowess token list", "prowess token list --org acme --json"))
 @org_option
 @click.option("--user", default="", metavar="ID", help="Only those of this user.")
 @common_options
-def list_tokens(organization: str, user: str, workspace: str | None, as_json: bool) -> None:
+def list_tokens(organization: str, user: str, cli: Cli) -> None:
     """List tokens: all, or those of an organization or a user."""
-    _list_tokens(organization, user, workspace, as_json=as_json)
-
-
-def _list_tokens(organization: str, user: str, workspace: str | None, *, as_json: bool) -> None:
-    found = with_engine(
-        workspace,
+    tokens = cli.call(
         lambda prowess: prowess.tokens.list(organization=organization, user=user, everyone=not user),
     )
-    if as_json:
-        print_json(found)
-    else:
-        print_tokens(found)
+    print_tokens(tokens, cli)
 
 
-def print_tokens(found: list[Token]) -> None:
-    """Print tokens as a table, or how to create one."""
-    if not found:
-        click.echo("No tokens. Create one: prowess token create")
-        return
-    rows = [
-        (
-            one.id[:8],
-            one_line(one.name, 24),
-            f"{one.user_id}@{one.organization_id}" if one.user_id else "this machine",
-            one.kind,
-            ", ".join(one.scopes),
-            "never" if one.last_used_at is None else one.last_used_at[:10],
-            one.state if one.state != "active" else f"until {one.expires_at[:10]}" if one.expires_at else "active",
-        )
-        for one in found
-    ]
-    print_table(("id", "name", "user", "kind", "scopes", "last used", "state"), rows, flexible=4, optional=("kind",))
+def print_tokens(tokens: list[Token], cli: Cli) -> None:
+    """Print tokens as JSON or as a table, or how to create one."""
+    cli.print_table(
+        tokens,
+        ("id", "name", "user", "kind", "scopes", "last used", "state"),
+        lambda row: (
+            row.id[:8],
+            one_line(row.name, 24),
+            f"{row.user_id}@{row.organization_id}" if row.user_id else "this machine",
+            row.kind,
+            ", ".join(row.scopes),
+            "never" if row.last_used_at is None else row.last_used_at[:10],
+            row.state if row.state != "active" else f"until {row.expires_at[:10]}" if row.expires_at else "active",
+        ),
+        flexible=4,
+        optional=("kind",),
+        empty="No tokens. Create one: prowess token create",
+    )
 
 
 @token_command.command("revoke", examples=("prowess token revoke 3f2a91c0", "prowess token revoke 3f2a91c0 --json"))
 @click.argument("id")
 @common_options
-def revoke_token(id: str, workspace: str | None, as_json: bool) -> None:
+def revoke_token(id: str, cli: Cli) -> None:
     """Revoke a token at once.
 
     ID is the id of the token, or its first four or more characters.
     """
 
     async def work(prowess: Prowess) -> Token:
-        return await prowess.tokens.revoke(await _find_token(prowess, id))
+        token = find_by_prefix(await prowess.tokens.list(everyone=True), id, "tokens")
+        return await prowess.tokens.revoke(token.id if token else id)
 
-    done = with_engine(workspace, work)
-    if as_json:
-        print_json(done)
-    else:
-        click.echo(f"Revoked {one_line(done.name)}. Requests with it are refused from now on.")
-
-
-async def _find_token(prowess: Prowess, id: str) -> str:
-    """Return the id of the token that starts with these four or more characters, or the text itself if none does."""
-    every = await prowess.tokens.list(everyone=True) if len(id) >= 4 else []
-    matching = [one.id for one in every if one.id.startswith(id.lower())]
-    if len(matching) > 1:
-        raise Invalid(f"{len(matching)} tokens start with {id[:40]!r}.", hint="Give more characters of the id.")
-    return matching[0] if matching else id
+    revoked = cli.call(work)
+    cli.print(revoked, f"Revoked {one_line(revoked.name)}. Requests with it are refused from now on.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -14,8 +14,8 @@ import click
 
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.approval_card import format_time
-from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import Period, delegate_to_subcommand, group
+from prowess.interfaces.cli.engine import Cli, common_options
+from prowess.interfaces.cli.options import Period, group
 from prowess.interfaces.cli.output import (
     MISSING,
     clean,
@@ -24,9 +24,7 @@ from prowess.interfaces.cli.output import (
     format_count,
     format_duration,
     one_line,
-    print_json,
     print_json_line,
-    print_table,
 )
 from prowess.interfaces.cli.run_attempt import resume_command
 from prowess.interfaces.cli.run_output import format_touched
@@ -77,19 +75,7 @@ SHORT_ID_CHARS = 8
 MAX_TEXT_CHARS = 20_000
 """The most characters of an input, output or detail that are shown."""
 
-_COLUMNS = ("id", "when", "skill", "artifact", "status", "model", "tokens", "cost", "time", "checks")
 _STATUS_COLOURS = {"ok": "green", "running": "yellow"}
-
-
-def _print_traces(traces: Sequence[Trace]) -> None:
-    """Print a table with one row per trace."""
-    rows = [_trace_cells(trace) for trace in traces]
-    print_table(_COLUMNS, rows, flexible=5, optional=("tokens", "model", "checks", "cost", "artifact"))
-
-
-def _print_trace_line(trace: Trace) -> None:
-    """Print a trace on one line, for `tail`."""
-    click.echo("  ".join(cell for cell in _trace_cells(trace) if cell != MISSING))
 
 
 def _trace_cells(trace: Trace) -> tuple[str, ...]:
@@ -164,11 +150,11 @@ def _trace_facts(trace: Trace) -> dict[str, str]:
 
 def _print_verdict(verdict: dict[str, Any]) -> None:
     passed = bool(verdict.get("passed"))
-    said = click.style("passed" if passed else "failed", fg="green" if passed else "red")
+    outcome = click.style("passed" if passed else "failed", fg="green" if passed else "red")
     about = one_line(str(verdict.get("description") or verdict.get("type", "")), 120)
     why = one_line(str(verdict.get("explanation", "")), 200)
     soft = " (soft)" if verdict.get("severity") == "soft" else ""
-    click.echo(f"{click.style('check'.ljust(12), bold=True)}{said}: {about}{soft}{f': {why}' if why else ''}")
+    click.echo(f"{click.style('check'.ljust(12), bold=True)}{outcome}: {about}{soft}{f': {why}' if why else ''}")
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -193,16 +179,12 @@ _since_option = click.option(
 )
 
 
-@group("traces", "prowess traces", "prowess traces show 3f2a", "prowess traces tail", invoke_without_command=True)
-@common_options
-@click.pass_context
-def traces_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+@group("traces", "prowess traces", "prowess traces show 3f2a", "prowess traces tail", default="list")
+def traces_command() -> None:
     """List, show, follow and export the traces of runs.
 
     Every run of an artifact is recorded, whether it succeeds or fails.
     """
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        ctx.invoke(list_traces, workspace=workspace, as_json=as_json)
 
 
 @traces_command.command(
@@ -222,40 +204,33 @@ def traces_command(ctx: click.Context, workspace: str | None, as_json: bool) -> 
 )
 @common_options
 def list_traces(
-    skill: str,
-    artifact: str,
-    status: str | None,
-    session: str,
-    run: str,
-    since: float | None,
-    limit: int,
-    workspace: str | None,
-    as_json: bool,
+    skill: str, artifact: str, status: str | None, session: str, run: str, since: float | None, limit: int, cli: Cli
 ) -> None:
     """List the latest runs, newest first."""
-    found = with_engine(
-        workspace,
+    found = cli.call(
         lambda prowess: prowess.traces.list(
             skill=skill, artifact=artifact, status=status or "", session=session, run=run, days=since, limit=limit
         ),
         quick=True,
     )
-    if as_json:
-        print_json([trace_json(trace) for trace in found])
-    elif found:
-        _print_traces(found)
-        if len(found) == limit:
-            click.echo(f"These are the newest {limit:,}. `--limit N` lists more.", err=True)
-    elif any((skill, artifact, status, session, run, since)):
-        click.echo("No matching runs.")
-    else:
-        click.echo("No runs yet. `prowess run SLUG` runs a skill.")
+    is_filtered = any((skill, artifact, status, session, run, since))
+    has_table = cli.print_table(
+        found,
+        ("id", "when", "skill", "artifact", "status", "model", "tokens", "cost", "time", "checks"),
+        _trace_cells,
+        flexible=5,
+        optional=("tokens", "model", "checks", "cost", "artifact"),
+        empty="No matching runs." if is_filtered else "No runs yet. `prowess run SLUG` runs a skill.",
+        view=trace_json,
+    )
+    if has_table and len(found) == limit:
+        click.echo(f"These are the newest {limit:,}. `--limit N` lists more.", err=True)
 
 
 @traces_command.command("show", examples=("prowess traces show 3f2a", "prowess traces show 3f2a --json"))
 @click.argument("id")
 @common_options
-def show_trace(id: str, workspace: str | None, as_json: bool) -> None:
+def show_trace(id: str, cli: Cli) -> None:
     """Show one run in full: its inputs, its output and the result of each assertion.
 
     ID is the id of the trace, or its first four or more characters.
@@ -263,14 +238,11 @@ def show_trace(id: str, workspace: str | None, as_json: bool) -> None:
 
     async def work(prowess: Prowess) -> tuple[Trace, bool]:
         found = await prowess.traces.get(id)
-        over = found.status not in ("ok", "running")
-        return found, over and await prowess.runs.can_resume(found.id)
+        is_interrupted = found.status not in ("ok", "running")
+        return found, is_interrupted and await prowess.runs.can_resume(found.id)
 
-    trace, resumable = with_engine(workspace, work)
-    if as_json:
-        print_json({**to_json(trace), "resumable": resumable})
-    else:
-        _print_trace(trace, resumable=resumable)
+    trace, resumable = cli.call(work)
+    cli.print({**to_json(trace), "resumable": resumable}, lambda: _print_trace(trace, resumable=resumable))
 
 
 @traces_command.command("tail", examples=("prowess traces tail", "prowess traces tail --status failed --json"))
@@ -285,9 +257,7 @@ def show_trace(id: str, workspace: str | None, as_json: bool) -> None:
     help="Polling interval.",
 )
 @common_options
-def follow_traces(
-    skill: str, artifact: str, status: str | None, session: str, every: float, workspace: str | None, as_json: bool
-) -> None:
+def follow_traces(skill: str, artifact: str, status: str | None, session: str, every: float, cli: Cli) -> None:
     """Print every run when it ends, in this and other processes, until interrupted.
 
     With --json, prints one JSON object per line.
@@ -302,23 +272,23 @@ def follow_traces(
             session=session,
             pause=lambda: asyncio.sleep(every),
         )
-        await _print_followed(found, as_json=as_json)
+        await _print_followed(found, cli)
 
-    if not as_json:
+    if not cli.as_json:
         click.echo("Waiting for runs. Press Ctrl-C to stop.", err=True)
     try:
-        with_engine(workspace, follow)
+        cli.call(follow)
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
 
 
-async def _print_followed(traces: AsyncGenerator[Trace], *, as_json: bool) -> None:
+async def _print_followed(traces: AsyncGenerator[Trace], cli: Cli) -> None:
     async with aclosing(traces):
         async for trace in traces:
-            if as_json:
+            if cli.as_json:
                 print_json_line(trace_json(trace))
             else:
-                _print_trace_line(trace)
+                click.echo("  ".join(cell for cell in _trace_cells(trace) if cell != MISSING))
 
 
 @traces_command.command(
@@ -337,14 +307,7 @@ async def _print_followed(traces: AsyncGenerator[Trace], *, as_json: bool) -> No
 @_since_option
 @common_options
 def export_traces(
-    format: ExportFormat,
-    out: Path | None,
-    skill: str,
-    artifact: str,
-    status: str | None,
-    since: float | None,
-    workspace: str | None,
-    as_json: bool,
+    format: ExportFormat, out: Path | None, skill: str, artifact: str, status: str | None, since: float | None, cli: Cli
 ) -> None:
     """Export runs as JSON lines, oldest first.
 
@@ -361,10 +324,10 @@ def export_traces(
                     written += 1
         return written
 
-    written = with_engine(workspace, work)
+    written = cli.call(work)
     if out is None:
         return
-    if as_json:
-        print_json({"path": str(out), "format": format, "rows": written})
-    else:
-        click.echo(f"Wrote {written:,} line{'s' * (written != 1)} to {escape_path(out)}.")
+    cli.print(
+        {"path": str(out), "format": format, "rows": written},
+        f"Wrote {written:,} line{'s' * (written != 1)} to {escape_path(out)}.",
+    )

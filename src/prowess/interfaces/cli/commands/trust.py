@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.approval_card import format_time
-from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand, group
-from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
+from prowess.interfaces.cli.engine import Cli, common_options
+from prowess.interfaces.cli.options import DefaultGroup, group
+from prowess.interfaces.cli.output import escape_path, one_line, print_table
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
 
 if TYPE_CHECKING:
@@ -27,19 +27,15 @@ class _TrustGroup(DefaultGroup):
     "prowess trust my-skill",
     "prowess trust .agents/skills --always",
     cls=_TrustGroup,
-    invoke_without_command=True,
+    default="accept",
 )
 @token_option
-@common_options
-@click.pass_context
-def trust_command(ctx: click.Context, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
+def trust_command() -> None:
     """Show the skills that nobody has accepted yet, and ask once whether to trust them.
 
     Trust covers the exact files; after a change, Prowess asks again. `prowess trust TARGET` accepts one skill, or the skills
     in one folder.
     """
-    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _accept("", token_file, workspace, as_json=as_json)
 
 
 @trust_command.command(
@@ -49,98 +45,79 @@ def trust_command(ctx: click.Context, token_file: Path | None, workspace: str | 
 @click.option("--always", is_flag=True, help="Trust everything in the folder TARGET, including future changes.")
 @token_option
 @common_options
-def accept(target: str, always: bool, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
+def accept(target: str, always: bool, token_file: Path | None, cli: Cli) -> None:
     """Trust a skill, the skills in a folder, or without a TARGET all available skills, exactly as they are now.
 
     After a change, Prowess asks again. With --always, everything in the folder is trusted: use this only for a folder that
     only you edit.
     """
     if always:
-        _add_folder(target, token_file, workspace, as_json=as_json)
+        _add_folder(target, token_file, cli)
     else:
-        _accept(target, token_file, workspace, as_json=as_json)
+        _accept(target, token_file, cli)
 
 
 @trust_command.command("show", examples=("prowess trust show", "prowess trust show my-skill --json"))
 @click.argument("target", default="", required=False)
 @common_options
-def show(target: str, workspace: str | None, as_json: bool) -> None:
+def show(target: str, cli: Cli) -> None:
     """Show what `prowess trust` would ask about, without changing anything."""
     from prowess.interfaces.cli.trust_prompt import print_preview
 
-    preview = with_engine(workspace, lambda prowess: prowess.trust.preview(target))
-    if as_json:
-        print_json(preview)
-    elif preview.skills:
-        print_preview(preview.skills)
-    else:
-        _print_nothing(preview)
+    preview = cli.call(lambda prowess: prowess.trust.preview(target))
+    cli.print(preview, lambda: print_preview(preview.skills) if preview.skills else _print_nothing(preview))
 
 
 @trust_command.command("list", examples=("prowess trust list", "prowess trust list --json"))
 @common_options
-def list_trusted(workspace: str | None, as_json: bool) -> None:
+def list_trusted(cli: Cli) -> None:
     """List the accepted skills and folders."""
-    found = with_engine(workspace, lambda prowess: prowess.trust.list(), quick=True)
-    if as_json:
-        print_json(found)
-    else:
-        _print_list(found)
+    found = cli.call(lambda prowess: prowess.trust.list(), quick=True)
+    cli.print(found, lambda: _print_list(found))
 
 
 @trust_command.command("revoke", examples=("prowess trust revoke my-skill", "prowess trust revoke .agents/skills"))
 @click.argument("target")
 @common_options
-def revoke(target: str, workspace: str | None, as_json: bool) -> None:
+def revoke(target: str, cli: Cli) -> None:
     """Stop trusting a skill, a digest or a folder, and remove its skills from all prompts.
 
     This needs neither a terminal nor a token.
     """
-    count = with_engine(workspace, lambda prowess: prowess.trust.revoke(target))
-    if as_json:
-        print_json({"target": target, "revoked": count})
-    else:
-        click.echo(f"Stopped trusting {one_line(target)}.")
+    count = cli.call(lambda prowess: prowess.trust.revoke(target))
+    cli.print({"target": target, "revoked": count}, f"Stopped trusting {one_line(target)}.")
 
 
-def _accept(target: str, token_file: Path | None, workspace: str | None, *, as_json: bool) -> None:
+def _accept(target: str, token_file: Path | None, cli: Cli) -> None:
     from prowess.interfaces.cli.trust_prompt import accept_preview, ask_to_trust, format_previewed, print_outcome
 
     proof = require_person("trust skills", token_file)
-    preview = with_engine(workspace, lambda prowess: prowess.trust.preview(target))
-    if not preview.skills and not as_json:
+    preview = cli.call(lambda prowess: prowess.trust.preview(target))
+    if not preview.skills and not cli.as_json:
         _print_nothing(preview)
         return
     shown = {skill.slug: format_previewed(skill) for skill in preview.skills}
     if proof is TYPED:
-        yes, shown = ask_to_trust(preview, workspace)
+        yes, shown = ask_to_trust(preview, cli)
         if not yes:
             click.echo("Nothing accepted.")
             raise click.exceptions.Exit(1)
-    outcome = accept_preview(preview, workspace, proof=proof, shown=shown)
-    if as_json:
-        print_json({"preview": preview.as_json(), **outcome.as_json()})
-    else:
-        print_outcome(outcome)
+    outcome = accept_preview(preview, cli, proof=proof, shown=shown)
+    cli.print({"preview": preview.as_json(), **outcome.as_json()}, lambda: print_outcome(outcome))
 
 
-def _add_folder(target: str, token_file: Path | None, workspace: str | None, *, as_json: bool) -> None:
+def _add_folder(target: str, token_file: Path | None, cli: Cli) -> None:
     if not target:
         raise click.UsageError("--always requires a folder: `prowess trust FOLDER --always`.")
     proof = require_person("trust a folder", token_file)
     if proof is TYPED:
-        place = escape_path(Path(target).expanduser().resolve())
-        click.echo(f"This trusts every skill in {place}, including future changes by anyone.")
+        folder = escape_path(Path(target).expanduser().resolve())
+        click.echo(f"This trusts every skill in {folder}, including future changes by anyone.")
         if not click.confirm("Are you the only one who edits this folder, and do you want this?", default=False):
             click.echo("Nothing accepted.")
             raise click.exceptions.Exit(1)
-    rule = with_engine(
-        workspace, lambda prowess: prowess.trust.add_folder(target, proof=proof.words), channel=proof.channel
-    )
-    if as_json:
-        print_json(rule)
-    else:
-        click.echo(f"Trusted all skills in {escape_path(rule.folder)}, including future changes.")
+    rule = cli.call(lambda prowess: prowess.trust.add_folder(target, proof=proof.words), channel=proof.channel)
+    cli.print(rule, f"Trusted all skills in {escape_path(rule.folder)}, including future changes.")
 
 
 def _print_nothing(preview: TrustPreview) -> None:
@@ -155,14 +132,14 @@ def _print_list(found: TrustList) -> None:
         click.echo(one_line(f"folder {escape_path(rule.folder)}, by {rule.actor}, {format_time(rule.created_at)}"))
     rows = [
         (
-            one_line(one.slug, 40),
-            one.digest[:12],
-            one.how,
-            one_line(one.actor, 24),
-            format_time(one.created_at),
-            one_line(f"{one.channel} ({one.proof})" if one.proof else one.channel),
+            one_line(row.slug, 40),
+            row.digest[:12],
+            row.how,
+            one_line(row.actor, 24),
+            format_time(row.created_at),
+            one_line(f"{row.channel} ({row.proof})" if row.proof else row.channel),
         )
-        for one in found.skills
+        for row in found.skills
     ]
     if rows:
         print_table(("skill", "digest", "how", "by", "when", "channel"), rows, flexible=5)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.errors import ProwessError, Refused
-from prowess.interfaces.cli.approval_card import ask_for_approval
-from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner, with_engine
+from prowess.interfaces.cli.approval_card import ask_for_approval, format_time
+from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
-from prowess.interfaces.cli.output import clean, one_line, print_json, print_table
+from prowess.interfaces.cli.output import clean, one_line, print_json
 from prowess.interfaces.cli.person import at_terminal
 
 if TYPE_CHECKING:
@@ -23,24 +23,22 @@ if TYPE_CHECKING:
 @command("history", "prowess history my-skill", "prowess history my-skill --json")
 @click.argument("slug")
 @common_options
-def history_command(slug: str, workspace: str | None, as_json: bool) -> None:
+def history_command(slug: str, cli: Cli) -> None:
     """List the versions of a skill, oldest first, even if it was deleted."""
-    versions = with_engine(workspace, lambda prowess: prowess.skills.history(slug), quick=True)
-    if as_json:
-        print_json(versions)
-        return
-    rows = [
-        (
+    cli.print_table(
+        cli.call(lambda prowess: prowess.skills.history(slug), quick=True),
+        ("version", "change", "when", "files", "digest", "note"),
+        lambda version: (
             str(version.number),
             version.change,
-            version.created_at[:19].replace("T", " ") + (f" by {one_line(version.actor)}" if version.actor else ""),
+            format_time(version.created_at) + (f" by {one_line(version.actor)}" if version.actor else ""),
             str(len(version.manifest)),
             version.digest[:12],
             one_line(version.note),
-        )
-        for version in versions
-    ]
-    print_table(("version", "change", "when", "files", "digest", "note"), rows, flexible=5)
+        ),
+        flexible=5,
+        empty="No versions.",
+    )
 
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -51,19 +49,13 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.argument("before", type=click.IntRange(min=1), required=False)
 @click.argument("after", type=click.IntRange(min=1), required=False)
 @common_options
-def diff_command(
-    slug: str,
-    before: int | None,
-    after: int | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+def diff_command(slug: str, before: int | None, after: int | None, cli: Cli) -> None:
     """Show the changes from version BEFORE to version AFTER.
 
     Without AFTER, compares with the current files. Without both, shows the last change.
     """
-    found = with_engine(workspace, lambda prowess: prowess.skills.diff(slug, before, after), quick=True)
-    if as_json:
+    found = cli.call(lambda prowess: prowess.skills.diff(slug, before, after), quick=True)
+    if cli.as_json:
         print_json({"slug": found.slug, "before": found.before, "after": found.after, "changes": found.changes})
         return
     old = f"version {found.before}" if found.before else "nothing"
@@ -80,13 +72,12 @@ def diff_command(
 @click.argument("version", type=click.IntRange(min=1))
 @click.option("--note", default="", help="Note to store with the new version.")
 @common_options
-def rollback_command(slug: str, version: int, note: str, workspace: str | None, as_json: bool) -> None:
+def rollback_command(slug: str, version: int, note: str, cli: Cli) -> None:
     """Restore VERSION of a skill as a new version. Also restores a deleted skill."""
-    skill = with_engine(workspace, lambda prowess: prowess.skills.rollback(slug, version, note=note))
-    if as_json:
-        print_json(skill.card)
-        return
-    click.echo(f"Restored version {version} of {skill.slug}. `prowess history {skill.slug}` lists all versions.")
+    skill = cli.call(lambda prowess: prowess.skills.rollback(slug, version, note=note))
+    cli.print(
+        skill.card, f"Restored version {version} of {skill.slug}. `prowess history {skill.slug}` lists all versions."
+    )
 
 
 @command(
@@ -100,14 +91,7 @@ def rollback_command(slug: str, version: int, note: str, workspace: str | None, 
 @click.option("--note", default="", help="Note to store with the version.")
 @common_options
 def delete_command(
-    slugs: tuple[str, ...],
-    every: bool,
-    tags: tuple[str, ...],
-    yes: bool,
-    stored: bool,
-    note: str,
-    workspace: str | None,
-    as_json: bool,
+    slugs: tuple[str, ...], every: bool, tags: tuple[str, ...], yes: bool, stored: bool, note: str, cli: Cli
 ) -> None:
     """Delete skills. Their versions are kept, so `prowess rollback` restores them.
 
@@ -116,11 +100,9 @@ def delete_command(
     """
     if stored and not slugs:
         raise click.UsageError("--stored needs SLUGs.")
-    chosen = with_engine(
-        workspace, lambda prowess: choose_skills(prowess, slugs, every=every, tags=tags, writable=True)
-    )
+    chosen = cli.call(lambda prowess: choose_skills(prowess, slugs, every=every, tags=tags, writable=True))
     if (every or tags) and not yes:
-        _confirm(chosen, workspace)
+        _confirm(chosen, cli)
 
     async def work(prowess: Prowess) -> tuple[list[Version], list[Failure], str]:
         scope = await _find_scope(prowess, chosen[0]) if len(chosen) == 1 else ""
@@ -131,18 +113,18 @@ def delete_command(
         return deleted, failed, f"{scope}:" if hidden else ""
 
     with spinner("Deleting …"):
-        deleted, failed, prefix = with_engine(workspace, work)
-    if as_json:
-        rows = [{"slug": one.slug, "version": one.number, "digest": one.digest} for one in deleted]
+        deleted, failed, prefix = cli.call(work)
+    if cli.as_json:
+        rows = [{"slug": row.slug, "version": row.number, "digest": row.digest} for row in deleted]
         print_json(rows[0] if len(slugs) == 1 and len(rows) == 1 else rows)
     elif stored:
-        for one in deleted:
-            click.echo(f"Deleted the stored copy of {clean(one.slug)}.")
+        for version in deleted:
+            click.echo(f"Deleted the stored copy of {clean(version.slug)}.")
     elif len(deleted) == 1:
         back = f"prowess rollback {prefix}{clean(deleted[0].slug)} {deleted[0].number}"
         click.echo(f"Deleted {clean(deleted[0].slug)}. To restore it, run `{back}`.")
     elif deleted:
-        click.echo(f"Deleted {len(deleted)} skills: {', '.join(clean(one.slug) for one in deleted[:_NAMED])}")
+        click.echo(f"Deleted {len(deleted)} skills: {', '.join(clean(row.slug) for row in deleted[:_NAMED])}")
         click.echo("To restore one, run `prowess history SLUG`, then `prowess rollback SLUG VERSION`.")
     report_failures(failed)
 
@@ -155,7 +137,7 @@ async def _find_scope(prowess: Prowess, slug: str) -> str:
         return ""
 
 
-def _confirm(slugs: list[str], workspace: str | None) -> None:
+def _confirm(slugs: list[str], cli: Cli) -> None:
     """Ask whether to delete these skills. Raise `Refused` without a terminal, and click's `Abort` if the answer is no."""
     if not at_terminal():
         raise Refused(
@@ -163,7 +145,7 @@ def _confirm(slugs: list[str], workspace: str | None) -> None:
         )
     more = f" and {len(slugs) - _NAMED} more" if len(slugs) > _NAMED else ""
     click.echo(f"{one_line(', '.join(slugs[:_NAMED]))}{more}")
-    where = f" in {choose_workspace(workspace)}" if choose_workspace(workspace) else ""
+    where = f" in {cli.workspace}" if cli.workspace else ""
     click.confirm(f"Delete {'this skill' if len(slugs) == 1 else f'these {len(slugs)} skills'}{where}?", abort=True)
 
 
@@ -174,7 +156,7 @@ _NAMED = 20
 @command("fork", "prowess fork reviewer", "prowess fork account:my-skill --json")
 @click.argument("slug")
 @common_options
-def fork_command(slug: str, workspace: str | None, as_json: bool) -> None:
+def fork_command(slug: str, cli: Cli) -> None:
     """Copy a skill that ships with Prowess, or of your account, to this workspace, where the copy overrides it.
 
     The files are copied byte for byte; change the copy as you like. `prowess history SLUG` says what it was copied from.
@@ -187,14 +169,10 @@ def fork_command(slug: str, workspace: str | None, as_json: bool) -> None:
         return copy, next((card for card in cards if (card.slug, card.scope) == (copy.slug, copy.scope)), None)
 
     copy, card = ask_for_approval(
-        lambda: with_engine(workspace, work),
-        workspace=workspace,
-        question="Copy exactly these bytes to the workspace?",
-        as_json=as_json,
-        refusal="Not copied.",
+        cli, lambda: cli.call(work), question="Copy exactly these bytes to the workspace?", refusal="Not copied."
     )
     hidden = [{"scope": other.scope, "digest": other.digest} for other in (card.hides if card else ())]
-    if as_json:
+    if cli.as_json:
         print_json({"slug": copy.slug, "scope": copy.scope, "digest": copy.digest, "overrides": hidden})
         return
     name = one_line(copy.slug, 48)

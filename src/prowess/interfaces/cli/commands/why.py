@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from prowess.errors import Invalid, NotFound
-from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command, read_message
 from prowess.interfaces.cli.output import clean, escape_path, print_json, print_wrapped
 from prowess.view import to_json
@@ -58,8 +58,7 @@ def why_command(
     last: bool,
     replay: str | None,
     explain: bool,
-    workspace: str | None,
-    as_json: bool,
+    cli: Cli,
 ) -> None:
     """Explain for each skill why it was or was not offered for a message, and whether it could be enabled.
 
@@ -69,7 +68,7 @@ def why_command(
     if last:
         if words or replay or skill:
             raise click.UsageError("--last cannot be combined with a message, --skill or --replay.")
-        _show_last(session, workspace, as_json=as_json)
+        _show_last(session, cli)
         return
     before = _read_account(replay) if replay else None
     if before is not None and words:
@@ -88,16 +87,16 @@ def why_command(
                 click.echo(f"There is no skill {clean(words[0])!r}, so the word is part of the message.", err=True)
         return await prowess.why(message, session=session, limit=limit, skill=skill)
 
-    account = with_engine(workspace, explain_words, quick=True)
+    account = cli.call(explain_words, quick=True)
     if before is not None:
-        _print_differences(before, account, as_json=as_json)
-    elif as_json:
+        _print_differences(before, account, cli)
+    elif cli.as_json:
         print_json(account)
     else:
         print_account(account, explain=explain or bool(account.skill))
 
 
-def _show_last(session: str, workspace: str | None, *, as_json: bool) -> None:
+def _show_last(session: str, cli: Cli) -> None:
     """Print the last decision that was recorded, in a conversation or in any."""
     from prowess.interfaces.cli.commands.events import read_latest
     from prowess.interfaces.cli.conversation_output import print_decision
@@ -110,8 +109,8 @@ def _show_last(session: str, workspace: str | None, *, as_json: bool) -> None:
             last=await prowess.events.last(),
         )
 
-    found = with_engine(workspace, read, quick=True)
-    if as_json:
+    found = cli.call(read, quick=True)
+    if cli.as_json:
         print_json(found[0].data if found else None)
     elif found:
         data = found[0].data
@@ -147,12 +146,12 @@ def _is_account(value: Any) -> bool:
     )
 
 
-def _print_differences(before: dict[str, Any], account: Explanation, *, as_json: bool) -> None:
+def _print_differences(before: dict[str, Any], account: Explanation, cli: Cli) -> None:
     from prowess.session.explanation import diff_explanations
 
     # The round trip through JSON gives both sides the same types: lists for tuples, strings for keys.
     found = diff_explanations(before, json.loads(json.dumps(to_json(account))))
-    if as_json:
+    if cli.as_json:
         print_json({"same": not found, "differences": found})
     elif found:
         click.echo("Changed:")
