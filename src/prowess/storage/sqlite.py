@@ -114,7 +114,8 @@ def create_private_file(path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise Unavailable(
-            f"Cannot create the database {str(path)!r}: {reason}.", hint="Use a file in a folder that you can write to."
+            f"Cannot create the database {str(path)!r}: {reason}.",
+            hint="Change the permissions, or choose another folder with PROWESS_HOME, PROWESS_DATABASE_URL or --workspace.",
         ) from error
 
 

@@ -128,6 +128,11 @@ ALIASES = {
 _ADVICE = {
     "edit": "Run `prowess show SLUG` to see where the skill is, and edit its files there.",
     "version": "Run `prowess --version`.",
+    "approve": "Run `prowess approvals` to see the requests, and `prowess approvals approve ID`.",
+    "deny": "Run `prowess approvals` to see the requests, and `prowess approvals deny ID`.",
+    "status": "Run `prowess doctor`.",
+    "config": "Run `prowess policy` for the policy. Everything else is set by environment variables (docs/settings.md).",
+    "login": "Set PROWESS_TOKEN, or pass `--token-file FILE`, to use a server with `prowess --server URL`.",
 }
 
 

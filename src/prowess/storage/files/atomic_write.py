@@ -103,7 +103,7 @@ def refuse_link(path: Path) -> None:
 
 def _check_free(path: Path) -> None:
     if os.path.lexists(path):
-        raise Conflict(f"{str(path)!r} already exists.", hint="Choose another name, or replace it.")
+        raise Conflict(f"{str(path)!r} already exists.", hint="Choose another name, or remove it first.")
 
 
 @contextmanager
