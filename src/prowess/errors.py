@@ -63,6 +63,17 @@ class ProwessError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self._notes: tuple[str, ...] = ()
+
+    # A property and no call of `add_note`, because the hint may be replaced later, to redact a secret in it.
+    @property
+    def __notes__(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The hint, and notes that were added. Python prints them below the message of a traceback."""
+        return [note for note in (self.hint, *self._notes) if note]
+
+    def add_note(self, note: str, /) -> None:
+        """Add a note to print after the hint."""
+        self._notes = (*self._notes, note)
 
 
 class NotFound(ProwessError):
