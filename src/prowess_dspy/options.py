@@ -36,16 +36,16 @@ class Option:
         return entry if isinstance(self.default, str) else entry | {"minimum": self.least, "maximum": self.greatest}
 
 
-def check_options(table: Mapping[str, Option], given: Any) -> dict[str, Any]:
+def check_options(table: Mapping[str, Option], values: Any) -> dict[str, Any]:
     """Return a value for every option of the table. Raises `InvalidOptions`."""
-    if given is None:
-        given = {}
-    if not isinstance(given, dict):
+    if values is None:
+        values = {}
+    if not isinstance(values, dict):
         raise InvalidOptions("The options are not a JSON object.")
-    if unknown := set(given) - set(table):
+    if unknown := set(values) - set(table):
         allowed = f"the options {', '.join(table)}" if table else "no options"
         raise InvalidOptions(f"Unknown option {', '.join(sorted(unknown))[:200]}. There are {allowed}.")
     return {
-        name: option.check(name, given[name]) if given.get(name) is not None else option.default
+        name: option.check(name, values[name]) if values.get(name) is not None else option.default
         for name, option in table.items()
     }

@@ -55,21 +55,21 @@ _blueprints = Blueprints()
 
 
 def make_program(
-    session: Session, message: JsonObject, model: dspy.LM, given: set[str]
+    session: Session, message: JsonObject, model: dspy.LM, inputs: set[str]
 ) -> tuple[dspy.Module, Signature]:
     """Return the program that a message describes, and its signature. Several threads may run it, none may change it.
 
-    `given` has the names of the parameters: they are the inputs where the message has a state but no signature.
+    `inputs` has the names of the parameters: they are the inputs where the message has a state but no signature.
     """
     template = find_template(message.get("template_id"))
 
     def make() -> Blueprint:
-        return _make_blueprint(session, template, message, given)
+        return _make_blueprint(session, template, message, inputs)
 
     if template.bound:
         blueprint = make()
     else:
-        key = orjson.dumps([*(message.get(name) for name in FIELDS), sorted(given)], option=orjson.OPT_SORT_KEYS)
+        key = orjson.dumps([*(message.get(name) for name in FIELDS), sorted(inputs)], option=orjson.OPT_SORT_KEYS)
         blueprint = _blueprints.get(key, make)
     if not blueprint.sampling:
         return blueprint.program, blueprint.signature
@@ -83,13 +83,13 @@ def make_program(
     return program, blueprint.signature
 
 
-def _make_blueprint(session: Session, template: Template, message: JsonObject, given: set[str]) -> Blueprint:
+def _make_blueprint(session: Session, template: Template, message: JsonObject, inputs: set[str]) -> Blueprint:
     state = read_state(message.get("state_blob"))
     specification = message.get("signature")
     if specification is not None:
         signature = build_signature(specification)
-    elif state is not None and given:
-        signature = template.infer(state, given)
+    elif state is not None and inputs:
+        signature = template.infer(state, inputs)
     else:
         signature = build_signature(template.signature)
     program = template.program(session, signature, message.get("options"))

@@ -140,10 +140,10 @@ def _annotation(name: str, type_name: Any, enum: Any) -> Any:
     return known
 
 
-def infer_signature(fields: list[dict[str, str]], own: frozenset[str], given: set[str]) -> Signature:
+def infer_signature(fields: list[dict[str, str]], own: frozenset[str], inputs: set[str]) -> Signature:
     """Return the signature that a saved state was made for, as far as the state tells.
 
-    A state has the prefix and the description of each field, but not which are inputs: those are the ones that are `given`.
+    A state has the prefix and the description of each field, but not which are inputs: those are the `inputs`.
     Fields in `own` belong to the template. Every field is text.
     """
     sides: dict[str, list[dict[str, str]]] = {"inputs": [], "outputs": []}
@@ -153,5 +153,5 @@ def infer_signature(fields: list[dict[str, str]], own: frozenset[str], given: se
         if name in own:
             continue
         entry = {"name": name} if placeholder else {"name": name, "description": field["description"]}
-        sides["inputs" if name in given else "outputs"].append(entry)
+        sides["inputs" if name in inputs else "outputs"].append(entry)
     return build_signature(sides)

@@ -53,12 +53,12 @@ class Template:
             values["tools"] = _tools(session, tools)
         return self.build(session, signature, values)
 
-    def infer(self, state: State, given: set[str]) -> Signature:
+    def infer(self, state: State, inputs: set[str]) -> Signature:
         """Return the signature that a state was made for, as far as it tells."""
         saved = state.predictors.get(self.answers)
         if saved is None:
             raise InvalidSignature(f"The state does not have the predictor {self.answers}. Give a signature.")
-        return infer_signature(saved.fields, self.own_fields, given)
+        return infer_signature(saved.fields, self.own_fields, inputs)
 
 
 def _tools(session: Session, specifications: Any) -> list[dspy.Tool]:

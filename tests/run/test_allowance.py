@@ -18,7 +18,7 @@ def skill(**more: Any) -> Skill:
 @pytest.mark.parametrize("asked", [0, -1, float("nan"), float("inf")])
 def test_a_time_that_is_no_number_above_0_is_refused(asked: float):
     with pytest.raises(Invalid, match="seconds"):
-        read_allowance(skill(), asked=asked)
+        read_allowance(skill(), requested=asked)
 
 
 @pytest.mark.parametrize("observed", ["everything", [], 3, False])

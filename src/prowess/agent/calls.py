@@ -116,16 +116,16 @@ class CallRunner:
     async def run(self, calls: Sequence[ToolCall], emit: Emit) -> None:
         """Make the calls. Those that need an approval are stored as pending."""
         self.tools.emit = emit
-        made = _count_calls(self.journal.steps[:-1])
+        counts = _count_calls(self.journal.steps[:-1])
         effects = {call.name: await self.tools.effect(call.name) for call in calls}
         room = asyncio.Semaphore(PARALLEL_CALLS)
 
         async def make(call: ToolCall) -> None:
             async with room:
                 key = _key(call)
-                made[key] += 1
+                counts[key] += 1
                 await self._make(
-                    self.fresh.get(call.id, call), effects[call.name], repeated=made[key] > MAX_REPEATS, emit=emit
+                    self.fresh.get(call.id, call), effects[call.name], repeated=counts[key] > MAX_REPEATS, emit=emit
                 )
 
         for group in _group(calls, effects):
@@ -144,18 +144,18 @@ class CallRunner:
                 emit(_need_approval(call, row))
                 return
             if row is None or row.state in ("expired", "revoked"):
-                told = not_made("approval-expired", "Nobody approved this call in time.", _GO_ON)
-                await self._end(call, told, emit, ok=False)
+                failure = not_made("approval-expired", "Nobody approved this call in time.", _GO_ON)
+                await self._end(call, failure, emit, ok=False)
                 return
         elif call.id not in self.fresh and effect != "reads":
             # It may have been made: whether it was cannot be known, so it must not be made again unasked.
-            told = not_made("interrupted", "This call was interrupted. It may have taken effect.", _CHECK)
-            await self._end(call, told, emit, ok=False)
+            failure = not_made("interrupted", "This call was interrupted. It may have taken effect.", _CHECK)
+            await self._end(call, failure, emit, ok=False)
             return
         emit(ToolStarted(id=call.id, name=call.name, arguments=call.arguments))
         if repeated:
-            told = not_made("repeated-call", "You made this same call before in this turn.", _STOP)
-            await self._end(call, told, emit, ok=False)
+            failure = not_made("repeated-call", "You made this same call before in this turn.", _STOP)
+            await self._end(call, failure, emit, ok=False)
             return
         answer = await self.tools.attempt(call.name, call.arguments)
         self.changed = self.changed or effect in _ORDERED
@@ -218,19 +218,21 @@ def _group(calls: Iterable[ToolCall], effects: Mapping[str, str]) -> Iterator[li
 
 def _count_calls(answers: Iterable[MessageRow]) -> Counter[str]:
     """Return how often each call was asked for in these answers."""
-    calls = (ToolCall(id="", name=one["name"], arguments=one["arguments"]) for row in answers for one in row.calls)
+    calls = (ToolCall(id="", name=call["name"], arguments=call["arguments"]) for row in answers for call in row.calls)
     return Counter(map(_key, calls))
 
 
 def repeats_itself(answers: Sequence[MessageRow]) -> bool:
     """Return True if the last answer asked again for a call that was made often enough."""
-    made = _count_calls(answers)
-    return bool(answers) and any(made[key] > MAX_REPEATS for key in _count_calls(answers[-1:]))
+    counts = _count_calls(answers)
+    return bool(answers) and any(counts[key] > MAX_REPEATS for key in _count_calls(answers[-1:]))
 
 
 def fails_alike(messages: Sequence[MessageRow]) -> bool:
     """Return True if the last results of a turn are one and the same error of one tool, more often than a call is repeated."""
-    last = [(one.name, one.text, one.detail.get("ok")) for one in messages if one.role == "tool"][-MAX_REPEATS - 1 :]
+    last = [(message.name, message.text, message.detail.get("ok")) for message in messages if message.role == "tool"][
+        -MAX_REPEATS - 1 :
+    ]
     return len(last) > MAX_REPEATS and len(set(last)) == 1 and last[0][2] is False
 
 

@@ -52,17 +52,17 @@ def fit_history(rows: Sequence[MessageRow], limit: int) -> list[Message]:
     while len(turns) > 1 and size > room:
         left_out.append(turns.pop(0))
         size -= _size(left_out[-1])
-    kept = [one for turn in turns for one in turn]
-    places = [place for place, (_, message) in enumerate(kept) if message.role == "tool"]
+    remaining = [one for turn in turns for one in turn]
+    places = [place for place, (_, message) in enumerate(remaining) if message.role == "tool"]
     for most in (4_000, 1_000, _SHORT):
-        _shorten(kept, places, most, room)
-    fitted = [message for _, message in kept]
+        _shorten(remaining, places, most, room)
+    fitted = [message for _, message in remaining]
     return [_summarize(left_out), *fitted] if left_out else fitted
 
 
 def to_message(row: MessageRow) -> Message:
     """Return a stored message as a model gets it."""
-    calls = tuple(ToolCall(id=one["id"], name=one["name"], arguments=one["arguments"]) for one in row.calls)
+    calls = tuple(ToolCall(id=call["id"], name=call["name"], arguments=call["arguments"]) for call in row.calls)
     return Message(role=row.role, text=row.text, calls=calls, call_id=row.call_id, name=row.name)
 
 
@@ -86,17 +86,17 @@ def _shorten(messages: list[tuple[int, Message]], places: Sequence[int], most: i
 
 
 def _summarize(turns: Sequence[Sequence[tuple[int, Message]]]) -> Message:
-    asked = [message.text for turn in turns for _, message in turn if message.role == "user"]
+    questions = [message.text for turn in turns for _, message in turn if message.role == "user"]
     lines: list[str] = []
     room = _SUMMARY_CHARS - 300
-    for text in reversed(asked):
+    for text in reversed(questions):
         line = "- " + " ".join(text[:_QUOTED_CHARS].split())
         room -= len(line) + 1
         if room < 0:
             break
         lines.insert(0, line)
-    told = f"[The first {len(turns)} turns of this conversation are left out to make room. In them I asked, last:]"
-    return Message(role="user", text="\n".join([told, *lines]))
+    note = f"[The first {len(turns)} turns of this conversation are left out to make room. In them I asked, last:]"
+    return Message(role="user", text="\n".join([note, *lines]))
 
 
 def _size(messages: Sequence[tuple[int, Message]]) -> int:

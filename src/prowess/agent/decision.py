@@ -51,7 +51,7 @@ class MadeDecision:
         return {
             **self.noticed,
             "decision": {**self.decision.as_json(), **_research_json(self.lookups)},
-            "recommendations": [_brief(one) for one in self.recommendations if one.decision != "no"],
+            "recommendations": [_brief(item) for item in self.recommendations if item.decision != "no"],
             "hint": " ".join(part for part in (self.hint, self.noticed.get("hint", "")) if part),
         }
 
@@ -72,16 +72,16 @@ async def decide_turn(
     nuisance, and the model's call says why it needs the skill. `session` is the session as it was just read. `plan` returns
     what to look up if research was decided; the caller does so.
     """
-    context, said = engine.context, before[-CONTEXT_CHARS:]
+    context, earlier = engine.context, before[-CONTEXT_CHARS:]
 
     def decide_by_ranking() -> MadeDecision:
-        package = read_context(context, message, session, before=said)
+        package = read_context(context, message, session, before=earlier)
         return _carry_out(context, package, suggest_decision(package.recommendations), notice, plan)
 
     if decider is None:
         # All of it in one thread: each change to another one takes as long as a query.
         return await offload(decide_by_ranking)
-    package = await offload(lambda: read_context(context, message, session, before=said))
+    package = await offload(lambda: read_context(context, message, session, before=earlier))
     return await offload(_carry_out, context, package, await decider(package), notice, plan)
 
 
@@ -118,7 +118,10 @@ def _research_json(lookups: Sequence[Lookup]) -> dict[str, Any]:
 
 def _find_readable(context: Context, package: ContextPackage) -> str:
     """Return the best skill that may fit if it may be read without an approval, else ''."""
-    best = next((one.slug for one in package.recommendations if one.decision in ("offer", "maybe")), "")
+    best = next(
+        (item.slug for item in package.recommendations if item.decision in ("offer", "maybe")),
+        "",
+    )
     if not best or package.session is None:
         return ""
     try:
@@ -167,7 +170,7 @@ def _tell(decision: TurnDecision, package: ContextPackage) -> str:
         case "research":
             return HINT
         case "clarify":
-            names = [one.slug for one in package.recommendations if one.decision in ("offer", "maybe")]
+            names = [item.slug for item in package.recommendations if item.decision in ("offer", "maybe")]
             return _may_fit(names[:_NAMES])
         case _:
             return ""

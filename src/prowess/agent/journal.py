@@ -41,12 +41,12 @@ class Journal:
     @property
     def turn(self) -> list[MessageRow]:
         """The messages of the current turn."""
-        return [one for one in self.messages if one.turn == self.row.turn]
+        return [message for message in self.messages if message.turn == self.row.turn]
 
     @property
     def question(self) -> MessageRow:
         """The person's message that the turn answers."""
-        return next(one for one in reversed(self.messages) if one.role == "user")
+        return next(message for message in reversed(self.messages) if message.role == "user")
 
     @property
     def steps(self) -> list[MessageRow]:
@@ -89,13 +89,13 @@ class Journal:
         }
         # In the same transaction: most turns have one answer, and each transaction takes longer than all its statements.
         end = {} if calls else {"state": "idle", "lease": "", "updated_at": now()}
-        made = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-        await self._add("assistant", text, calls=made, detail=detail, changes={**spent, **end})
+        call_rows = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+        await self._add("assistant", text, calls=call_rows, detail=detail, changes={**spent, **end})
 
     async def add_lookups(self, calls: list[ToolCall]) -> None:
         """Store calls that are made before the model is asked, as if it had asked for them."""
-        made = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
-        await self._add("assistant", "", calls=made, detail={"research": True}, changes={})
+        call_rows = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+        await self._add("assistant", "", calls=call_rows, detail={"research": True}, changes={})
 
     async def add_result(self, call: ToolCall, text: str, *, ok: bool) -> None:
         """Store the result of a call. It no longer waits for an approval."""
@@ -128,8 +128,10 @@ class Journal:
             if not self.is_held:
                 return
             if error is not None:
-                told = {name: storable(self.redact(str(error[name] or "")))[:_ERROR_CHARS] for name in _ERROR_FIELDS}
-                self.note_detail({**self.question.detail, "error": told})
+                error_fields = {
+                    name: storable(self.redact(str(error[name] or "")))[:_ERROR_CHARS] for name in _ERROR_FIELDS
+                }
+                self.note_detail({**self.question.detail, "error": error_fields})
             await self._write([], {"state": state, "lease": "", "updated_at": now()})
 
     async def keep(self) -> None:
@@ -198,7 +200,7 @@ def open_calls(messages: list[MessageRow]) -> list[ToolCall]:
         if message.role == "user":
             break
         if message.role == "assistant":
-            calls = [ToolCall(id=one["id"], name=one["name"], arguments=one["arguments"]) for one in message.calls]
+            calls = [ToolCall(id=call["id"], name=call["name"], arguments=call["arguments"]) for call in message.calls]
             return [call for call in calls if call.id not in answered]
         answered.add(message.call_id)
     return []

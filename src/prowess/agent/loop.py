@@ -156,8 +156,10 @@ class TurnLoop:
 
     async def _decide(self) -> AsyncGenerator[Update]:
         journal = self.journal
-        before = "\n".join(one.text for one in journal.messages if one.role == "user" and one.turn < journal.row.turn)
-        made = await decide_turn(
+        before = "\n".join(
+            message.text for message in journal.messages if message.role == "user" and message.turn < journal.row.turn
+        )
+        turn_decision = await decide_turn(
             self.engine,
             self.session,
             journal.question.text,
@@ -166,13 +168,15 @@ class TurnLoop:
             notice=self._notice_repeat,
             plan=self._plan_research,
         )
-        journal.note_detail({**made.detail, "model": self.model})
-        yield Decided(decision=made.detail["decision"], recommendations=tuple(made.detail["recommendations"]))
-        if made.session is not None:
-            self.session = made.session
-            yield SkillsChanged(state=made.session.state)
-        if made.lookups:
-            calls = self._name_calls(tuple(lookup.as_call() for lookup in made.lookups))
+        journal.note_detail({**turn_decision.detail, "model": self.model})
+        yield Decided(
+            decision=turn_decision.detail["decision"], recommendations=tuple(turn_decision.detail["recommendations"])
+        )
+        if turn_decision.session is not None:
+            self.session = turn_decision.session
+            yield SkillsChanged(state=turn_decision.session.state)
+        if turn_decision.lookups:
+            calls = self._name_calls(tuple(lookup.as_call() for lookup in turn_decision.lookups))
             self.calls.fresh = {call.id: call for call in calls}
             await journal.add_lookups(calls)
 
@@ -229,7 +233,9 @@ class TurnLoop:
     async def _build(self) -> Request:
         """Return the request for the next step, with instructions and tools as they are now."""
         tools, blocks = await offload(self._read_prompt)
-        specs = tuple(ToolSpec(name=one.name, description=one.description, parameters=one.parameters) for one in tools)
+        specs = tuple(
+            ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters) for tool in tools
+        )
         hint = str(self.journal.question.detail.get("hint") or "")
         system = join_blocks(part for part in (PREAMBLE, self._role_prompt, *blocks, hint) if part)
         used = len(system) + sum(tool.chars for tool in tools)

@@ -204,9 +204,9 @@ def _make_question(row: ConversationRow, messages: list[MessageRow], text: str) 
     """Return the person's message, after results for calls that the last turn left without."""
     last = messages[-1].number if messages else 0
     # A model API rejects a call without a result.
-    told = json.dumps(not_made("not-made", "The user wrote another message before this call had a result.", _AGAIN))
+    answer = json.dumps(not_made("not-made", "The user wrote another message before this call had a result.", _AGAIN))
     added = [
-        _message(row, last + place, messages[-1].turn, role="tool", call_id=call.id, name=call.name, text=told)
+        _message(row, last + place, messages[-1].turn, role="tool", call_id=call.id, name=call.name, text=answer)
         for place, call in enumerate(open_calls(messages), 1)
     ]
     return [*added, _message(row, last + len(added) + 1, row.turn, role="user", text=storable(text))]

@@ -199,13 +199,17 @@ def _read_alike(connection: sa.Connection, owner: Owner, row: ConversationRow, m
 
 def _without_skills(connection: sa.Connection, messages: list[EarlierMessage]) -> list[EarlierMessage]:
     """Return the messages for which no skill was activated, and in whose turns no tool of skills was called."""
-    turns = [(one.conversation_id, one.turn) for one in messages]
+    turns = [(message.conversation_id, message.turn) for message in messages]
     served = {
         (conversation, turn)
         for conversation, turn, name in connection.execute(_TOOLS_USED, {"turns": turns})
         if name in _SKILL_TOOLS or name.startswith("skill_")
     }
-    return [one for one in messages if not _was_activated(one) and (one.conversation_id, one.turn) not in served]
+    return [
+        message
+        for message in messages
+        if not _was_activated(message) and (message.conversation_id, message.turn) not in served
+    ]
 
 
 def _was_activated(message: EarlierMessage) -> bool:

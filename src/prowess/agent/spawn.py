@@ -205,8 +205,8 @@ class Launch:
 
     def as_shell(self) -> str:
         """Return the command as one could type it in a shell."""
-        given = [f"{name}={shlex.quote(value)}" for name, value in self.variables.items()]
-        return " ".join([*given, shlex.join(self.command)])
+        assignments = [f"{name}={shlex.quote(value)}" for name, value in self.variables.items()]
+        return " ".join([*assignments, shlex.join(self.command)])
 
 
 def find_agent(name: str) -> ForeignAgent:
@@ -273,12 +273,12 @@ def toml_string(text: str) -> str:
 def _opencode_config(server: McpServer, folder: Path, own: str) -> str:
     """Return opencode's configuration: the user's own, with our server and the file with the prompt."""
     try:
-        given: Any = json.loads(own or "{}")
+        parsed: Any = json.loads(own or "{}")
     except ValueError:
-        given = None
-    if not isinstance(given, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise Invalid("OPENCODE_CONFIG_CONTENT is not a JSON object.", hint="Unset it, or put JSON in it.")
-    config = cast("dict[str, Any]", given)
+    config = cast("dict[str, Any]", parsed)
     entry = {"type": "local", "command": server.command, "environment": dict(server.variables), "enabled": True}
     config["mcp"] = {**config.get("mcp", {}), SERVER_NAME: entry}
     config["instructions"] = [*config.get("instructions", []), str(folder / PROMPT_FILE)]

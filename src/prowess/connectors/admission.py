@@ -81,10 +81,10 @@ def call_subject(
     connector: Connector, config: ConnectorConfig, tool: ConnectorTool, arguments: Mapping[str, Any]
 ) -> Subject:
     """Return the subject of one call: this configuration, this definition of the tool, and exactly these arguments."""
-    shown = json.dumps(arguments, indent=2, ensure_ascii=False, sort_keys=True)
-    if len(shown) > MAX_ARGUMENT_CHARS:
+    arguments_text = json.dumps(arguments, indent=2, ensure_ascii=False, sort_keys=True)
+    if len(arguments_text) > MAX_ARGUMENT_CHARS:
         raise TooLarge(
-            f"The arguments have {len(shown):,} characters, more than the limit of {MAX_ARGUMENT_CHARS:,}.",
+            f"The arguments have {len(arguments_text):,} characters, more than the limit of {MAX_ARGUMENT_CHARS:,}.",
             hint="Call the tool with less data.",
         )
     bound = json.dumps([connector.digest, tool.digest, arguments], sort_keys=True, separators=(",", ":"))
@@ -102,7 +102,7 @@ def call_subject(
         # Each call is its own subject: other arguments are not a change of an earlier call.
         origin=f"{connector.scope} connector {connector.name}, call {digest[:12]}",
         requests=tuple(requests),
-        text=shown,
+        text=arguments_text,
         permitted=tool.allowed,
     )
 

@@ -197,15 +197,15 @@ def read_import(text: str) -> list[ImportedConnector]:
     return [_import_entry(str(name), entry) for name, entry in cast("dict[str, Any]", servers).items()]
 
 
-def _import_entry(given: str, entry: Any) -> ImportedConnector:
-    name = re.sub(r"[^a-z0-9_-]+", "-", given.lower()).strip("-_")[:64]
+def _import_entry(raw_name: str, entry: Any) -> ImportedConnector:
+    name = re.sub(r"[^a-z0-9_-]+", "-", raw_name.lower()).strip("-_")[:64]
     if not isinstance(entry, dict):
-        raise Invalid(f"The entry {clean_text(given, limit=80)!r} is not an object.")
+        raise Invalid(f"The entry {clean_text(raw_name, limit=80)!r} is not an object.")
     fields = cast("dict[str, Any]", entry)
     kind = fields.get("type", "stdio" if "command" in fields else "http")
     if kind not in ("stdio", "http", "streamable-http", "streamableHttp"):
         raise Refused(
-            f"The server {clean_text(given, limit=80)!r} uses the transport {clean_text(str(kind), limit=40)!r}.",
+            f"The server {clean_text(raw_name, limit=80)!r} uses the transport {clean_text(str(kind), limit=40)!r}.",
             hint="Connectors speak stdio and streamable HTTP.",
         )
     notes: list[str] = []
@@ -221,14 +221,14 @@ def _import_entry(given: str, entry: Any) -> ImportedConnector:
 
 def _refer(values: dict[str, Any], key: str, notes: list[str]) -> dict[str, str]:
     """Return references in place of values. A value that refers to a variable already stays."""
-    made: dict[str, str] = {}
+    imported: dict[str, str] = {}
     for name, value in values.items():
         text = str(value)
         if _REFERENCE.fullmatch(text) or (key == "headers" and _REFERENCE.search(text)):
-            made[name] = text
+            imported[name] = text
             continue
         variable = re.sub(r"[^A-Za-z0-9_]", "_", name).upper() if key == "headers" else name
         prefix = "Bearer " if key == "headers" and text.lower().startswith("bearer ") else ""
-        made[name] = f"{prefix}${{{variable}}}"
+        imported[name] = f"{prefix}${{{variable}}}"
         notes.append(f"The value of {clean_text(name, limit=80)} was not copied. Set the variable {variable}.")
-    return made
+    return imported

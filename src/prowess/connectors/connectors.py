@@ -130,15 +130,15 @@ class Connectors:
         from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
 
         connector = await self.request_access(name, reason, session=session)
-        config, given = _config_of(connector), dict(arguments or {})
+        config, values = _config_of(connector), dict(arguments or {})
         async with self._pool.use(self._opener(connector), seconds=seconds) as client:
             # Read again before each call: a server may change what a tool does after somebody has allowed it.
             found = _find_tool(mark_allowed(connector, (await read_tools(client, connector.name))[0]), connector, tool)
-            subject = call_subject(connector, config, found, given)
+            subject = call_subject(connector, config, found, values)
             action = "read_tool" if found.reads else "call_tool"
             await offload(lambda: pass_gate(self._context, action, subject, session=session, reason=reason))
             # Not `client.call_tool`, which checks the answer against a schema of the server: a hostile one takes forever.
-            request = CallToolRequest(params=CallToolRequestParams(name=found.name, arguments=given))
+            request = CallToolRequest(params=CallToolRequestParams(name=found.name, arguments=values))
             result = await client.session.send_request(request, CallToolResult)
         return await offload(read_result, connector.name, found.name, result, self._redactor(config))
 

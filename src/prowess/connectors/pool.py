@@ -102,9 +102,9 @@ class Session:
     @property
     def hint(self) -> str:
         """What to do about a failure, with the end of the server's error output, which helps to find the cause."""
-        said = self.link.stderr if self.link else ""
+        stderr = self.link.stderr if self.link else ""
         look = f"Look at it: `prowess connector show {self.opener.name}`."
-        return f"{look} It wrote: {_short(said)}" if said else look
+        return f"{look} It wrote: {_short(stderr)}" if stderr else look
 
     async def close(self) -> None:
         """End the session and its server."""
@@ -143,8 +143,8 @@ class Session:
                 failure = _to_error(self, error)
                 # For example, the SDK does not know the server's version of the protocol.
                 if not isinstance(failure, ProwessError):
-                    said = f"The connector {self.opener.name!r} could not be opened: {_short(str(failure))}"
-                    failure = RunFailed(said, hint=self.hint)
+                    message = f"The connector {self.opener.name!r} could not be opened: {_short(str(failure))}"
+                    failure = RunFailed(message, hint=self.hint)
                 self._ready.set_exception(failure)
         finally:
             self.client = None
@@ -200,8 +200,8 @@ class Pool:
         except TimeoutError:
             # It may still be working on the request, so it is not asked anything else.
             await self._drop(session)
-            said = f"The connector {opener.name!r} did not answer within {limit:g} seconds."
-            raise self._count(opener, TimedOut(said, hint=session.hint)) from None
+            message = f"The connector {opener.name!r} did not answer within {limit:g} seconds."
+            raise self._count(opener, TimedOut(message, hint=session.hint)) from None
         except Exception as error:  # noqa: BLE001  (the SDK raises errors of several libraries)
             failure = _to_error(session, error)
             # Errors of the caller, and those that a working server answers with, do not count.
@@ -325,8 +325,8 @@ def _to_error(session: Session, error: BaseException) -> ProwessError | BaseExce
     from pydantic import ValidationError
 
     if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
-        said = f"The connector {name!r} answered with an error: {_short(error.message)}"
-        return RunFailed(said, hint="Check the arguments, or use another tool.")
+        message = f"The connector {name!r} answered with an error: {_short(error.message)}"
+        return RunFailed(message, hint="Check the arguments, or use another tool.")
     if isinstance(error, MCPError | ConnectionError | BrokenResourceError | ClosedResourceError | EndOfStream):
         return RunFailed(f"The connector {name!r} ended the connection.", hint=session.hint)
     if isinstance(error, ValidationError):

@@ -75,9 +75,9 @@ class ConnectorRecords:
             return {"workspace": Connector(name="workspace", scope="workspace", problem=error.message)}
         found: dict[str, Connector] = {}
         for name, config in entries.items():
-            shown = clean_text(name, limit=64)
+            display_name = clean_text(name, limit=64)
             if isinstance(config, Invalid):
-                found[shown] = Connector(name=shown, scope="workspace", problem=config.message)
+                found[display_name] = Connector(name=display_name, scope="workspace", problem=config.message)
                 continue
             digest = config.digest(program_files(workspace, config))
             found[name] = _with_grants(
@@ -229,7 +229,7 @@ def _from_row(row: stored.ConnectorRow, grants: Sequence[stored.ConnectorGrant])
 
 def _with_grants(connector: Connector, grants: Sequence[stored.ConnectorGrant], *, needs_acceptance: bool) -> Connector:
     """Return a connector with what is allowed for exactly this digest of it."""
-    own = [one for one in grants if one.connector == connector.name and one.config_digest == connector.digest]
+    own = [grant for grant in grants if grant.connector == connector.name and grant.config_digest == connector.digest]
     accepted = not needs_acceptance or any(not one.tool for one in own)
     tools = tuple((one.tool, one.tool_digest) for one in own if one.tool) if accepted else ()
     return replace(connector, accepted=accepted, tools=tools)

@@ -63,15 +63,15 @@ async def read_tools(client: Client, connector: str) -> tuple[list[ConnectorTool
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         page = await client.list_tools(cursor=cursor, cache_mode="bypass")
-        for one in page.tools:
+        for tool in page.tools:
             if len(tools) >= MAX_TOOLS:
                 notes.append(f"The connector has more than {MAX_TOOLS} tools; the first {MAX_TOOLS} are here.")
                 return list(tools.values()), notes
-            made = _make_tool(connector, one.model_dump(mode="json", by_alias=True, exclude_none=True))
-            if made is None or made.name in tools:
+            connector_tool = _make_tool(connector, tool.model_dump(mode="json", by_alias=True, exclude_none=True))
+            if connector_tool is None or connector_tool.name in tools:
                 notes.append("A tool with an invalid or repeated name was left out.")
             else:
-                tools[made.name] = made
+                tools[connector_tool.name] = connector_tool
         cursor = page.next_cursor
         if not cursor:
             return list(tools.values()), list(dict.fromkeys(notes))
@@ -103,10 +103,10 @@ def _clean_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
         return None
     cleaned = clean(text, limit=_SCHEMA_CHARS)
     try:
-        made: Any = json.loads(cleaned)
+        parsed: Any = json.loads(cleaned)
     except ValueError:
         return None
-    return made
+    return parsed
 
 
 def search_tools(query: str, tools: Sequence[ConnectorTool], *, limit: int) -> list[tuple[ConnectorTool, float]]:

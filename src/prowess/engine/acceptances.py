@@ -31,7 +31,7 @@ def accept_written(actor: Actor, admission: Admission, digest: str) -> tuple[Acc
     return (make_acceptance(actor, subject, "approved", everyone=everyone, approver=approver),)
 
 
-def accept_imported(actor: Actor, kept: Sequence[ImportResult], scope: Scope, origin: str) -> list[Acceptance]:
+def accept_imported(actor: Actor, results: Sequence[ImportResult], scope: Scope, origin: str) -> list[Acceptance]:
     """Return a person's acceptance of each imported skill. None of them may hide a trusted one before a person has agreed."""
     return [
         Acceptance(
@@ -44,6 +44,6 @@ def accept_imported(actor: Actor, kept: Sequence[ImportResult], scope: Scope, or
             origin=f"{scope}: {origin or result.path}",
             channel=actor.channel,
         )
-        for result in kept
+        for result in results
         if result.slug and result.digest
     ]

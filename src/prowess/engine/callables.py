@@ -174,7 +174,7 @@ def read_callable(catalog: Catalog, store: Store, skill: Skill) -> CallableSkill
 def _find_callable_artifact(skill: Skill) -> Artifact | None:
     """Return the first artifact that runs by itself and can be called, or None."""
     try:
-        return next((one for one in select_artifacts(skill) if _is_callable(one)), None)
+        return next((artifact for artifact in select_artifacts(skill) if _is_callable(artifact)), None)
     except Invalid:
         return None
 

@@ -59,7 +59,7 @@ def read_changed_folders(
     if not all(_keeps_its_place(saved.index, document, removed) for document in documents):
         return None
     return FolderUpdate(
-        documents=[one for one in documents if _differs(saved.index, one)],
+        documents=[document for document in documents if _differs(saved.index, document)],
         removed=removed - {document.slug for document in documents},
         record=changes.fingerprint,
     )

@@ -113,7 +113,7 @@ class BundleReader:
         self._channel = channel
         self._bundle = bundle
 
-    def apply(self, wanted: list[Difference]) -> dict[str, DeviceChange]:
+    def apply(self, differences: list[Difference]) -> dict[str, DeviceChange]:
         """Make skills here what they are in the bundle, each by itself, and accept those that were accepted there."""
         context, channel = self._context, self._channel
         gate, actor = context.resources.gate, context.actor
@@ -121,16 +121,16 @@ class BundleReader:
         results: dict[str, DeviceChange] = {}
         outcome = "failed: error"
         try:
-            for one in wanted:
+            for one in differences:
                 results[one.slug] = self._write(one)
             outcome = "done"
         finally:
             context.resources.mark_changed()
             # The write may have created a database, which is one more store.
             context.catalog.stores()
-            accepted = [self._acceptance(one) for one in results.values() if one.accepted]
-            kept = sum(one.outcome == "done" for one in results.values())
-            gate.end(actor, "install", outcome, accepted=accepted, path=self._location.shown, kept=kept)
+            accepted = [self._acceptance(result) for result in results.values() if result.accepted]
+            count = sum(result.outcome == "done" for result in results.values())
+            gate.end(actor, "install", outcome, accepted=accepted, path=self._location.shown, kept=count)
         return results
 
     def diff(self, one: Difference) -> str:
@@ -160,9 +160,9 @@ class BundleReader:
         if one.there:
             store.save(self._download(one), expected=one.here or None, actor=label, note=note)
             return
-        kept = store.get_outline(one.slug)
-        if kept is not None:
-            store.delete_skill(kept.id, expected=one.here, actor=label, note=note)
+        outline = store.get_outline(one.slug)
+        if outline is not None:
+            store.delete_skill(outline.id, expected=one.here, actor=label, note=note)
 
     def _download(self, one: Difference) -> Package:
         """Return the files of a skill at the location; raise `Refused` if they are not those of its digest and slug."""

@@ -172,26 +172,28 @@ class Devices:
         self, location: Location, channel: Channel, bundle: Bundle, theirs: frozenset[str], mine: frozenset[str]
     ) -> list[DeviceChange]:
         # The other channel may have a skill of the same name that changed here only.
-        taken = theirs & {one.slug for one in channel.differences if one.side == "both"}
-        wanted = [one for one in channel.differences if one.side == "there" or one.slug in taken]
+        taken = theirs & {difference.slug for difference in channel.differences if difference.side == "both"}
+        selected = [
+            difference for difference in channel.differences if difference.side == "there" or difference.slug in taken
+        ]
         reader = BundleReader(self._context, location, channel, bundle)
-        results = reader.apply(wanted) if wanted else {}
+        results = reader.apply(selected) if selected else {}
         changes: list[DeviceChange] = []
         after = bundle.digests
-        for one in channel.differences:
-            if one in wanted:
-                changes.append(results[one.slug])
-            elif one.side == "both" and one.slug in mine:
+        for difference in channel.differences:
+            if difference in selected:
+                changes.append(results[difference.slug])
+            elif difference.side == "both" and difference.slug in mine:
                 # From now on it counts as changed here only.
-                changes.append(replace(describe(channel, one), side="here", outcome="pending"))
-            elif one.side == "both":
-                changes.append(replace(describe(channel, one), diff=reader.diff(one)))
+                changes.append(replace(describe(channel, difference), side="here", outcome="pending"))
+            elif difference.side == "both":
+                changes.append(replace(describe(channel, difference), diff=reader.diff(difference)))
             else:
-                changes.append(describe(channel, one))
+                changes.append(describe(channel, difference))
             if changes[-1].outcome in ("conflict", "failed"):
                 # Not synced: next time, the same change is found again.
-                after = {slug: digest for slug, digest in after.items() if slug != one.slug}
-                after |= {one.slug: one.before} if one.before else {}
+                after = {slug: digest for slug, digest in after.items() if slug != difference.slug}
+                after |= {difference.slug: difference.before} if difference.before else {}
         self._remember(location, channel, after, bundle.generation)
         return changes
 
@@ -206,13 +208,13 @@ class Devices:
 
     def _channels(self, location: Location, name: str, key: str) -> list[Channel]:
         resources = self._context.resources
-        made = [self._channel(location, "account", "account", "", key)]
+        channels = [self._channel(location, "account", "account", "", key)]
         try:
             resources.writable("workspace")
         except Invalid:  # a server keeps all skills in the account's database
-            return made
+            return channels
         channel = workspace_channel(name or resources.workspace.name or "workspace")
-        return [*made, self._channel(location, channel, "workspace", str(resources.workspace), key)]
+        return [*channels, self._channel(location, channel, "workspace", str(resources.workspace), key)]
 
     def _channel(self, location: Location, name: str, scope: Scope, place: str, key: str) -> Channel:
         store = self._context.resources.writable(scope)
@@ -270,7 +272,7 @@ def _own_skills(store: Store) -> dict[str, str]:
 
 
 def _each(channels: list[Channel]) -> Iterator[tuple[Channel, Difference]]:
-    return ((channel, one) for channel in channels for one in channel.differences)
+    return ((channel, difference) for channel in channels for difference in channel.differences)
 
 
 def _report(location: Location, channels: list[Channel], changes: list[DeviceChange]) -> DeviceSync:

@@ -60,8 +60,8 @@ async def check_functions(name: str, sandbox: Sandbox, what: str, language: Lang
     finally:
         await sandbox.close()
     if ran.ended != "done" or ran.result != 1:
-        said = ran.detail or (ran.error.message if ran.error else ran.ended)
-        return Finding(name=name, status="warning", detail=f"{what}: an empty test function failed: {said}")
+        reason = ran.detail or (ran.error.message if ran.error else ran.ended)
+        return Finding(name=name, status="warning", detail=f"{what}: an empty test function failed: {reason}")
     return _ok(name, what, ran.confined)
 
 
@@ -223,13 +223,13 @@ def _check_installed(settings: Settings) -> list[Finding]:
 def _check_plugins() -> list[Finding]:
     """Return one finding per plugin. A broken plugin is skipped, so it is a warning."""
     found: list[Finding] = []
-    for one in installed_plugins():
-        name, owner = f"plugin {one.name}", f"{one.distribution} {one.version}".strip()
-        if one.problem:
-            hint = f"Update or uninstall {one.distribution or 'the package that provides it'}."
-            found.append(Finding(name=name, status="warning", detail=f"{owner} skipped: {one.problem}", hint=hint))
+    for plugin in installed_plugins():
+        name, owner = f"plugin {plugin.name}", f"{plugin.distribution} {plugin.version}".strip()
+        if plugin.problem:
+            hint = f"Update or uninstall {plugin.distribution or 'the package that provides it'}."
+            found.append(Finding(name=name, status="warning", detail=f"{owner} skipped: {plugin.problem}", hint=hint))
         else:
-            found.append(Finding(name=name, status="ok", detail=f"{owner}: {one.brings}"))
+            found.append(Finding(name=name, status="ok", detail=f"{owner}: {plugin.brings}"))
     return found
 
 

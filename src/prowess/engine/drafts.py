@@ -127,15 +127,15 @@ def list_artifacts(skill: Skill, package: Package | None = None) -> list[dict[st
 
     With a package, artifacts that are files have their text, too, if it is text.
     """
-    return [_artifact_json(one, package) for one in skill.artifacts]
+    return [_artifact_json(artifact, package) for artifact in skill.artifacts]
 
 
 def describe_reach(skill: Skill) -> dict[str, Any]:
     """Return what a skill asks for and how far its runs reach, as its approval card would say it."""
     needs = read_needs(skill)
-    asked = summarize_permissions(skill.allowed_tools, [file.path for file in skill.manifest], skill.body)
+    requests = summarize_permissions(skill.allowed_tools, [file.path for file in skill.manifest], skill.body)
     return {
-        "requests": (*asked, *describe_needs(needs, skill.kinds)),
+        "requests": (*requests, *describe_needs(needs, skill.kinds)),
         "reach": measure_reach(skill, needs=needs),
         "sends_out": can_send_out(needs, skill.kinds),
     }
@@ -163,7 +163,9 @@ def _preview(context: Context, draft: SkillDraft, address: str, scope: Scope, se
         parsed=describe_report(report, draft.content or "", scope),
         form=reading.form,
         digest=reading.package.digest,
-        problems=tuple({**asdict(one), "place": asdict(locate_problem(one, reading))} for one in report.problems),
+        problems=tuple(
+            {**asdict(problem), "place": asdict(locate_problem(problem, reading))} for problem in report.problems
+        ),
         artifacts=tuple(list_artifacts(reading.skill, reading.package)) if reading.skill else (),
         block=block,
         tokens=estimate_tokens(block) if block else 0,
@@ -174,10 +176,10 @@ def _preview(context: Context, draft: SkillDraft, address: str, scope: Scope, se
 
 
 def _render_block(skill: Skill | None, scope: Scope) -> str:
-    kinds = inserted_kinds(one.kind for one in skill.artifacts) if skill else ()
+    kinds = inserted_kinds(artifact.kind for artifact in skill.artifacts) if skill else ()
     if skill is None or not kinds:
         return ""
-    body = join_texts([one for one in skill.artifacts if one.kind in kinds])
+    body = join_texts([artifact for artifact in skill.artifacts if artifact.kind in kinds])
     origin = describe_origin(scope, skill.provenance)
     return skill_block(skill.title, body, slug=skill.slug, origin=origin, digest=skill.digest)
 
@@ -251,7 +253,10 @@ def _try_messages(
     if stored is not None:
         own = replace(own, slug=stored.slug)
     matcher = context.resources.matcher.with_documents([own])
-    return [_try_message(context, own, matcher.rank(one, limit=RANKING_DEPTH, context=before), one) for one in messages]
+    return [
+        _try_message(context, own, matcher.rank(message, limit=RANKING_DEPTH, context=before), message)
+        for message in messages
+    ]
 
 
 def _try_message(context: Context, own: Any, found: list[Recommendation], message: str) -> TriggerTrial:

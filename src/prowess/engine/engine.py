@@ -77,8 +77,8 @@ class Engine:
 
         Both engines share everything that is open. Closing one closes both.
         """
-        given = {"organization": organization, "user": user, "role": role, "channel": channel}
-        changes = {name: value for name, value in given.items() if value is not None}
+        options = {"organization": organization, "user": user, "role": role, "channel": channel}
+        changes = {name: value for name, value in options.items() if value is not None}
         who = actor or self.actor
         who = replace(who, **changes) if changes else who
         if who == self.actor:

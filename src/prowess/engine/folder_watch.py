@@ -46,7 +46,7 @@ class FolderWatch:
     def look(self) -> bool:
         """Publish a change since the last look, and return True if there was one. Blocking."""
         stores = self._context.resources.catalog.stores()
-        roots = [one.location for one in stores if isinstance(one, DirectoryStore) and one.scope != "system"]
+        roots = [store.location for store in stores if isinstance(store, DirectoryStore) and store.scope != "system"]
         if roots == self._roots and self._known and first_difference(self._known) is None:
             return False
         now = fingerprint_folders(roots)

@@ -23,14 +23,14 @@ async def plan_frozen(
     Each is fetched at the commit that is recorded, and has to have the recorded files.
     """
     known = [skill for skill in await offload(lambda: installation.find(names)) if skill.entry is not None]
-    wanted = [skill for skill in known if not reference or _reference_of(skill) == reference]
-    if not wanted:
+    selected = [skill for skill in known if not reference or _reference_of(skill) == reference]
+    if not selected:
         raise NotFound(
             f"prowess.lock records no skill{f' of {reference!r}' if reference else ''}.",
             hint="Add it without --frozen first, and commit the lock files.",
         )
     groups: dict[tuple[str, str], list[KnownSkill]] = {}
-    for skill in await offload(lambda: [one for one in wanted if _is_missing(installation, one)]):
+    for skill in await offload(lambda: [one for one in selected if _is_missing(installation, one)]):
         groups.setdefault((_reference_of(skill), skill.entry.pin.state if skill.entry else ""), []).append(skill)
     plans = [await _plan_group(context, installation, source, skills) for (source, _), skills in groups.items()]
     return join_plans(plans, installation.base)
@@ -56,14 +56,14 @@ async def _plan_group(
         )
     )
     planned = {skill.new.name: skill for skill in plan.skills}
-    kept: list[PlannedSkill] = []
+    planned_skills: list[PlannedSkill] = []
     skipped: list[SkippedSkill] = list(plan.skipped)
     for skill in skills:
         try:
-            kept.append(_check(skill, planned.get(skill.name)))
+            planned_skills.append(_check(skill, planned.get(skill.name)))
         except ProwessError as error:
             skipped.append(SkippedSkill(name=skill.name, error=error))
-    return replace(plan, source=source, skills=tuple(kept), skipped=tuple(skipped))
+    return replace(plan, source=source, skills=tuple(planned_skills), skipped=tuple(skipped))
 
 
 def _pinned(source: str, skill: KnownSkill) -> SourceReference:

@@ -87,7 +87,7 @@ class PlannedSkill:
             "hides": list(preview.hides),
             "hidden_by": self.hidden_by,
             "left_out": list(self.left_out),
-            "obstacles": [{"path": str(one.path), "state": one.state} for one in self.obstacles],
+            "obstacles": [{"path": str(obstacle.path), "state": obstacle.state} for obstacle in self.obstacles],
             "signer": self.signer,
             "problems": [problem.message for problem in self.problems],
             "diff": self.diff,
@@ -132,8 +132,8 @@ class InstallPlan:
             "skipped": [{"name": one.name, "error": one.error.message, "hint": one.error.hint} for one in self.skipped],
             "gone": list(self.gone),
             "warnings": [
-                {"code": one.code, "severity": one.severity, "message": one.message, "hint": one.hint}
-                for one in self.warnings
+                {"code": warning.code, "severity": warning.severity, "message": warning.message, "hint": warning.hint}
+                for warning in self.warnings
             ],
         }
 
@@ -166,14 +166,14 @@ class Planner:
         skills: list[PlannedSkill] = []
         skipped = [SkippedSkill(name=one.path or "the skill", error=one.error) for one in fetched.unreadable]
         folders: dict[str, str] = {}
-        for one in fetched.skills:
-            name = name_of(one)
+        for skill in fetched.skills:
+            name = name_of(skill)
             try:
-                planned = self._plan_skill(name, one, reference, fetched, agents, mode)
-                other = folders.setdefault(planned.new.folder, one.path)
-                if other != one.path:
+                planned = self._plan_skill(name, skill, reference, fetched, agents, mode)
+                other = folders.setdefault(planned.new.folder, skill.path)
+                if other != skill.path:
                     raise Invalid(
-                        f"The source has a second skill {name!r}, in {one.path!r}.",
+                        f"The source has a second skill {name!r}, in {skill.path!r}.",
                         hint=f"The one in {other!r} is offered. Add the path to the source for the other one.",
                     )
                 skills.append(planned)
@@ -255,11 +255,11 @@ class Planner:
         reading = accept(placed, context.resources.limits)
         skill, _ = accepted_skill(reading)
         path = self._installation.base.shared / new.folder
-        kept = skill.kept_as(id="", scope=self._scope, location=str(path))
-        hides, hidden_by = self._find_hidden(kept.slug, placed.digest, path)
-        facts = SkillFacts(kept)
+        placed_skill = skill.kept_as(id="", scope=self._scope, location=str(path))
+        hides, hidden_by = self._find_hidden(placed_skill.slug, placed.digest, path)
+        facts = SkillFacts(placed_skill)
         standing = Standing(folder=str(path), hides=hides, findings=context.catalog.scans.of_package(placed))
-        subject = replace(facts.subject(standing, ()), uses=list_used(context, kept), manifest=placed.manifest)
+        subject = replace(facts.subject(standing, ()), uses=list_used(context, placed_skill), manifest=placed.manifest)
         [resolved] = context.resources.gate.resolve(context.actor, [replace(subject, digest=placed.digest)])
         problems = tuple(problem for problem in reading.problems if problem.severity == "warning")
         return describe_subject(resolved, ""), hidden_by, problems

@@ -253,12 +253,12 @@ class Installs(Part):
         actor, gate = self._context.actor, self._context.resources.gate
         actor.require("skills.write")
         skills = plan.changes
-        action = "update" if skills and all(one.change == "update" for one in skills) else "install"
+        action = "update" if skills and all(skill.change == "update" for skill in skills) else "install"
         names = [skill.new.name for skill in skills]
-        gate.begin(actor, action, source=plan.source, names=names, digests=[one.preview.digest for one in skills])
+        gate.begin(actor, action, source=plan.source, names=names, digests=[skill.preview.digest for skill in skills])
         try:
             installed = self._open(plan.base.is_user).install(
-                [self._with_approval(one, accepted=bool(proof)) for one in skills], discard_changes=discard_changes
+                [self._with_approval(skill, accepted=bool(proof)) for skill in skills], discard_changes=discard_changes
             )
         except BaseException as error:
             code = error.code if isinstance(error, ProwessError) else "error"

@@ -56,8 +56,8 @@ class Marketplace(Part):
         except ProwessError as failed:
             error = failed
         sources = Sources(self._context)
-        wanted = [one for one in await sources.list_automatic() if one.source_type == "marketplace"]
-        results = [await sources.sync_one_due(source) for source in wanted]
+        marketplaces = [one for one in await sources.list_automatic() if one.source_type == "marketplace"]
+        results = [await sources.sync_one_due(source) for source in marketplaces]
         found = tuple(result for result in results if result is not None)
         return MarketplaceSync(sources=found, system=system, system_error=error)
 

@@ -52,7 +52,7 @@ class Registry(Part):
         from prowess.prompts.folder_shelf import read_entry_files
 
         return await offload(
-            lambda: list(read_entry_files(kind, [Path(one) for one in paths], self._context.resources.limits))
+            lambda: list(read_entry_files(kind, [Path(path) for path in paths], self._context.resources.limits))
         )
 
     async def add(self, kind: EntryKind, path: str | Path) -> tuple[RegistryEntry, bool]:
@@ -103,11 +103,15 @@ class Registry(Part):
 
 def list_used(context: Context, skill: Skill, artifacts: Sequence[str] = ()) -> tuple[UsedEntry, ...]:
     """Return what a run of these artifacts, or of the whole skill, takes from the registry. Blocking."""
-    if not any(isinstance(one, JsonGeneration | Review) for one in skill.artifacts):
+    if not any(isinstance(artifact, JsonGeneration | Review) for artifact in skill.artifacts):
         return ()
     from prowess.skill.needs import list_reached_artifacts
 
-    named = [one for one in list_reached_artifacts(skill, artifacts) if isinstance(one, JsonGeneration | Review)]
+    named = [
+        artifact
+        for artifact in list_reached_artifacts(skill, artifacts)
+        if isinstance(artifact, JsonGeneration | Review)
+    ]
     if not named:
         return ()
     # As the handlers of a run find them: entries of other skills are behind those skills' own gate.

@@ -84,9 +84,9 @@ def _find_accepted(context: Context, store: Store, slug: str, digest: str) -> Pa
     with context.resources.records().read() as connection:
         answers = [row for row in list_approvals(connection, owner.organization_id, slug) if row.state != "denied"]
         accepted = list_acceptances(connection, owner, slug=slug, revoked=True)
-    told = [(row.resolved_at or "", row.digest, row.detail) for row in answers if row.user_id == owner.user_id]
-    told += [(one.created_at, one.digest, one.detail) for one in accepted]
-    for _, before, detail in sorted(told, key=lambda one: one[0], reverse=True):
+    decisions = [(row.resolved_at or "", row.digest, row.detail) for row in answers if row.user_id == owner.user_id]
+    decisions += [(one.created_at, one.digest, one.detail) for one in accepted]
+    for _, before, detail in sorted(decisions, key=lambda one: one[0], reverse=True):
         if before != digest:
             return _read_version(store, slug, before) or _read_kept(context, slug, before, read_files(detail))
     return None
@@ -94,7 +94,7 @@ def _find_accepted(context: Context, store: Store, slug: str, digest: str) -> Pa
 
 def _read_version(store: Store, slug: str, digest: str) -> Package | None:
     try:
-        then = next((one for one in reversed(store.versions(slug)) if one.digest == digest), None)
+        then = next((version for version in reversed(store.versions(slug)) if version.digest == digest), None)
         return store.version_package(slug, then.number) if then else None
     except ProwessError:
         return None

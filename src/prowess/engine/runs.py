@@ -85,7 +85,7 @@ class Runs(Part):
             digest=run.skill.digest,
             scope=store.scope,
             in_folder=bool(store.folder),
-            artifacts=tuple(one.name for one in select_artifacts(run.skill, run.artifacts)),
+            artifacts=tuple(artifact.name for artifact in select_artifacts(run.skill, run.artifacts)),
         )
 
     async def run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
@@ -162,7 +162,7 @@ class Runs(Part):
             artifacts, inputs = (checkpoint.artifact, *checkpoint.following), normalize_inputs(checkpoint.inputs)
         elif context.actor.is_person:
             inputs = _check_inputs(skill, artifacts, inputs)
-        limits = read_allowance(skill, seconds=runner.seconds, asked=request.timeout)
+        limits = read_allowance(skill, seconds=runner.seconds, requested=request.timeout)
         uses = list_used(context, skill, artifacts)
         subject = facts.subject(standing, artifacts)
         if uses:
@@ -209,8 +209,9 @@ def _needs_interpreter(run: Run) -> bool:
     from prowess.handlers.function import choose_runtime  # brings the sandboxes, which few runs need
 
     return any(
-        isinstance(one, CodeTemplate) or (isinstance(one, Function) and choose_runtime(one, run.needs) == "wasm")
-        for one in list_reached_artifacts(run.skill, run.artifacts)
+        isinstance(artifact, CodeTemplate)
+        or (isinstance(artifact, Function) and choose_runtime(artifact, run.needs) == "wasm")
+        for artifact in list_reached_artifacts(run.skill, run.artifacts)
     )
 
 
@@ -237,7 +238,9 @@ def _check_inputs(skill: Skill, artifacts: Sequence[str], inputs: Mapping[str, A
 
     Raise `Invalid` if they do not fit what the first artifact takes.
     """
-    first = next((one for one in select_artifacts(skill, artifacts) if kind_info(one.kind).in_run == "work"), None)
+    first = next(
+        (artifact for artifact in select_artifacts(skill, artifacts) if kind_info(artifact.kind).in_run == "work"), None
+    )
     plain = normalize_inputs(inputs)
     if first is not None:
         variables = first.vars_schema if isinstance(first, PromptTemplate) else None

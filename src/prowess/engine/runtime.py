@@ -119,7 +119,7 @@ class RunComponents:
         from prowess.run.runner import Runner
 
         assertions = AssertionRunner(
-            self.model_client, [one for plugin in working_plugins() for one in plugin.assertions]
+            self.model_client, [assertion for plugin in working_plugins() for assertion in plugin.assertions]
         )
         run_artifact = build_pipeline(
             self._handlers(catalog, registry, assertions),

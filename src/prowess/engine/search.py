@@ -106,7 +106,7 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
     cards, policy, actor = context.catalog.cards(), context.read_policy(), context.actor
     listed = context.visibility.for_prompt(cards)
     plan, budget = context.resources.planner.plan(actor, listed, message=message, session=found)
-    around = ExplanationContext(
+    explanation_context = ExplanationContext(
         actor=actor,
         session=found,
         policy=policy,
@@ -117,7 +117,7 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
         skill=only.slug if only else "",
     )
     acting = with_session_role(found, actor) if found else actor
-    return explain_message(message, around, [_judge(context, item, acting, policy) for item in ranked])
+    return explain_message(message, explanation_context, [_judge(context, item, acting, policy) for item in ranked])
 
 
 def _rank_one(context: Context, message: str, skill: SkillOutline) -> Recommendation:

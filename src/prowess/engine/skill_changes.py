@@ -27,32 +27,32 @@ def create_row(context: Context, draft: SkillDraft, scope: Scope, *, enabled: bo
     """Keep a new skill of one document and return its row. Only an admin can create one that is switched off."""
     if not enabled:
         context.actor.require("admin")
-    kept = SkillWriter(context, shows=True).create_document(draft, scope, "", enabled=enabled)
-    return read_one(context, f"{kept.scope}:{kept.slug}")
+    skill = SkillWriter(context, shows=True).create_document(draft, scope, "", enabled=enabled)
+    return read_one(context, f"{skill.scope}:{skill.slug}")
 
 
 def change_row(context: Context, address: str, change: SkillChange) -> SkillRow:
     """Change the document of a skill, or switch it on or off, and return its new row."""
     write = None
     with context.resources.snapshot():  # one transaction for everything that is read before the write
-        store, kept = context.catalog.find(address)
-        is_on = not is_off(kept.slug, context.visibility.switched_off())
+        store, skill = context.catalog.find(address)
+        is_on = not is_off(skill.slug, context.visibility.switched_off())
         if not is_on and not context.actor.is_person:
             raise not_found(address)
-        if change.expected and kept.digest not in change.expected:
-            raise Conflict(f"The skill {kept.slug!r} has changed.", hint="Read the skill again and repeat the change.")
-        if change.scope not in (None, kept.scope):
+        if change.expected and skill.digest not in change.expected:
+            raise Conflict(f"The skill {skill.slug!r} has changed.", hint="Read the skill again and repeat the change.")
+        if change.scope not in (None, skill.scope):
             raise Invalid(
-                f"The skill {kept.slug!r} is in the {kept.scope} scope and cannot be moved.",
-                hint=f"Copy it with POST /api/v1/skills/{kept.slug}/fork.",
+                f"The skill {skill.slug!r} is in the {skill.scope} scope and cannot be moved.",
+                hint=f"Copy it with POST /api/v1/skills/{skill.slug}/fork.",
             )
         if change.enabled not in (None, is_on):
             context.actor.require("admin")
         if change.draft != SkillDraft():
-            expected = kept.digest if change.expected else ""
-            write = SkillWriter(context, shows=True).plan_update(store, kept, change.draft, expected)
+            expected = skill.digest if change.expected else ""
+            write = SkillWriter(context, shows=True).plan_update(store, skill, change.draft, expected)
     if write is not None:
         write("")
     if change.enabled not in (None, is_on):
-        context.resources.policies.switch(context.actor, [kept.slug], on=bool(change.enabled))
-    return read_one(context, f"{kept.scope}:{kept.slug}")
+        context.resources.policies.switch(context.actor, [skill.slug], on=bool(change.enabled))
+    return read_one(context, f"{skill.scope}:{skill.slug}")

@@ -73,8 +73,8 @@ def list_overview(context: Context, query: OverviewQuery) -> Overview:
     ]
     chosen = [card for card in found if not query.scopes or card.scope in query.scopes]
     scores = {key: one.score for key, one in read_scores(context).items()}
-    shown = _sort(chosen, query, ranked, scores)[query.offset : query.offset + query.limit]
-    marked = context.visibility.cards(shown)
+    page = _sort(chosen, query, ranked, scores)[query.offset : query.offset + query.limit]
+    marked = context.visibility.cards(page)
     rows = [_row_json(context, card, scores, ranked if query.text else None) for card in marked]
     return Overview(
         items_json=json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"),
@@ -134,7 +134,7 @@ def _row_json(
         "kinds": card.kinds,
         "content_length": card.chars,
         "digest": card.digest,
-        "hides": [one.scope for one in card.hides],
+        "hides": [hidden.scope for hidden in card.hides],
         "enabled": card.enabled,
         "trust": card.trust,
         "dangers": context.catalog.scans.count(card.digest),

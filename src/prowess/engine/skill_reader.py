@@ -97,8 +97,8 @@ def report_skill_usage(context: Context, days: float, *, system: bool) -> UsageR
             loads = list(loaded_files(connection, context.actor.organization, since=days_ago(days)))
     if not context.actor.admin:
         # Skills that only another user sees are in the log of the organization too.
-        seen = {card.slug for card in context.catalog.cards()}
-        loads = [load for load in loads if load[0] in seen]
+        visible = {card.slug for card in context.catalog.cards()}
+        loads = [load for load in loads if load[0] in visible]
     used = {slug for slug, _, _ in loads}
     files = {card.slug: _loadable_files(context, card.slug) if card.slug in used else () for card in cards}
     return report_usage(loads, files, days=days)

@@ -64,7 +64,7 @@ class SkillRow:
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object."""
         fields = {name: getattr(self, name) for name in _COLUMNS}
-        return {**fields, "hides": [one.model_dump() for one in self.hides]}
+        return {**fields, "hides": [hidden.model_dump() for hidden in self.hides]}
 
     @cached_property
     def json(self) -> bytes:
@@ -174,18 +174,20 @@ class Listing:
             store, skill = self._catalog.find(f"{card.scope}:{card.slug}")
         except NotFound:
             return None
-        made = _Entry(skill.card.model_copy(update={"hides": card.hides}), read_row(store, skill, actor))
+        entry = _Entry(skill.card.model_copy(update={"hides": card.hides}), read_row(store, skill, actor))
         with self._lock:
             # The skill may have changed while it was read; the next call of `cards` then drops it again.
-            self._entries[card.slug] = made
-        return made
+            self._entries[card.slug] = entry
+        return entry
 
     def _read_all(self) -> list[SkillCard]:
         """Return all cards. Raise `Unavailable` if the database is down, whose skills are not gone."""
         cards, faults = self._catalog.look()
-        kept = {store.location for store in self._catalog.recent_stores() if store.scope in _OWNED}
+        own_locations = {store.location for store in self._catalog.recent_stores() if store.scope in _OWNED}
         for fault in faults:
-            if fault.location in kept and any(problem.code == "store-unavailable" for problem in fault.problems):
+            if fault.location in own_locations and any(
+                problem.code == "store-unavailable" for problem in fault.problems
+            ):
                 raise Unavailable(fault.problems[0].message, hint=fault.problems[0].hint)
         return cards
 
@@ -263,13 +265,13 @@ def list_rows(context: Context, query: SkillQuery) -> SkillPage:
     listing = lists.listing
     cards = listing.cards(mark)
     off = visibility.switched_off()
-    wanted = query.enabled if actor.is_person else True
-    if wanted is not None and (off is None or off or not wanted):
-        cards = [card for card in cards if is_off(card.slug, off) is not wanted]
+    enabled = query.enabled if actor.is_person else True
+    if enabled is not None and (off is None or off or not enabled):
+        cards = [card for card in cards if is_off(card.slug, off) is not enabled]
     if query.has_filters:
         # An agent searches only what it may see: otherwise it could guess the text of a skill word by word.
-        seen = cards if actor.is_person or not (query.words or query.tags) else visibility.cards(cards)
-        cards = [card for card in seen if query.admits(card)]
+        searched = cards if actor.is_person or not (query.words or query.tags) else visibility.cards(cards)
+        cards = [card for card in searched if query.admits(card)]
     if query.source_id:
         cards = [card for card in cards if _source_of(listing, card, actor) == query.source_id]
     start = bisect_right(cards, query.after, key=_slug) if query.after else 0
@@ -288,10 +290,10 @@ def read_one(context: Context, address: str) -> SkillRow:
     with context.resources.snapshot():
         store, skill = context.catalog.find(address)
         row = read_row(store, skill, context.actor, content=True)
-        shown = show_rows(context, [_Entry(skill.card, row)])
-    if not shown:
+        rows = show_rows(context, [_Entry(skill.card, row)])
+    if not rows:
         raise not_found(address)
-    return shown[0]
+    return rows[0]
 
 
 def not_found(address: str) -> NotFound:

@@ -64,8 +64,8 @@ class SkillWriter:
         scope = scope or self._default_scope()
         actor, store = self._context.actor, self._context.resources.writable(scope)
         package = rewrite_package(skill, limits=self._context.resources.limits)
-        kept = skill.kept_as(id="", scope=scope, location=store.location)
-        subject = _read_subject(self._context.catalog, store, kept, package)
+        new = skill.kept_as(id="", scope=scope, location=store.location)
+        subject = _read_subject(self._context.catalog, store, new, package)
         return self._keep("install", subject, lambda: store.create_skill(skill, actor=actor.label, note=note))
 
     def create_document(self, draft: SkillDraft, scope: Scope, note: str, *, enabled: bool = True) -> Skill:
@@ -106,24 +106,26 @@ class SkillWriter:
     def update_document(self, slug: str, draft: SkillDraft, expected: str, note: str) -> Skill:
         """Change the document of a skill, or single fields."""
         with self._context.resources.snapshot():  # a transaction for each read would take a tenth of the time
-            store, kept = self._context.catalog.find(slug)
-            write = self.plan_update(store, kept, draft, expected)
-        return write(note) if write else kept
+            store, skill = self._context.catalog.find(slug)
+            write = self.plan_update(store, skill, draft, expected)
+        return write(note) if write else skill
 
-    def plan_update(self, store: Store, kept: Skill, draft: SkillDraft, expected: str) -> Callable[[str], Skill] | None:
+    def plan_update(
+        self, store: Store, skill: Skill, draft: SkillDraft, expected: str
+    ) -> Callable[[str], Skill] | None:
         """Return what changes the document of a skill, or single fields, with a note; None if its files stay the same.
 
         That raises `Conflict` if the skill changed in between.
         """
-        package = _read_expected(store, kept, expected)
+        package = _read_expected(store, skill, expected)
         limits = self._context.resources.limits
-        changed = change_package(kept, package, draft, limits)
-        if changed.digest == kept.digest:
+        changed = change_package(skill, package, draft, limits)
+        if changed.digest == skill.digest:
             return None
         reading = accept(changed, limits)
-        subject = _read_subject(self._context.catalog, store, kept, changed, replaces=kept.digest)
+        subject = _read_subject(self._context.catalog, store, skill, changed, replaces=skill.digest)
         diff = partial(format_diff, package, changed)
-        return lambda note: self._save("update", subject, store, reading, note, expected=kept.digest, diff=diff)
+        return lambda note: self._save("update", subject, store, reading, note, expected=skill.digest, diff=diff)
 
     def save_package(self, package: Package, scope: Scope | None, note: str, *, expected: str = "") -> Skill:
         """Keep the files of a draft: a new skill, or with `expected` a change of the one that has this digest.
@@ -134,15 +136,15 @@ class SkillWriter:
         reading = accept(package, resources.limits)
         skill, _ = accepted_skill(reading)
         if expected:
-            store, kept = self._context.catalog.find(f"{scope}:{skill.slug}" if scope else skill.slug)
-            before = _read_expected(store, kept, expected)
+            store, stored = self._context.catalog.find(f"{scope}:{skill.slug}" if scope else skill.slug)
+            before = _read_expected(store, stored, expected)
         else:
             scope = scope or self._default_scope()
             store, before = resources.writable(scope), Package(name=package.name, files=())
             if store.get_digest(skill.slug) is not None:
                 raise self._taken(skill.slug, scope)
-            kept = skill.kept_as(id="", scope=scope, location=store.location)
-        subject = _read_subject(self._context.catalog, store, kept, package, replaces=expected)
+            stored = skill.kept_as(id="", scope=scope, location=store.location)
+        subject = _read_subject(self._context.catalog, store, stored, package, replaces=expected)
         action, diff = "update" if expected else "install", partial(format_diff, before, package)
         subject = replace(subject, drafted=True)
         return self._save(action, subject, store, reading, note, expected=expected or None, diff=diff)
@@ -169,15 +171,15 @@ class SkillWriter:
     def update(self, skill: Skill, note: str) -> Skill:
         """Change a skill that was read before."""
         actor = self._context.actor
-        store, kept = self._context.catalog.find(f"{skill.scope}:{skill.slug}")
-        package = store.get_package(kept.id)
-        if package is None or kept.digest != skill.digest:
+        store, stored = self._context.catalog.find(f"{skill.scope}:{skill.slug}")
+        package = store.get_package(stored.id)
+        if package is None or stored.digest != skill.digest:
             raise _changed(skill.slug)
         check_not_frozen(store, skill.slug)
         rewritten = rewrite_package(skill, package, self._context.resources.limits)
         return self._keep(
             "update",
-            _read_subject(self._context.catalog, store, kept, rewritten, replaces=kept.digest),
+            _read_subject(self._context.catalog, store, stored, rewritten, replaces=stored.digest),
             lambda: store.update_skill(skill, actor=actor.label, note=note),
             diff=lambda: format_diff(package, rewritten),
         )
@@ -253,9 +255,9 @@ class SkillWriter:
         imported: list[ImportResult] = []
 
         def end(outcome: str) -> None:
-            kept = [result for result in imported if result.error is None]
-            accepted = accept_imported(actor, kept, scope, origin)
-            resources.gate.end(actor, "install", outcome, accepted=accepted, path=place, kept=len(kept))
+            successes = [result for result in imported if result.error is None]
+            accepted = accept_imported(actor, successes, scope, origin)
+            resources.gate.end(actor, "install", outcome, accepted=accepted, path=place, kept=len(successes))
 
         folders = folders_of(self._context.catalog.stores(), scope)
         limits = resources.limits
@@ -375,12 +377,12 @@ def _read_subject(
     return replace(subject, digest=package.digest, manifest=package.manifest, replaces=replaces)
 
 
-def _read_expected(store: Store, kept: Skill, expected: str) -> Package:
+def _read_expected(store: Store, skill: Skill, expected: str) -> Package:
     """Return the files of a skill that may be changed; raise `Conflict` if its digest is not the expected one."""
-    check_not_frozen(store, kept.slug)
-    package = store.get_package(kept.id)
-    if package is None or package.digest != kept.digest or (expected and kept.digest != expected):
-        raise _changed(kept.slug)
+    check_not_frozen(store, skill.slug)
+    package = store.get_package(skill.id)
+    if package is None or package.digest != skill.digest or (expected and skill.digest != expected):
+        raise _changed(skill.slug)
     return package
 
 

@@ -79,10 +79,10 @@ class Skills(Part):
         from prowess.engine.skill_rows import SkillQuery, list_rows
 
         words, most = tuple(query.casefold().split()), sys.maxsize
-        asked = SkillQuery(
+        row_query = SkillQuery(
             words=words, tags=frozenset(tags), scope=scope, source_id=source_id, enabled=enabled, limit=most
         )
-        return list((await offload(list_rows, self._context, asked)).rows)
+        return list((await offload(list_rows, self._context, row_query)).rows)
 
     async def faults(self) -> list[Fault]:
         """Return the skills that cannot be read, and why. An agent gets no text that nobody has accepted."""
@@ -269,7 +269,7 @@ class Skills(Part):
         """
 
         def check(step: ProgressCallback) -> list[CheckResult]:
-            found = list(check_paths([Path(one) for one in paths], profile, self._context.resources.limits, step))
+            found = list(check_paths([Path(path) for path in paths], profile, self._context.resources.limits, step))
             return [with_references(self._context, one) for one in found] if profile == "prowess" else found
 
         return await offload_cancellable(check, watch)

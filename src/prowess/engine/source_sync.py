@@ -306,7 +306,7 @@ def _describe(error: ProwessError) -> str:
 
 def _stored_problems(result: SyncResult) -> list[dict[str, Any]]:
     """Return the warnings, and the skills that were not taken, for everybody who looks at the source later."""
-    warnings = [{"status": "warning", "message": one.message, "hint": one.hint} for one in result.warnings]
+    warnings = [{"status": "warning", "message": warning.message, "hint": warning.hint} for warning in result.warnings]
     left = [change for change in result.changes if change.status not in TAKEN][:MAX_PROBLEMS]
-    shown = ("status", "path", "slug", "message", "hint")
-    return [*warnings, *({name: change.as_json()[name] for name in shown} for change in left)]
+    names = ("status", "path", "slug", "message", "hint")
+    return [*warnings, *({name: change.as_json()[name] for name in names} for change in left)]

@@ -137,13 +137,13 @@ class Stores:
         known = self._in_account.get(scope)
         if known is not None:
             return known
-        made = deferred_store(
+        store = deferred_store(
             lambda: self._database_store(scope, url),
             scope=scope,
             location=display_url(url),
             cache=lambda: self._listing_cache(scope, url),
         )
-        return made if scope == "workspace" else self._in_account.setdefault(scope, made)
+        return store if scope == "workspace" else self._in_account.setdefault(scope, store)
 
     def _new_skills_folder(self) -> Store:
         root = self.settings.workspace / "skills"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -141,9 +141,13 @@ class Trust(Part):
         self._context.actor.require("skills.read")
         subjects = self._resolve(self._subjects_of(target))
         alone = len(subjects) == 1 and not target.startswith(("/", "~", "."))
-        wanted = [one for one in subjects if one.trust == "found" or one.unaccepted or (alone and _is_open(one))]
-        last = self._last_accepted([subject.slug for subject in wanted])
-        skills = tuple(describe_subject(subject, last.get(subject.slug, "")) for subject in wanted)
+        unaccepted = [
+            subject
+            for subject in subjects
+            if subject.trust == "found" or subject.unaccepted or (alone and _is_open(subject))
+        ]
+        last = self._last_accepted()
+        skills = tuple(describe_subject(subject, last.get(subject.slug, "")) for subject in unaccepted)
         return TrustPreview(target=target, skills=skills, already=len(subjects) - len(skills))
 
     def _subjects_of(self, target: str) -> list[Subject]:
@@ -181,17 +185,16 @@ class Trust(Part):
     def _resolve(self, subjects: list[Subject]) -> list[Subject]:
         return self._context.resources.gate.resolve(self._context.actor, subjects)
 
-    def _last_accepted(self, slugs: Sequence[str]) -> dict[str, str]:
+    def _last_accepted(self) -> dict[str, str]:
         """Return the digests that were accepted last, by slug."""
         if not self._context.resources.has_records():
             return {}
         from prowess.storage.trust import list_acceptances
 
         with self._context.resources.records().read() as connection:
-            given = list_acceptances(connection, self._context.actor.owner)
-        wanted = set(slugs)
+            acceptances = list_acceptances(connection, self._context.actor.owner)
         # Newest first, so the last one that is put in is the oldest; reversed, it is the newest.
-        return {one.slug: one.digest for one in reversed(given) if one.slug in wanted}
+        return {acceptance.slug: acceptance.digest for acceptance in reversed(acceptances)}
 
     def _accept(self, preview: TrustPreview, proof: str, texts: Mapping[str, str]) -> TrustOutcome:
         from prowess.policy.approvals import settle_accepted
@@ -203,7 +206,7 @@ class Trust(Part):
         actor = self._context.actor
         # Read again and hashed: what has changed since it was shown was not accepted.
         found = [(one, find_files(self._context, one.slug, one.digest, scope=one.scope)) for one in preview.skills]
-        shown = [(skill, package) for skill, package in found if package is not None]
+        unchanged = [(skill, package) for skill, package in found if package is not None]
         changed = tuple(skill.slug for skill, package in found if package is None)
         accepted = [
             Acceptance(
@@ -231,11 +234,11 @@ class Trust(Part):
                     shown=texts.get(skill.slug, ""),
                 ),
             )
-            for skill, package in shown
+            for skill, package in unchanged
         ]
 
         def write(connection: sa.Connection) -> tuple[TrustOutcome, list[AuditEntry]]:
-            put_blobs(connection, [package for _, package in shown])
+            put_blobs(connection, [package for _, package in unchanged])
             insert_acceptances(connection, accepted)
             settle_accepted(connection, actor, accepted)
             entries = [
@@ -302,18 +305,18 @@ class Trust(Part):
         slug = target.rpartition(":")[2]
 
         def write(connection: sa.Connection) -> tuple[int, list[AuditEntry]]:
-            given = list_acceptances(connection, actor.owner)
-            skills = [one for one in given if target and (one.slug == slug or one.digest == target)]
-            folders = [one for one in list_folders(connection, actor.owner) if one.folder in (target, real)]
+            acceptances = list_acceptances(connection, actor.owner)
+            skills = [one for one in acceptances if target and (one.slug == slug or one.digest == target)]
+            folders = [folder for folder in list_folders(connection, actor.owner) if folder.folder in (target, real)]
             if any(one.user_id != actor.user for one in (*skills, *folders)) and not actor.admin:
                 raise Refused(
                     f"{target[:200]!r} was accepted for the whole organization, so only an administrator can revoke it.",
                     hint="Ask an administrator to revoke it.",
                 )
-            revoke_acceptances(connection, [one.id for one in skills], actor.label)
-            revoke_folders(connection, [one.id for one in folders], actor.label)
-            entries = [_entry(actor, "revoked", one.slug, one.digest) for one in skills]
-            entries += [_entry(actor, "folder-revoked", folder=one.folder) for one in folders]
+            revoke_acceptances(connection, [skill.id for skill in skills], actor.label)
+            revoke_folders(connection, [folder.id for folder in folders], actor.label)
+            entries = [_entry(actor, "revoked", skill.slug, skill.digest) for skill in skills]
+            entries += [_entry(actor, "folder-revoked", folder=folder.folder) for folder in folders]
             return len(skills) + len(folders), entries
 
         revoked = self._write(f"revoke {target[:200]}", write) if self._context.resources.has_records() else 0

@@ -78,7 +78,7 @@ def carry_out(
 
     turn = _activate(context, package, decision) if decision.action == "activate" else Turn(decision=decision)
     session = package.session.id if package.session else ""
-    offered = [{"skill": one.slug, "score": one.score, "fit": one.decision} for one in package.recommendations]
+    offered = [{"skill": item.slug, "score": item.score, "fit": item.decision} for item in package.recommendations]
     context.resources.recorder().record(
         DecisionMade(
             data={**decision.as_json(), "reason": clean_text(decision.reason), "recommended": offered, **(more or {})},
@@ -106,7 +106,7 @@ def _activate(context: Context, package: ContextPackage, decision: TurnDecision)
     else:
         resources.gate.check(context.actor, "load", read_subject(context.catalog, store, outline))
         text = read_skill_text(context.catalog, decision.skill).block
-    artifacts = tuple(_unchanged(store.get_artifact(one), outline) for one in ids)
+    artifacts = tuple(_unchanged(store.get_artifact(artifact_id), outline) for artifact_id in ids)
     return Turn(decision=decision, artifacts=artifacts, session=session, text=text)
 
 

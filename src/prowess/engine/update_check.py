@@ -75,7 +75,7 @@ def _folder(skill: KnownSkill) -> str:
 def join_plans(plans: Sequence[InstallPlan], base: Base) -> InstallPlan:
     """Return the plans of several sources as one, warnings most serious first."""
     ranks = {"error": 0, "warning": 1, "info": 2}
-    warnings = {(one.code, one.message): one for plan in plans for one in plan.warnings}
+    warnings = {(warning.code, warning.message): warning for plan in plans for warning in plan.warnings}
     return InstallPlan(
         source=", ".join(dict.fromkeys(plan.source for plan in plans)),
         base=base,

@@ -100,18 +100,22 @@ class Visibility(Part):
         mark: Callable[[Listed, Trust], Listed],
         redact: Callable[[Listed], Listed],
     ) -> list[Listed]:
-        seen = self._look(listed)
+        regards = self._look(listed)
         actor = self._context.actor
-        shown = None if actor.is_person else self._shown(listed, seen, actor)
+        shown = None if actor.is_person else self._shown(listed, regards, actor)
         return [
-            mark(item if shown is None or item.slug in shown else redact(item), seen[item.slug].trust)
+            mark(item if shown is None or item.slug in shown else redact(item), regards[item.slug].trust)
             for item in listed
         ]
 
-    def _shown(self, listed: Sequence[SkillCard | Recommendation], seen: dict[str, _Regard], actor: Actor) -> set[str]:
+    def _shown(
+        self, listed: Sequence[SkillCard | Recommendation], regards: dict[str, _Regard], actor: Actor
+    ) -> set[str]:
         """Return the slugs of local skills, and of those that the actor may enable without being asked."""
-        shown = {item.slug for item in listed if seen[item.slug].trust == "local"}
-        others = [regard.subject for regard in seen.values() if regard.trust != "local" and regard.subject is not None]
+        shown = {item.slug for item in listed if regards[item.slug].trust == "local"}
+        others = [
+            regard.subject for regard in regards.values() if regard.trust != "local" and regard.subject is not None
+        ]
         if others:
             gate = self._context.resources.gate
             rulings = gate.preview_all(actor, others, self._context.read_policy(), "enable")
@@ -212,7 +216,10 @@ class _ScopeStores:
         """Return the folders of a scope, nearest first, and its other stores."""
         if scope not in self._split:
             stores = [store for store in self._find_stores() if store.scope == scope]
-            self._split[scope] = [one for one in stores if one.folder], [one for one in stores if not one.folder]
+            self._split[scope] = (
+                [store for store in stores if store.folder],
+                [store for store in stores if not store.folder],
+            )
         return self._split[scope]
 
     def _is_folder_ruled(self, store: Store) -> bool | None:

@@ -49,8 +49,8 @@ class EventFeed:
         user: str | None = None,
     ) -> list[Event]:
         """Return at most `limit` events after a number, in order. Those older than `first` are no longer kept. Blocking."""
-        wanted = EventFilter(names=tuple(names), session_id=session_id, user=user)
-        return list(self._log.page(after, limit, wanted).events)
+        event_filter = EventFilter(names=tuple(names), session_id=session_id, user=user)
+        return list(self._log.page(after, limit, event_filter).events)
 
     def first(self) -> int:
         """Return the number of the oldest event that is kept, or 1. Blocking."""
@@ -98,11 +98,11 @@ class EventFeed:
         user: str | None = None,
     ) -> Generator[Subscription]:
         """Return a subscription that starts after a number, or at the end of the log. Use it in the running loop."""
-        wanted = EventFilter(names=tuple(names), session_id=session_id, user=user)
+        event_filter = EventFilter(names=tuple(names), session_id=session_id, user=user)
         bell = CrossThreadEvent()
         tail = self._join(bell)
         try:
-            yield Subscription(self._log, tail, bell, wanted, after)
+            yield Subscription(self._log, tail, bell, event_filter, after)
         finally:
             with self._lock:
                 if not tail.remove(bell) and tail is self._tail:
@@ -150,12 +150,12 @@ class Subscription:
     """One subscriber's place in the log. The subscriber takes events at its own pace; nothing is queued for it."""
 
     def __init__(
-        self, log: EventLog, tail: EventTail, bell: CrossThreadEvent, wanted: EventFilter, after: int | None
+        self, log: EventLog, tail: EventTail, bell: CrossThreadEvent, event_filter: EventFilter, after: int | None
     ) -> None:
         self._log = log
         self._tail = tail
         self._bell = bell
-        self._wanted = wanted
+        self._filter = event_filter
         self._ended = False
         self._delay = _FIRST_DELAY
         self.position = after
@@ -213,5 +213,5 @@ class Subscription:
             return EventPage(events=(), position=await offload(self._log.last))
         page = self._tail.after(position)
         if page is None:
-            return await offload(lambda: self._log.page(position, PAGE_EVENTS, self._wanted, report_pruned=True))
-        return EventPage(events=[event for event in page.events if self._wanted.takes(event)], position=page.position)
+            return await offload(lambda: self._log.page(position, PAGE_EVENTS, self._filter, report_pruned=True))
+        return EventPage(events=[event for event in page.events if self._filter.takes(event)], position=page.position)

@@ -73,7 +73,7 @@ class EventLog:
             return ledger.first_event(connection, self._organization)
 
     def page(
-        self, after: int, limit: int, wanted: EventFilter = ALL_EVENTS, *, report_pruned: bool = False
+        self, after: int, limit: int, event_filter: EventFilter = ALL_EVENTS, *, report_pruned: bool = False
     ) -> EventPage:
         """Return at most `limit` matching events after a number.
 
@@ -90,9 +90,9 @@ class EventLog:
                 self._organization,
                 after=after,
                 limit=limit,
-                names=wanted.names,
-                session_id=wanted.session_id,
-                user_id=wanted.user,
+                names=event_filter.names,
+                session_id=event_filter.session_id,
+                user_id=event_filter.user,
             )
             first = ledger.first_event(connection, self._organization) if report_pruned else 1
         # All queries saw one state, and numbers are assigned in commit order: nothing up to `last` is missing.

@@ -199,10 +199,10 @@ def _other_families(tally: LogTotals, approvals: Mapping[str, int], sessions: in
     events = {(name,): many for name, many in {**dict.fromkeys(EVENT_NAMES, 0), **tally.events}.items()}
     yield _counter("skill_gate", "Recorded decisions about skills.", ("action", "outcome"), tally.decisions)
     yield _counter("skill_events", "Recorded events.", ("name",), events)
-    asked = GaugeMetricFamily("skill_approvals", "Approvals by state.", labels=("state",))
+    by_state = GaugeMetricFamily("skill_approvals", "Approvals by state.", labels=("state",))
     for state in get_args(ApprovalState):
-        asked.add_metric((state,), approvals.get(state, 0))
-    yield asked
+        by_state.add_metric((state,), approvals.get(state, 0))
+    yield by_state
     yield GaugeMetricFamily("skill_sessions_open", "Open sessions.", value=sessions)
 
 
@@ -215,12 +215,12 @@ def _counter(name: str, words: str, labels: tuple[str, ...], values: Mapping[tup
 
 def _most_used(tally: LogTotals) -> set[str]:
     """Return the skills that get their own series."""
-    asked: Counter[str] = Counter()
+    requested: Counter[str] = Counter()
     for counted in (tally.scopes, tally.failures):
         for (slug, _), many in counted.items():
-            asked[slug] += many
-    named = asked.keys() - {""} - _private_names(tally)
-    ranked = sorted(named, key=lambda slug: (-asked[slug], slug))
+            requested[slug] += many
+    named = requested.keys() - {""} - _private_names(tally)
+    ranked = sorted(named, key=lambda slug: (-requested[slug], slug))
     return set(ranked[:MAX_NAMED_SKILLS])
 
 

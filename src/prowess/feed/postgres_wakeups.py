@@ -191,6 +191,6 @@ class PostgresWakeups:
     def _hear(self, connection: psycopg.Connection[Any]) -> None:
         # The server returns this connection's own notifications, too; `tell` has called back the watchers here already.
         own = connection.info.backend_pid
-        for told in connection.notifies(timeout=0):
-            if told.pid != own:
-                self._watchers.ring(told.payload)
+        for notice in connection.notifies(timeout=0):
+            if notice.pid != own:
+                self._watchers.ring(notice.payload)

@@ -59,16 +59,16 @@ class CodeTemplateHandler:
 
     async def _run_journaled(self, call: Call, script: Script, calls: HostFunctions) -> ScriptOutcome:
         """Run the script. Its host calls go into a journal, stored at each checkpoint and deleted after success."""
-        kept = self._checkpoints
-        if kept is None:
+        checkpoints = self._checkpoints
+        if checkpoints is None:
             return await self._sandbox.run(script, calls.functions(), self._limits)
-        journal = await kept.begin(call)
-        functions = journal.over(calls.functions(), lambda: kept.keep(call, journal))
+        journal = await checkpoints.begin(call)
+        functions = journal.over(calls.functions(), lambda: checkpoints.keep(call, journal))
         ran = await self._sandbox.run(replace(script, seed=journal.seed), functions, self._limits)
         if journal.replayed:
             call.notes.detail["resumed"] = {"trace": call.resumes, "calls": journal.replayed}
         if ran.ended == "done":
-            await kept.forget(call)
+            await checkpoints.forget(call)
         return ran
 
 

@@ -135,7 +135,7 @@ def _text(output: bytes) -> str:
 
 
 def _failure(
-    call: Call, called: str, completed: CommandOutcome, limits: CommandLimits, said: str, grants: Grants
+    call: Call, called: str, completed: CommandOutcome, limits: CommandLimits, reason: str, grants: Grants
 ) -> ProwessError:
     """Return the error of a failed program, with its error output and what it was not granted."""
     less = "Do less work per run."
@@ -157,7 +157,7 @@ def _failure(
         else f"was killed by signal {-completed.exit_code}"
     )
     # The end says most: a traceback closes with its exception.
-    words = said.strip()[-MAX_ERROR_CHARS:]
+    words = reason.strip()[-MAX_ERROR_CHARS:]
     return RunFailed(
         f"{called} {ended}{f': {words}' if words else '.'}",
         hint=explain_missing_env(call, grants)

@@ -91,7 +91,11 @@ class DspyModuleHandler:
 
 def _variant(call: Call, family: str) -> DspyModule:
     """Return the variant of the module for that family of models."""
-    named = [one for one in call.skill.artifacts if one.kind == call.artifact.kind and one.name == call.artifact.name]
+    named = [
+        artifact
+        for artifact in call.skill.artifacts
+        if artifact.kind == call.artifact.kind and artifact.name == call.artifact.name
+    ]
     chosen = choose_variant(named or [call.artifact], family)
     if not isinstance(chosen, DspyModule):
         raise Invalid(f"{call.artifact.name!r} is a {call.artifact.kind}, not a dspy_module.")
@@ -130,8 +134,8 @@ def _read_tool(written: Any) -> JsonObject:
         return {"name": written, "description": description, "parameters": {"properties": properties}}
     if isinstance(written, str):
         written = {"skill": written, "parameters": {"properties": {"params": {"type": "object"}}}}
-    told = json_object(written)
-    skill, description = told.get("skill"), told.get("description", "")
+    state = json_object(written)
+    skill, description = state.get("skill"), state.get("description", "")
     if not isinstance(skill, str) or not skill or not isinstance(description, str):
         raise Invalid(
             "A tool of a dspy_module is the name of a host function or of a skill.",
@@ -140,7 +144,7 @@ def _read_tool(written: Any) -> JsonObject:
     return {
         "name": tool_name(skill.rpartition(":")[2]),
         "description": description or f"Run the skill {skill}.",
-        "parameters": told.get("parameters", {}),
+        "parameters": state.get("parameters", {}),
         "skill": skill,
     }
 
@@ -242,17 +246,19 @@ class _Answers:
         arguments: Any = payload.get("arguments")
         if tool is None or not isinstance(arguments, dict):
             raise Invalid(f"Unknown tool {str(payload.get('name'))[:60]!r}.")
-        functions, given = self._host.functions(), cast("JsonObject", arguments)
+        functions, values = self._host.functions(), cast("JsonObject", arguments)
         if "skill" not in tool:
-            return await functions[tool["name"]](**given)
-        params: Any = given.get("params") if given.keys() == {"params"} else given
+            return await functions[tool["name"]](**values)
+        params: Any = values.get("params") if values.keys() == {"params"} else values
         return await functions["run_skill"](tool["skill"], params)
 
     async def metric(self, payload: JsonObject) -> JsonObject:
         """Score outputs by the assertions of the artifact: the share that passes."""
         output = make_output(json_object(payload.get("outputs")), self._returns)
         verdicts = await self._assertions.check(self._call, output)
-        failed = [f"{one.description.rstrip('.')}: {one.explanation}" for one in verdicts if not one.passed]
+        failed = [
+            f"{verdict.description.rstrip('.')}: {verdict.explanation}" for verdict in verdicts if not verdict.passed
+        ]
         score = 1.0 if not verdicts else (len(verdicts) - len(failed)) / len(verdicts)
         return {"score": score, "feedback": "\n".join(failed)}
 
@@ -274,7 +280,8 @@ def read_model_request(payload: JsonObject) -> Request:
     schema: Any = cast("JsonObject", form).get("schema") if isinstance(form, dict) else None
     return Request(
         messages=tuple(
-            Message(role=_ROLES.get(str(one.get("role")), "user"), text=str(one.get("text", ""))) for one in messages
+            Message(role=_ROLES.get(str(message.get("role")), "user"), text=str(message.get("text", "")))
+            for message in messages
         ),
         schema=cast("JsonObject", schema) if isinstance(schema, dict) else None,
         temperature=float(temperature) if isinstance(temperature, (int, float)) else None,

@@ -119,8 +119,8 @@ class FunctionHandler:
             # After success the log is part of the result instead.
             call.notes.detail["log"] = served.log_lines
             raise
-        told = {"success": True, "log": served.log_lines, "runtime": runtime, "confined": list(ran.confined)}
-        return Output(kind=self.kind, text=_to_text(result), data=result, result=told)
+        metadata = {"success": True, "log": served.log_lines, "runtime": runtime, "confined": list(ran.confined)}
+        return Output(kind=self.kind, text=_to_text(result), data=result, result=metadata)
 
     def _sandbox(self, runtime: RuntimeName) -> Sandbox:
         found = self._sandboxes.get(runtime)
@@ -198,8 +198,8 @@ def _check_end(
     """Raise the error of a failed function, with a hint about what is missing."""
     if ran.ended == "done":
         return
-    told = CodeLabel(called=f"the function {function_file(function)!r}", gave="returned", give="Return")
-    error = explain_failure(told, ran, limits, refusals)
+    label = CodeLabel(called=f"the function {function_file(function)!r}", gave="returned", give="Return")
+    error = explain_failure(label, ran, limits, refusals)
     # A refusal of a host function or a timeout has a better hint of its own.
     if ran.error is not None and type(error) is RunFailed:
         needs = call.run.needs
@@ -216,14 +216,14 @@ def _result(returned: Any, function: Function, trace: str) -> Any:
     """Return the result in what the function returned; raise `RunFailed` if it reports a failure itself."""
     if not isinstance(returned, dict):
         return returned
-    said = cast("JsonObject", returned)
-    success = said.get("success")
+    response = cast("JsonObject", returned)
+    success = response.get("success")
     if not isinstance(success, bool):
-        return said
+        return response
     if success:
-        rest = {name: value for name, value in said.items() if name not in ("success", "error")}
+        rest = {name: value for name, value in response.items() if name not in ("success", "error")}
         return rest.get("result") if "result" in rest or not rest else rest
-    error = said.get("error")
+    error = response.get("error")
     words = error if isinstance(error, str) else "" if error is None else json.dumps(error, ensure_ascii=False)
     raise RunFailed(
         words.strip()[:_ERROR_CHARS]

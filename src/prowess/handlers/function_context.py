@@ -220,8 +220,8 @@ class FunctionContext:
 
     def _check_granted(self, path: str) -> None:
         """Raise `Refused`, with the reason, for a path in a folder that the skill declares but was not granted."""
-        for said in self._call.run.needs.roots:
-            name, _ = split_root(said)
+        for declared in self._call.run.needs.roots:
+            name, _ = split_root(declared)
             if name in self._grants.denied and is_below(path, name):
                 raise Refused(f"{path!r} is in a folder that was not granted.", hint=self._grants.denied[name])
 

@@ -154,17 +154,17 @@ class HostFunctions:
         self, prompts: list[str], max_tokens: int | None = None, schema: dict[str, Any] | None = None
     ) -> list[Any]:
         """Return a model's answers to several questions, asked concurrently."""
-        wanted = None if schema is None else compile_schema(schema)
+        validator = None if schema is None else compile_schema(schema)
         requests = [_request(prompt, max_tokens, schema) for prompt in prompts]
         replies = await self._ask(requests)
-        if wanted is None:
+        if validator is None:
             return [reply.text for reply in replies]
-        read = [await read_answer(reply.text, wanted) for reply in replies]
+        read = [await read_answer(reply.text, validator) for reply in replies]
         again = [place for place, (_, errors) in enumerate(read) if errors]
         if again:
             corrections = [correct_request(requests[place], replies[place].text, read[place][1]) for place in again]
             for place, reply in zip(again, await self._ask(corrections), strict=True):
-                read[place] = await read_answer(reply.text, wanted)
+                read[place] = await read_answer(reply.text, validator)
         failed = next((errors for _, errors in read if errors), ())
         if failed:
             raise output_error(

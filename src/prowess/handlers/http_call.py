@@ -51,9 +51,9 @@ def decode_body(answer: HttpResponse) -> str:
     return answer.body.decode(_CHARSETS.get(stated, "utf-8-sig"), errors="replace")
 
 
-def read_value(answer: HttpResponse, text: str, wanted: DeclaredResponse) -> Any:
+def read_value(answer: HttpResponse, text: str, declared: DeclaredResponse) -> Any:
     """Return the text or JSON of an answer, or the selected parts of it; None if it is empty."""
-    read_as = wanted.read_as or _kind(answer)
+    read_as = declared.read_as or _kind(answer)
     if read_as == "":
         kind = answer.headers.get("content-type", "")[:60]
         raise OutputInvalid(
@@ -63,9 +63,9 @@ def read_value(answer: HttpResponse, text: str, wanted: DeclaredResponse) -> Any
     if not text.strip() and read_as == "json":
         return None
     value = replace_surrogates(text) if read_as == "text" else _json(text)
-    if isinstance(wanted.select, str):
-        return _selected(value, wanted.select) if wanted.select else value
-    return {name: _selected(value, path) for name, path in wanted.select.items()}
+    if isinstance(declared.select, str):
+        return _selected(value, declared.select) if declared.select else value
+    return {name: _selected(value, path) for name, path in declared.select.items()}
 
 
 def _kind(answer: HttpResponse) -> Literal["", "json", "text"]:
@@ -285,13 +285,15 @@ def _status_error(sending: _Sending, answer: HttpResponse) -> ProwessError:
     """Return the error for an unexpected status, with the beginning of what the host said."""
     host = answer.hops[-1] if answer.hops else "The host"
     words = _CONTROL_CHARS.sub(" ", sending.call.notes.raw).strip()[:MAX_ERROR_CHARS]
-    told = f"{host} answered {answer.status}{f': {words}' if words else '.'}"
+    message = f"{host} answered {answer.status}{f': {words}' if words else '.'}"
     if answer.status not in BUSY_STATUSES:
-        return RunFailed(told, hint="Check the inputs and the request that the skill declares.")
+        return RunFailed(message, hint="Check the inputs and the request that the skill declares.")
     # The header may also have a date, which is ignored.
-    asked = answer.headers.get("retry-after", "").strip()
+    retry_after = answer.headers.get("retry-after", "").strip()
     return TryLater(
-        told, hint="Try again later.", retry_after=float(asked) if re.fullmatch(r"\d{1,6}", asked) else None
+        message,
+        hint="Try again later.",
+        retry_after=float(retry_after) if re.fullmatch(r"\d{1,6}", retry_after) else None,
     )
 
 
@@ -305,8 +307,8 @@ def _is_retryable_before(deadline: float) -> Callable[[BaseException], bool]:
 
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, TryLater) else None
-    return max(asked or 0, _backoff(state))
+    retry_after = error.retry_after if isinstance(error, TryLater) else None
+    return max(retry_after or 0, _backoff(state))
 
 
 def _mask(name: str) -> str:

@@ -47,16 +47,21 @@ class JsonGenerationHandler:
         call.enter("VALIDATING")
         model = await self._models.model_for(call, named=artifact.model or "")
         prompt = _for_family(call, await self._prompt(call, artifact), model.family)
-        wanted = _output_schema(call, artifact, prompt)
+        output_schema = _output_schema(call, artifact, prompt)
         # Compiled before anything is asked: an unusable schema must not cost money.
-        schema = compile_schema(wanted)
+        schema = compile_schema(output_schema)
         with watch.measure("validation"):
             values = check_inputs(call.inputs, call.skill.parameters, prompt.vars_schema)
         with watch.measure("prompt_render"):
             rendered = await self._renderer.render(prompt.template, values, syntax=prompt.syntax)
         call.notes.rendered = rendered
         request = build_request(
-            call, model, rendered, schema=wanted, temperature=artifact.temperature, max_tokens=artifact.max_tokens
+            call,
+            model,
+            rendered,
+            schema=output_schema,
+            temperature=artifact.temperature,
+            max_tokens=artifact.max_tokens,
         )
         return _output(call, await self._generate(call, artifact, request, schema, watch))
 
@@ -105,7 +110,7 @@ def _for_family(call: Call, prompt: Prompt, family: str) -> Prompt:
     if prompt.origin != f"{SKILL_ORIGIN}{call.skill.slug}":
         return prompt
     templates = [artifact for artifact in call.skill.artifacts if isinstance(artifact, PromptTemplate)]
-    variants = [one for one in templates if prompt_from_artifact(one).label == prompt.label]
+    variants = [template for template in templates if prompt_from_artifact(template).label == prompt.label]
     chosen = choose_variant(variants, family)
     return prompt_from_artifact(chosen, prompt.origin) if isinstance(chosen, PromptTemplate) else prompt
 

@@ -50,7 +50,11 @@ class PromptTemplateHandler:
 
 def _variant(call: Call, family: str) -> PromptTemplate:
     """Return the variant of the template for that family of models."""
-    named = [one for one in call.skill.artifacts if one.kind == call.artifact.kind and one.name == call.artifact.name]
+    named = [
+        artifact
+        for artifact in call.skill.artifacts
+        if artifact.kind == call.artifact.kind and artifact.name == call.artifact.name
+    ]
     chosen = choose_variant(named or [call.artifact], family)
     if not isinstance(chosen, PromptTemplate):
         raise Invalid(f"{call.artifact.name!r} is a {call.artifact.kind}, not a prompt template.")

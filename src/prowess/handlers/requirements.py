@@ -147,7 +147,7 @@ def explain_missing_import(error: ScriptError, skill: Skill, needs: Needs) -> st
         return (
             f"The package {package!r} is only installed for the native runtime. Add `runtime: native` to the manifest."
         )
-    declared = ", ".join(f'"{one}"' for one in dict.fromkeys((*needs.requirements, package)))
+    declared = ", ".join(f'"{name}"' for name in dict.fromkeys((*needs.requirements, package)))
     lines = f"`requirements: [{declared}]`"
     if needs.runtime != "native":
         lines = f"`runtime: native` and {lines}"
@@ -157,7 +157,8 @@ def explain_missing_import(error: ScriptError, skill: Skill, needs: Needs) -> st
 
 def _is_declared(package: str, needs: Needs) -> bool:
     return any(
-        re.split(r"[^A-Za-z0-9._-]", one, maxsplit=1)[0].lower() == package.lower() for one in needs.requirements
+        re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower() == package.lower()
+        for requirement in needs.requirements
     )
 
 

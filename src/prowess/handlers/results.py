@@ -149,8 +149,8 @@ class ReviewResult:
     @property
     def threshold(self) -> float:
         """The score that the asset must reach. Without one in the rubric, all criteria must pass."""
-        given = self.rubric.pass_threshold
-        return 1.0 if given is None or self.rubric.scoring_mode == "binary" else given
+        threshold = self.rubric.pass_threshold
+        return 1.0 if threshold is None or self.rubric.scoring_mode == "binary" else threshold
 
     @property
     def passed(self) -> bool:
@@ -180,15 +180,15 @@ class ReviewResult:
 
     def as_json(self, *, details: bool = True) -> JsonObject:
         """Return the result under the names that AgentLayerRules uses, with or without the criteria."""
-        told: JsonObject = {
+        view: JsonObject = {
             "pass": self.passed,
             "issues": self.issues,
             "suggested_fixes": self.suggested_fixes,
             "indeterminate": self.indeterminate,
         }
         if details:
-            told["criteria_results"] = [result.as_json() for result in self.criteria_results]
-        return {**told, "timings_ms": dict(self.timings_ms)}
+            view["criteria_results"] = [result.as_json() for result in self.criteria_results]
+        return {**view, "timings_ms": dict(self.timings_ms)}
 
 
 def _describe(what: str, result: CriterionResult) -> str:

@@ -39,8 +39,8 @@ def find_asset(inputs: Mapping[str, Any], handed_on: Collection[str] = ()) -> Ju
     A field of an earlier output (`handed_on`) does not count as such an input: otherwise a model could choose what is
     judged. Raise `Invalid` if there is nothing to judge, or too much.
     """
-    given = [inputs[name] for name in ASSET_INPUTS if name in inputs and name not in handed_on]
-    value = given[0] if given else inputs.get(PREVIOUS, inputs)
+    assets = [inputs[name] for name in ASSET_INPUTS if name in inputs and name not in handed_on]
+    value = assets[0] if assets else inputs.get(PREVIOUS, inputs)
     # Data is judged as JSON, and quotes of it are found in that form.
     text = value if isinstance(value, str) else _to_json(value)
     if not inputs or not text.strip():
@@ -185,8 +185,8 @@ def _details(reply: Reply | ProwessError, extra: JsonObject | None) -> JsonObjec
     """Return the extra fields of an answer that were asked for."""
     if extra is None or not isinstance(reply, Reply):
         return {}
-    given: object = parse_whole_object(reply.text, longest=MAX_ANSWER_CHARS).get("details")
-    fields = json_object(given)
+    details: object = parse_whole_object(reply.text, longest=MAX_ANSWER_CHARS).get("details")
+    fields = json_object(details)
     return {name: value for name, value in fields.items() if name in extra["properties"]}
 
 
@@ -355,7 +355,7 @@ def _output(call: Call, artifact: Review, result: ReviewResult, details: JsonObj
 
 def _format_result(result: ReviewResult) -> str:
     """Return the result as text for people."""
-    count = sum(one.verdict == "pass" for one in result.criteria_results)
+    count = sum(criterion.verdict == "pass" for criterion in result.criteria_results)
     verdict = "Passed" if result.passed else "Not passed"
     head = f"{verdict}: {count} of {len(result.criteria_results)} criteria, score {result.score:.2f}."
     lines = [*result.issues, *result.indeterminate, *(f"Fix: {fix}" for fix in result.suggested_fixes)]

@@ -91,9 +91,9 @@ def find_interpreter(path: str, content: bytes) -> tuple[str, ...]:
         return (*PYTHON_COMMAND, *options)
     if name in INTERPRETERS:
         return (name, *options)
-    told = f"names the unsupported interpreter {name[:40]!r}" if name else "does not name an interpreter"
+    fault = f"names the unsupported interpreter {name[:40]!r}" if name else "does not name an interpreter"
     raise Invalid(
-        f"The script {path!r} {told}.",
+        f"The script {path!r} {fault}.",
         hint=f"Start it with `#!/usr/bin/env` and one of: python3, {', '.join(INTERPRETERS)}.",
     )
 
@@ -122,11 +122,11 @@ def _hint_for_import(call: Call, message: str) -> str:
     return f"The package {needed[-1]!r} is not installed. Add `requirements: {json.dumps(needed)}` to the manifest."
 
 
-def _args(given: Any) -> list[str]:
-    if given is None:
+def _args(value: Any) -> list[str]:
+    if value is None:
         return []
-    args = json_list(given)
-    if not isinstance(given, list) or len(args) > MAX_ARGS or not all(_is_plain(one) for one in args):
+    args = json_list(value)
+    if not isinstance(value, list) or len(args) > MAX_ARGS or not all(_is_plain(one) for one in args):
         raise Invalid(
             f"`args` must be a list of at most {MAX_ARGS:,} strings and numbers.",
             hint='For example `-i \'args:=["--all", "3"]\'`.',
@@ -138,7 +138,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-def _stdin(given: Any) -> str:
-    if given is not None and not isinstance(given, str):
+def _stdin(value: Any) -> str:
+    if value is not None and not isinstance(value, str):
         raise Invalid("`stdin` must be a string.", hint="Pass a string, for example the JSON text of a value.")
-    return given or ""
+    return value or ""

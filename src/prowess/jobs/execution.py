@@ -192,22 +192,22 @@ class Execution:
     ) -> None:
         run_id = str(uuid.uuid5(uuid.UUID(job.id), str(position)))
         began = time.perf_counter()
-        told: JsonObject = {"index": position, "run_id": run_id, "ok": False, "output": None, "error": None}
+        result_row: JsonObject = {"index": position, "run_id": run_id, "ok": False, "output": None, "error": None}
         cost: float | None = None
         try:
             result = await engine.runs.attempt(stored_request(job, json.loads(text), run_id=run_id))
             error, cost = result.error, result.cost
-            told |= {"ok": result.ok, "output": None if result.output is None else result.output.value}
-            told["traces"] = [part.trace for part in result.parts]
+            result_row |= {"ok": result.ok, "output": None if result.output is None else result.output.value}
+            result_row["traces"] = [part.trace for part in result.parts]
         except ProwessError as raised:
             error = raised
         if isinstance(error, _STOPPING):
             stopped.append(error)
             return
         if error is not None:
-            told["error"] = {"code": error.code, "message": error.message, "hint": error.hint}
-        told |= {"cost_usd": cost, "duration_ms": round((time.perf_counter() - began) * 1000)}
-        line = json.dumps(self._redact(told), ensure_ascii=False)
+            result_row["error"] = {"code": error.code, "message": error.message, "hint": error.hint}
+        result_row |= {"cost_usd": cost, "duration_ms": round((time.perf_counter() - began) * 1000)}
+        line = json.dumps(self._redact(result_row), ensure_ascii=False)
         await self._store_item(
             _EndedItem(job_id=job.id, position=position, failed=error is not None, cost=cost, result=line)
         )

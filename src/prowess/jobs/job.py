@@ -110,18 +110,18 @@ def request_record(request: RunRequest, **more: Any) -> JsonObject:
 
 def stored_request(row: JobRow, inputs: JsonObject, *, run_id: str) -> RunRequest:
     """Return the request of a job, for one run with these inputs."""
-    told = row.request
-    limit: float | None = told.get("max_spend")
+    request = row.request
+    limit: float | None = request.get("max_spend")
     hint = f"Go on with a higher limit: `prowess jobs retry {row.name} --max-spend N`."
     spend_limit = None if limit is None else SharedSpendLimit(name=f"job:{row.id}", limit=limit, hint=hint)
     return RunRequest(
         slug=row.skill_slug,
-        artifacts=tuple(told["artifacts"]),
+        artifacts=tuple(request["artifacts"]),
         inputs=inputs,
-        session=told["session"],
-        model=told["model"],
-        evaluation_model=told["evaluation_model"],
-        timeout=told["timeout"],
+        session=request["session"],
+        model=request["model"],
+        evaluation_model=request["evaluation_model"],
+        timeout=request["timeout"],
         run_id=run_id,
         digest=row.skill_digest,
         spend_limit=spend_limit,

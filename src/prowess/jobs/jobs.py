@@ -251,8 +251,10 @@ class Jobs:
         if stored.is_open:
             await self._worker.enqueue(stored)
         elif stored.state != "succeeded":
-            told = row.request
-            return await self.retry(stored.id, concurrency=told.get("concurrency"), max_spend=told.get("max_spend"))
+            request = row.request
+            return await self.retry(
+                stored.id, concurrency=request.get("concurrency"), max_spend=request.get("max_spend")
+            )
         return await self.get(stored.id)
 
     async def _describe(self, row: JobRow, request: RunRequest) -> JobRow:
@@ -294,8 +296,8 @@ class Jobs:
             raise changed_skill(row.skill_slug)
         return known
 
-    def _requeue(self, given: str, changes: Mapping[str, Any]) -> JobRow:
-        row = self._find(given)
+    def _requeue(self, job_id: str, changes: Mapping[str, Any]) -> JobRow:
+        row = self._find(job_id)
         request = {**row.request, **changes}
         values: dict[str, Any] = {"state": "queued", "queued_at": now(), "request": request}
         with self._context.resources.records().write() as connection:
@@ -327,23 +329,23 @@ class Jobs:
             )
         return actor_record(replace(starter, permissions=starter.permissions & actor.permissions))
 
-    def _get(self, given: str) -> Job:
-        row = self._find(given)
+    def _get(self, job_id: str) -> Job:
+        row = self._find(job_id)
         with self._context.resources.records().read() as connection:
             workers = self._count_workers(jobs.list_workers(connection)) if row.is_open else 0
             return to_job(jobs.with_counts(connection, row), workers=workers)
 
-    def _find(self, given: str) -> JobRow:
+    def _find(self, job_id: str) -> JobRow:
         """Return a job of the actor, or of its organization for an administrator. Raise `NotFound` for all others alike."""
         organization, user = self._scope()
         found: list[JobRow] = []
-        if given.isprintable() and self._context.resources.has_records() and len(given) >= _SHORTEST_ID:
+        if job_id.isprintable() and self._context.resources.has_records() and len(job_id) >= _SHORTEST_ID:
             with self._context.resources.records().read() as connection:
-                found = jobs.find(connection, organization, user, given)
+                found = jobs.find(connection, organization, user, job_id)
         if len(found) > 1:
-            raise Invalid(f"{given!r} is the beginning of several ids.", hint="Give more of its characters.")
+            raise Invalid(f"{job_id!r} is the beginning of several ids.", hint="Give more of its characters.")
         if not found:
-            raise NotFound(f"No job {given[:80]!r}.", hint="`prowess jobs list` shows all.")
+            raise NotFound(f"No job {job_id[:80]!r}.", hint="`prowess jobs list` shows all.")
         return found[0]
 
     def _scope(self) -> tuple[str, str | None]:
@@ -367,9 +369,9 @@ def check_name(name: str) -> str:
 
 
 def _identity(row: JobRow) -> tuple[object, ...]:
-    told = row.request
+    request = row.request
     names = ("artifacts", "inputs", "items_hash", "task", "parameters")
-    return row.kind, row.skill_slug, *(told.get(name) for name in names)
+    return row.kind, row.skill_slug, *(request.get(name) for name in names)
 
 
 def _plain_inputs(request: RunRequest) -> JsonObject:

@@ -113,9 +113,9 @@ class SystemDatabase:
 def by_queue(workflows: Sequence[Any]) -> dict[str, list[str]]:
     """Return the ids of workflows by their queue."""
     found: dict[str, list[str]] = defaultdict(list)
-    for one in workflows:
-        if one.queue_name:
-            found[one.queue_name].append(one.workflow_id)
+    for workflow in workflows:
+        if workflow.queue_name:
+            found[workflow.queue_name].append(workflow.workflow_id)
     return found
 
 

@@ -201,8 +201,8 @@ SCHEDULES: tuple[tuple[str, str], ...] = (
 
 async def apply_schedules() -> None:
     """Make the schedules known to all workers of the database."""
-    wanted = [
+    stale = [
         ScheduleInput(schedule_name=f"prowess-{task}", workflow_fn=scheduled_workflow, schedule=times, context=task)
         for task, times in SCHEDULES
     ]
-    await DBOS.apply_schedules_async(wanted)
+    await DBOS.apply_schedules_async(stale)

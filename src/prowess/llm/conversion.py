@@ -50,8 +50,8 @@ def convert_parameters(request: Request, *, structured: bool) -> ModelRequestPar
         for tool in request.tools
     ]
     if request.schema is not None and enforces_schema(request, structured=structured):
-        wanted = OutputObjectDefinition(json_schema=request.schema, name="answer")
-        return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=wanted)
+        output = OutputObjectDefinition(json_schema=request.schema, name="answer")
+        return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=output)
     return ModelRequestParameters(function_tools=tools)
 
 

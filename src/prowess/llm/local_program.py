@@ -38,29 +38,32 @@ def main() -> None:
 
 def parameters(order: dict[str, Any]) -> Any:
     """Return the server's parameters, with everything off that we do not use, such as its web page."""
-    given: Any = importlib.import_module("xllamacpp").CommonParams()
-    given.model.path = order["model"]
-    given.model_alias = [order["alias"]]
-    given.hostnames = [LOOPBACK]
+    parameters: Any = importlib.import_module("xllamacpp").CommonParams()
+    parameters.model.path = order["model"]
+    parameters.model_alias = [order["alias"]]
+    parameters.hostnames = [LOOPBACK]
     # The kernel picks a free port; the parent reads it from our line.
-    given.port = 0
-    given.api_keys = [order["key"]]
-    given.cors_origins = ""
-    given.offline = True
-    given.ui = given.endpoint_slots = given.endpoint_props = given.endpoint_metrics = False
-    given.n_ctx = order["context"]
-    given.n_predict = order["tokens"]
-    given.sampling.penalty_repeat, given.sampling.penalty_last_n = 1.1, 64  # or a small model repeats itself endlessly
-    given.n_parallel = 1
-    given.n_gpu_layers = 0
+    parameters.port = 0
+    parameters.api_keys = [order["key"]]
+    parameters.cors_origins = ""
+    parameters.offline = True
+    parameters.ui = parameters.endpoint_slots = parameters.endpoint_props = parameters.endpoint_metrics = False
+    parameters.n_ctx = order["context"]
+    parameters.n_predict = order["tokens"]
+    parameters.sampling.penalty_repeat, parameters.sampling.penalty_last_n = (
+        1.1,
+        64,
+    )  # or a small model repeats itself endlessly
+    parameters.n_parallel = 1
+    parameters.n_gpu_layers = 0
     # Keeps what was computed for earlier prompts, so that conversations that take turns do not read theirs again.
-    given.cache_ram_mib = order["cache"]
-    given.fit_params = given.warmup = False
-    for processors, threads in ((given.cpuparams, "threads"), (given.cpuparams_batch, "reading_threads")):
+    parameters.cache_ram_mib = order["cache"]
+    parameters.fit_params = parameters.warmup = False
+    for processors, threads in ((parameters.cpuparams, "threads"), (parameters.cpuparams_batch, "reading_threads")):
         processors.n_threads = order[threads]
         # No busy waiting: measured with other load on the machine, spinning threads fall from 10 tokens/s below 1.
         processors.poll = 0
-    return given
+    return parameters
 
 
 def _claim_stdout() -> Any:

@@ -123,8 +123,8 @@ class ScriptedModel:
 def _check_steps(steps: object) -> list[Step]:
     """Return the steps as a list, or raise `Invalid`; a string is a sequence, too, but not a list of steps."""
     if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
-        shown = _shorten(repr(cast("object", steps)))
-        raise Invalid(f"A script is a list of steps, not {shown}.", hint=_STEPS_HINT)
+        quoted = _shorten(repr(cast("object", steps)))
+        raise Invalid(f"A script is a list of steps, not {quoted}.", hint=_STEPS_HINT)
     listed = list(cast("Iterable[Any]", steps))
     for number, step in enumerate(listed, 1):
         answered: object = step.reply if isinstance(step, Answer) else step
@@ -269,12 +269,12 @@ def _describe_problem(error: ValidationError) -> str:
     if first["type"] == "missing" and len(place) == 1:
         return f'is an object without "{place[0]}"'
     # A step that is not a text has two problems: that, and what is wrong with it as an object, which says more.
-    told = [problem for problem in problems if problem["loc"][:2] == place][-1]
+    nested = [problem for problem in problems if problem["loc"][:2] == place][-1]
     name = ".".join(str(part) for part in place) or "the top level"
-    if told["type"] == "extra_forbidden":
-        return f'has an unknown field "{told["loc"][-1]}"' + (f" at {name}" if len(place) > 1 else "")
-    if told["type"] == "value_error":
-        return f"is not valid at {name}: {told['msg'].removeprefix('Value error, ')}"
+    if nested["type"] == "extra_forbidden":
+        return f'has an unknown field "{nested["loc"][-1]}"' + (f" at {name}" if len(place) > 1 else "")
+    if nested["type"] == "value_error":
+        return f"is not valid at {name}: {nested['msg'].removeprefix('Value error, ')}"
     return f"is not valid at {name}"
 
 

@@ -199,22 +199,24 @@ def _enforceable(schema: object, depth: int = 0) -> dict[str, Any]:
     # Patterns, formats and long repetitions make a server reject the whole request: the tool checks them itself.
     if not isinstance(schema, dict) or depth > _DEPTH:
         return {}
-    given = cast("dict[str, Any]", schema)
-    kept: dict[str, Any] = {name: given[name] for name in ("type", "enum", "const", "required") if name in given}
-    if isinstance(properties := given.get("properties"), dict):
+    fields = cast("dict[str, Any]", schema)
+    enforceable: dict[str, Any] = {
+        name: fields[name] for name in ("type", "enum", "const", "required") if name in fields
+    }
+    if isinstance(properties := fields.get("properties"), dict):
         named = cast("dict[str, Any]", properties)
-        kept["properties"] = {name: _enforceable(one, depth + 1) for name, one in named.items()}
-    if "items" in given:
-        kept["items"] = _enforceable(given["items"], depth + 1)
+        enforceable["properties"] = {name: _enforceable(one, depth + 1) for name, one in named.items()}
+    if "items" in fields:
+        enforceable["items"] = _enforceable(fields["items"], depth + 1)
     for name in ("anyOf", "oneOf"):
-        if isinstance(given.get(name), list):
-            kept[name] = [_enforceable(one, depth + 1) for one in given[name]]
-    if isinstance(given.get("additionalProperties"), bool):
-        kept["additionalProperties"] = given["additionalProperties"]
+        if isinstance(fields.get(name), list):
+            enforceable[name] = [_enforceable(one, depth + 1) for one in fields[name]]
+    if isinstance(fields.get("additionalProperties"), bool):
+        enforceable["additionalProperties"] = fields["additionalProperties"]
     for name in ("maxLength", "maxItems"):
-        if isinstance(most := given.get(name), int) and most <= _MAX_LENGTH:
-            kept[name] = most
-    return kept
+        if isinstance(most := fields.get(name), int) and most <= _MAX_LENGTH:
+            enforceable[name] = most
+    return enforceable
 
 
 def _add_rules(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:

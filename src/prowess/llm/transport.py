@@ -146,22 +146,22 @@ def translate_error(
     own = next((cause for cause in _causes(error) if isinstance(cause, ProwessError)), None)
     if own is not None:
         return own
-    said = _provider_text(error, secrets)
+    text = _provider_text(error, secrets)
     if isinstance(error, theirs.ModelHTTPError):
-        return _translate_status(error, model, said, key_hint, answered=answered)
+        return _translate_status(error, model, text, key_hint, answered=answered)
     if isinstance(error, _TRANSIENT_ERRORS) or _is_transport(error):
         return TryLater(
-            f"{model} is not reachable{said}.",
+            f"{model} is not reachable{text}.",
             hint="Check the network and the server URL, or try again later.",
             retry_after=getattr(error, "retry_after", None),
         )
     if isinstance(error, theirs.ContentFilterError):
-        return AnswerUnusable(f"{model} refused to answer{said}.", hint="Change the request, or use another model.")
+        return AnswerUnusable(f"{model} refused to answer{text}.", hint="Change the request, or use another model.")
     if answered or isinstance(error, theirs.UnexpectedModelBehavior):
         return AnswerUnusable(
-            f"The answer of {model} cannot be parsed{said}.", hint="Check that the server implements the API."
+            f"The answer of {model} cannot be parsed{text}.", hint="Check that the server implements the API."
         )
-    return RunFailed(f"{model} rejected the request{said}.", hint="Change the request, or use another model.")
+    return RunFailed(f"{model} rejected the request{text}.", hint="Change the request, or use another model.")
 
 
 def interrupted(error: ProwessError, *, model: str) -> ProwessError:
@@ -172,21 +172,21 @@ def interrupted(error: ProwessError, *, model: str) -> ProwessError:
 
 
 def _translate_status(
-    error: theirs.ModelHTTPError, model: str, said: str, key_hint: str, *, answered: bool
+    error: theirs.ModelHTTPError, model: str, text: str, key_hint: str, *, answered: bool
 ) -> ProwessError:
     status = error.status_code
     if isinstance(error, theirs.ModelQuotaExceededError) or status in _DENIED_STATUS:
         hint = "Check the name of the model, and that the key has access to it." if status == 404 else key_hint
-        return Unavailable(f"{model} is not available: status {status}{said}.", hint=hint)
+        return Unavailable(f"{model} is not available: status {status}{text}.", hint=hint)
     if status in _RETRY_STATUS or status >= 500:
         return TryLater(
-            f"{model} is overloaded or failing: status {status}{said}.",
+            f"{model} is overloaded or failing: status {status}{text}.",
             hint="Try again later, or use another model.",
             retry_after=error.retry_after,
         )
     kind = AnswerUnusable if answered else RunFailed
     return kind(
-        f"{model} rejected the request: status {status}{said}.", hint="Change the request, or use another model."
+        f"{model} rejected the request: status {status}{text}.", hint="Change the request, or use another model."
     )
 
 

@@ -178,8 +178,8 @@ def _is_retryable(error: BaseException) -> bool:
 
 def _retry_wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, TryLater) else None
-    return max(asked or 0, _backoff(state))
+    retry_after = error.retry_after if isinstance(error, TryLater) else None
+    return max(retry_after or 0, _backoff(state))
 
 
 class CautiousModel(WrapperModel):

@@ -98,8 +98,8 @@ class RegistryWriter:
         """Remove one version for the actor's organization; raise `NotFound` if it has none."""
         entry = RegistryEntry(kind=kind, id=id, version=version, origin="database", value=None)
         with self._records().write() as connection:
-            kept = registry.get_entry(connection, actor.organization, kind, id, version)
-            content = kept.content if kept else ""
+            stored = registry.get_entry(connection, actor.organization, kind, id, version)
+            content = stored.content if stored else ""
             refused = _refusal(connection, actor, "delete", entry, content)
             gone = not refused and registry.remove_entry(connection, actor.organization, kind, id, version)
             outcome = "denied" if refused else "removed" if gone else "not-found"
@@ -117,8 +117,8 @@ def _content(entry: RegistryEntry) -> str:
     """Return the entry as JSON, with its id and version."""
     if entry.value is None:
         raise unusable_entry(entry)
-    told = entry.value.as_json()
-    return json_text({name: value for name, value in told.items() if name != _ORIGIN_FIELD and value is not None})
+    content = entry.value.as_json()
+    return json_text({name: value for name, value in content.items() if name != _ORIGIN_FIELD and value is not None})
 
 
 def _keep(
@@ -128,9 +128,9 @@ def _keep(
     key = (actor.organization, entry.kind, entry.id, entry.version)
     if registry.add_entry(connection, *key, content=content, by=actor.label):
         return "added"
-    kept = registry.get_entry(connection, *key)
+    stored = registry.get_entry(connection, *key)
     # Compared as data: the order of the fields does not matter.
-    return "same" if kept and kept.intact and json.loads(kept.content) == json.loads(content) else "conflict"
+    return "same" if stored and stored.intact and json.loads(stored.content) == json.loads(content) else "conflict"
 
 
 def _refusal(

@@ -143,25 +143,25 @@ class FolderShelf:
         return entry
 
     def _read(self, kind: EntryKind, file: _File) -> RegistryEntry:
-        shown = _shown(file.name)
+        display_name = _shown(file.name)
         if file.stamp[2] > self._limits.file_bytes:
-            problem = too_large_problem(shown, file.stamp[2], self._limits.file_bytes)
-            return failed_entry(kind, shown, [problem], origin=self._origin, location=_shown(file.location))
+            problem = too_large_problem(display_name, file.stamp[2], self._limits.file_bytes)
+            return failed_entry(kind, display_name, [problem], origin=self._origin, location=_shown(file.location))
         try:
             # One byte more than the limit shows that the file has grown since it was listed.
             data = read_regular_file(file.name, self._limits.file_bytes + 1, file.descriptor)
         except Invalid as refused:
-            return self._failed(kind, file.location, "", _unreadable(refused.message, refused.hint, shown))
+            return self._failed(kind, file.location, "", _unreadable(refused.message, refused.hint, display_name))
         except OSError as refused:
             return self._failed(kind, file.location, f"cannot be read: {refused.strerror}")
         location = _shown(file.location)
-        return read_entry(kind, shown, data, origin=self._origin, location=location, limits=self._limits)
+        return read_entry(kind, display_name, data, origin=self._origin, location=location, limits=self._limits)
 
     def _failed(self, kind: EntryKind, location: str, why: str, problem: Problem | None = None) -> RegistryEntry:
-        shown = _shown(location)
-        name = shown.rpartition("/")[2]
-        told = problem or _unreadable(f"{shown!r} {why}.", "Check the file type and its permissions.", name)
-        return failed_entry(kind, name, [told], origin=self._origin, location=shown)
+        display_path = _shown(location)
+        name = display_path.rpartition("/")[2]
+        fault = problem or _unreadable(f"{display_path!r} {why}.", "Check the file type and its permissions.", name)
+        return failed_entry(kind, name, [fault], origin=self._origin, location=display_path)
 
 
 def _each_once(entries: Sequence[RegistryEntry]) -> Iterator[RegistryEntry]:

@@ -34,8 +34,8 @@ class Prompt:
 
     def as_json(self) -> dict[str, Any]:
         """Return the prompt as in a prompt file, with its origin."""
-        told = asdict(self)
-        return {"prompt_id": told.pop("id"), **told}
+        data = asdict(self)
+        return {"prompt_id": data.pop("id"), **data}
 
 
 def prompt_from_artifact(artifact: PromptTemplate, origin: str = "") -> Prompt:
@@ -94,8 +94,8 @@ class Rubric:
 
     def as_json(self) -> dict[str, Any]:
         """Return the rubric as in a rubric file, with its origin."""
-        told = asdict(self)
-        return {"rubric_id": told.pop("id"), **told, "criteria": [asdict(one) for one in self.criteria]}
+        data = asdict(self)
+        return {"rubric_id": data.pop("id"), **data, "criteria": [asdict(one) for one in self.criteria]}
 
 
 def rubric_from_document(document: JsonObject, id: str, version: str, origin: str = "") -> Rubric:

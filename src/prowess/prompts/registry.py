@@ -225,9 +225,9 @@ class Registry:
     ) -> NotFound:
         if there:
             versions = sorted({entry.version for entry in there}, key=version_key, reverse=True)
-            shown = ", ".join(one or "unversioned" for one in versions[:_VERSIONS])
+            listed = ", ".join(one or "unversioned" for one in versions[:_VERSIONS])
             return NotFound(
-                f"Version {version!r} of the {kind} {id!r} not found.", hint=f"Available versions: {shown}."
+                f"Version {version!r} of the {kind} {id!r} not found.", hint=f"Available versions: {listed}."
             )
         ids = sorted({_global_name(entry) for entry in self._all(kind, organization) if entry.value is not None})
         same = [one for one in ids if one.rpartition("/")[2] == id]
@@ -240,13 +240,13 @@ class Registry:
 
 def _choose(entries: Sequence[RegistryEntry], version: str | None) -> RegistryEntry | None:
     """Return the entry for a version; a skill's own entry without a version has the version of its package."""
-    wanted = version or latest_version(entry.version for entry in entries)
+    chosen_version = version or latest_version(entry.version for entry in entries)
     # Reversed, so that the first of two entries with the same version wins.
     by_version = {entry.version: entry for entry in reversed(entries)}
     unversioned = by_version.get("")
     if unversioned is not None and not unversioned.origin.startswith(SKILL_ORIGIN):
         unversioned = None
-    return by_version.get(wanted or "", unversioned)
+    return by_version.get(chosen_version or "", unversioned)
 
 
 def unusable_entry(entry: RegistryEntry) -> Invalid:
@@ -277,11 +277,11 @@ def add_reference_problems(
     skill: Skill, problems: Sequence[Problem], registry: Registry, organization: str
 ) -> tuple[Problem, ...]:
     """Return the problems of a skill, with the registry's findings in place of the package's guesses; errors first."""
-    told = [problem for problem in problems if problem.code not in UNKNOWN_CODES]
+    others = [problem for problem in problems if problem.code not in UNKNOWN_CODES]
     found = list(find_unresolved(skill, registry, organization))
     return (
         *(one for one in found if one.severity == "error"),
-        *told,
+        *others,
         *(one for one in found if one.severity != "error"),
     )
 

@@ -234,8 +234,8 @@ def _identity(kind: EntryKind, name: str, document: JsonObject, problems: list[P
         message = f"{name} has the invalid version {text[:40]!r}."
         problems.append(error("registry-version", message, "Use a version such as 1.2.0.", field=name))
     elif not is_semver(text):
-        said = f"has the version {text!r}, which is not a semantic version" if text else "has no version"
-        message = f"{name} {said}."
+        fault = f"has the version {text!r}, which is not a semantic version" if text else "has no version"
+        message = f"{name} {fault}."
         problems.append(warning("registry-version", message, "Use a semantic version such as 1.2.0.", field=name))
     return entry_id[:200], text[:200]
 

@@ -167,8 +167,8 @@ def _timeout_error(limits: RenderLimits) -> TimedOut:
 
 
 def _start_process(limits: RenderLimits) -> ChildProcess:
-    told = json.dumps({**asdict(limits), "parent": os.getpid()})
+    options = json.dumps({**asdict(limits), "parent": os.getpid()})
     try:
-        return ChildProcess.start(python_command(str(_PROGRAM), told, *package_folders(_PACKAGES)), channel="stdio")
+        return ChildProcess.start(python_command(str(_PROGRAM), options, *package_folders(_PACKAGES)), channel="stdio")
     except OSError as error:
         raise Unavailable(f"The template worker failed to start: {error.strerror}.", hint="Try again.") from error

@@ -57,8 +57,8 @@ class Fault(Exception):
     ) -> None:
         super().__init__(kind)
         start, end = place or (0, 0)
-        told = {"kind": kind, "line": line, "start": start, "end": end, "detail": detail[:200]}
-        self.answer = FAILED, json.dumps(told).encode()
+        fault = {"kind": kind, "line": line, "start": start, "end": end, "detail": detail[:200]}
+        self.answer = FAILED, json.dumps(fault).encode()
 
 
 class Renderings:
@@ -197,8 +197,8 @@ def as_text(value: Any) -> str:
 def answer(request: bytes, renderings: Renderings) -> tuple[int, bytes]:
     """Return the kind and the payload of the frame that answers a request."""
     try:
-        asked = json.loads(request)
-        text = renderings.get(asked["template"], asked["syntax"])(asked["values"])
+        message = json.loads(request)
+        text = renderings.get(message["template"], message["syntax"])(message["values"])
         written = text.encode(errors="replace")
     except Fault as fault:
         return fault.answer

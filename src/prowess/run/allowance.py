@@ -83,8 +83,8 @@ class Allowance:
         # `previous` repeats an output that the trace of its own artifact has. Any other output may repeat a withheld
         # input, so all of them are left out as soon as something is withheld.
         left_out = {PREVIOUS, *(() if self.log_output and not self.withheld else handed_on)} & set(handed_on)
-        kept = {name: value for name, value in inputs.items() if name not in left_out}
-        return {name: WITHHELD if name in self.withheld else value for name, value in kept.items()}
+        recorded = {name: value for name, value in inputs.items() if name not in left_out}
+        return {name: WITHHELD if name in self.withheld else value for name, value in recorded.items()}
 
     def withheld_texts(self, inputs: Mapping[str, Any]) -> list[str]:
         """Return every text and number in withheld inputs, to remove them from everything else too."""
@@ -101,10 +101,10 @@ class Allowance:
         return found
 
 
-def read_allowance(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: float | None = None) -> Allowance:
+def read_allowance(skill: Skill, *, seconds: float = DEFAULT_SECONDS, requested: float | None = None) -> Allowance:
     """Return the limits of a run. A skill can only lower them.
 
-    `seconds` is the default time limit, `asked` the caller's. Raise `Invalid` for a limit that is not a positive number.
+    `seconds` is the default time limit, `requested` the caller's. Raise `Invalid` for a limit that is not a positive number.
     Any other unreadable setting counts as the strictest value.
     """
     policy = skill.policy
@@ -113,12 +113,12 @@ def read_allowance(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: flo
     seen = cast(
         "Mapping[str, Any]", observed if isinstance(observed, Mapping) else {} if observed is None else strictest
     )
-    if asked is not None and not (isinstance(asked, int | float) and 0 < asked < float("inf")):
+    if requested is not None and not (isinstance(requested, int | float) and 0 < requested < float("inf")):
         raise Invalid(
-            f"Invalid timeout of {asked!r} seconds.",
+            f"Invalid timeout of {requested!r} seconds.",
             hint="Pass a number of seconds above 0, for example `--timeout 60`.",
         )
-    limit = min(asked or seconds, MAX_SECONDS)
+    limit = min(requested or seconds, MAX_SECONDS)
     own = _limit(policy, "timeout_seconds")
     names = _names(seen.get("redact_fields"))
     return Allowance(

@@ -65,8 +65,8 @@ def extract_json(text: str, *, prefer: Callable[[Any], bool] | None = None) -> A
         raise _no_json(reading.why)
     # An answer may hold other JSON before the value that was asked for.
     good = (value for value in values[:MAX_TRIED] if prefer is not None and prefer(value))
-    told = (value for value in values if not _is_mark(value))
-    return next(good, next(told, values[0]))
+    readable = (value for value in values if not _is_mark(value))
+    return next(good, next(readable, values[0]))
 
 
 class _Reading:
@@ -254,10 +254,10 @@ def parse_whole_object(text: str, *, longest: int) -> JsonObject:
 
 def _unique_fields(fields: list[tuple[str, Any]]) -> JsonObject:
     # `json.loads` would silently keep the last of two fields with the same name.
-    made = dict(fields)
-    if len(made) < len(fields):
+    patched = dict(fields)
+    if len(patched) < len(fields):
         raise ValueError("a field occurs twice")
-    return made
+    return patched
 
 
 def _read(text: str, schema: Schema) -> tuple[Any, tuple[SchemaError, ...]]:
@@ -281,20 +281,22 @@ def write_correction(errors: Sequence[SchemaError]) -> str:
 def correct_request(request: Request, answer: str, errors: Sequence[SchemaError]) -> Request:
     """Return the request again, followed by the invalid answer and its errors."""
     # An empty answer is not repeated to the model.
-    shown = (Message(role="assistant", text=answer[:_LONGEST_REPEATED]),) if answer.strip() else ()
-    return replace(request, messages=(*request.messages, *shown, Message(role="user", text=write_correction(errors))))
+    previous = (Message(role="assistant", text=answer[:_LONGEST_REPEATED]),) if answer.strip() else ()
+    return replace(
+        request, messages=(*request.messages, *previous, Message(role="user", text=write_correction(errors)))
+    )
 
 
 def output_error(call: Call, errors: Sequence[SchemaError], *, attempts: int = 1, hint: str) -> OutputInvalid:
     """Return the error for answers that do not satisfy the schema, with all errors of the last one."""
     is_cut = "truncated" in call.notes.detail
-    told = "; ".join(str(error) for error in errors[:_QUOTED_ERRORS])
+    messages = "; ".join(str(error) for error in errors[:_QUOTED_ERRORS])
     tries = "" if attempts == 1 else f" after {attempts} attempts"
     problems = [
         Problem(code="output-invalid", severity="error", message=error.message, field=error.path) for error in errors
     ]
     return OutputInvalid(
-        f"The answer does not match the output schema of {call.artifact.name!r}{tries}: {told.rstrip('.')}."
+        f"The answer does not match the output schema of {call.artifact.name!r}{tries}: {messages.rstrip('.')}."
         + (" The answer was truncated at its length limit." if is_cut else ""),
         hint="Raise `max_tokens` in the skill, or ask for a shorter answer." if is_cut else hint,
         problems=problems,

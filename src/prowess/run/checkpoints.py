@@ -62,8 +62,8 @@ class Journal:
 
     def _journaled(self, name: str, function: HostFunction, reached: Callable[[], Awaitable[None]]) -> HostFunction:
         async def answer(*args: Any, **kwargs: Any) -> Any:
-            asked = _hash_arguments(args, kwargs)
-            known = self._next(name, asked)
+            arguments_digest = _hash_arguments(args, kwargs)
+            known = self._next(name, arguments_digest)
             if known is not None and known.answer is not None:
                 self.replayed += 1
                 # Kept in this run's own journal too: it may be interrupted again.
@@ -73,21 +73,21 @@ class Journal:
                 value = await function(*args, **kwargs)
             except ProwessError:
                 # The reason for a refusal may be gone when the run is resumed, so the call is made again then.
-                self._entries.append(JournalEntry(name=name, asked=asked, answer=None))
+                self._entries.append(JournalEntry(name=name, asked=arguments_digest, answer=None))
                 raise
-            self._entries.append(JournalEntry(name=name, asked=asked, answer=json.dumps(value)))
+            self._entries.append(JournalEntry(name=name, asked=arguments_digest, answer=json.dumps(value)))
             if name == CHECKPOINT:
                 await reached()
             return value
 
         return answer
 
-    def _next(self, name: str, asked: str) -> JournalEntry | None:
+    def _next(self, name: str, arguments_digest: str) -> JournalEntry | None:
         """Return the journal's next entry if it is this call. If the script takes another path, forget the rest."""
         if not self._known:
             return None
         entry = self._known.pop(0)
-        if (entry.name, entry.asked) != (name, asked):
+        if (entry.name, entry.asked) != (name, arguments_digest):
             # The script took another path, so later answers would belong to other questions.
             self._known.clear()
             return None
@@ -153,10 +153,10 @@ class Checkpoints:
 
     def _why_secret(self, call: Call, journal: Journal) -> str:
         """Return why the journal cannot be stored: it has secrets, and a redacted journal could not be replayed."""
-        told = [dict(call.inputs), *(json.loads(entry.answer) for entry in journal.entries if entry.answer)]
-        hidden = call.notes.secrets.redact_json(told)
+        texts = [dict(call.inputs), *(json.loads(entry.answer) for entry in journal.entries if entry.answer)]
+        hidden = call.notes.secrets.redact_json(texts)
         # `is_clean` is a quick check that may report a secret where there is none; then the redactor decides.
-        if hidden == told and (self._redactor.is_clean(json.dumps(told)) or self._redactor.value(told) == told):
+        if hidden == texts and (self._redactor.is_clean(json.dumps(texts)) or self._redactor.value(texts) == texts):
             return ""
         return "The inputs or answers contain a secret, so no checkpoint is stored."
 
@@ -223,14 +223,14 @@ def _written(call: Call, journal: Journal) -> bytes:
 
 
 def _read(row: CheckpointRow) -> Checkpoint:
-    told: dict[str, Any] = json.loads(zlib.decompress(row.journal))
-    known = [JournalEntry(name=name, asked=asked, answer=answer) for name, asked, answer in told["entries"]]
+    journal: dict[str, Any] = json.loads(zlib.decompress(row.journal))
+    known = [JournalEntry(name=name, asked=asked, answer=answer) for name, asked, answer in journal["entries"]]
     return Checkpoint(
         trace=row.trace_id,
         slug=row.skill_slug,
         digest=row.skill_digest,
         artifact=row.artifact_name,
         following=row.following,
-        inputs=told["inputs"],
+        inputs=journal["inputs"],
         journal=Journal(seed=row.seed, known=known),
     )

@@ -34,8 +34,8 @@ async def run_durably(run_artifact: RunArtifact, call: Call, journal: StepJourna
         except ProwessError as error:
             if len(run.parts) == before or run.parts[-1].error is not error:
                 raise  # not the error of an artifact
-        made = run.parts[before:]
-        record: JsonObject = {"parts": [_encode(part) for part in made]}
+        new_parts = run.parts[before:]
+        record: JsonObject = {"parts": [_encode(part) for part in new_parts]}
         if call.notes.secrets.redact_json(record) != record or redactor.value(record) != record:
             raise Refused(
                 f"The result of {call.artifact.name!r} contains a secret, so a durable run may not store it.",
@@ -65,8 +65,8 @@ def check_storable(limits: Allowance, slug: str) -> None:
 
 
 def _encode(part: RunPart) -> JsonObject:
-    told = part.as_json()
-    return told if part.error is None else {**told, "error": encode_error(part.error)}
+    data = part.as_json()
+    return data if part.error is None else {**data, "error": encode_error(part.error)}
 
 
 def _decode(stored: JsonObject) -> RunPart:

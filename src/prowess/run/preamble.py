@@ -110,11 +110,11 @@ def _marked(content: str) -> Iterator[Message]:
 
 def _alternates(turns: tuple[Message, ...]) -> bool:
     """Return True if user and assistant alternate, the assistant is last, and no turn is empty."""
-    wanted = ("user", "assistant")
+    roles = ("user", "assistant")
     return (
         bool(turns)
         and len(turns) % 2 == 0
-        and all(turn.role == wanted[place % 2] and turn.text for place, turn in enumerate(turns))
+        and all(turn.role == roles[place % 2] and turn.text for place, turn in enumerate(turns))
     )
 
 

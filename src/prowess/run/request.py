@@ -49,8 +49,8 @@ Inputs = Mapping[str, Any] | Callable[[Skill], Mapping[str, Any]]
 
 def list_names(artifacts: str | Iterable[str]) -> tuple[str, ...]:
     """Return the names of artifacts, given as one name or several; raise `Invalid` if they are not strings."""
-    given = (artifacts,) if isinstance(artifacts, str) else artifacts
-    names = tuple(name for name in given if name) if isinstance(given, Iterable) else (None,)
+    listed = (artifacts,) if isinstance(artifacts, str) else artifacts
+    names = tuple(name for name in listed if name) if isinstance(listed, Iterable) else (None,)
     if not all(isinstance(name, str) for name in names):
         raise Invalid("Artifacts are given by name, as one string or several.", hint='For example `artifacts="greet"`.')
     return cast("tuple[str, ...]", names)

@@ -41,8 +41,8 @@ def produce_files(skill: Skill, output: Output | None) -> tuple[ProducedFile, ..
     """Return the files that the skill declares, each with the output or with the field of its name."""
     if output is None:
         return ()
-    made = (_made(entry, output) for entry in _entries(skill)[:_MOST])
-    return tuple(one for one in made if one is not None)
+    files = (_made(entry, output) for entry in _entries(skill)[:_MOST])
+    return tuple(one for one in files if one is not None)
 
 
 def declared_files(skill: Skill) -> tuple[tuple[str, str], ...]:
@@ -65,12 +65,14 @@ def _made(entry: object, output: Output) -> ProducedFile | None:
     name = _plain_name(_first_text(settings, _NAMES))
     if not name:
         return None
-    said = next((text for text in [_first_text(settings, _TYPES)] if _MEDIA_TYPE.fullmatch(text)), "")
+    media_type = next((text for text in [_first_text(settings, _TYPES)] if _MEDIA_TYPE.fullmatch(text)), "")
     value = _part_of(output, name)
     guessed = mimetypes.guess_type(name)[0] or ("text/plain" if isinstance(value, str) else "application/json")
     content = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2) + "\n"
     # A lone surrogate in an answer could not be written to a file.
-    return ProducedFile(name=name, media_type=said or guessed, content=content.encode("utf-8", "replace").decode())
+    return ProducedFile(
+        name=name, media_type=media_type or guessed, content=content.encode("utf-8", "replace").decode()
+    )
 
 
 def _first_text(settings: dict[str, object], keys: tuple[str, ...]) -> str:
@@ -88,9 +90,9 @@ def _part_of(output: Output, name: str) -> Any:
     return output.value
 
 
-def _plain_name(given: str) -> str:
+def _plain_name(text: str) -> str:
     """Return the last part of a path if it is a safe file name, else ''."""
-    name = given.replace("\\", "/").rpartition("/")[2].strip()
+    name = text.replace("\\", "/").rpartition("/")[2].strip()
     # The skill chooses the name, and an interface may write the file: a path or a hidden file could replace
     # something.
     fit = name.isprintable() and name not in (".", "..") and not name.startswith(".") and len(name) <= _NAME_LIMIT
@@ -132,7 +134,7 @@ class RunPart:
 
     def as_json(self) -> JsonObject:
         """Return everything as plain JSON."""
-        told: JsonObject = {
+        view: JsonObject = {
             "artifact": self.artifact,
             "kind": self.kind,
             "variant": self.variant,
@@ -153,10 +155,10 @@ class RunPart:
             "resumable": self.resumable,
         }
         if self.printed:
-            told["printed"] = self.printed
+            view["printed"] = self.printed
         if self.plan:
-            told["would_do"] = self.plan
-        return {**told, "would_send": [_sent(one) for one in self.sent]} if self.sent else told
+            view["would_do"] = self.plan
+        return {**view, "would_send": [_sent(one) for one in self.sent]} if self.sent else view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +249,8 @@ def _sent(sent: SentRequest) -> JsonObject:
 
 def request_json(request: Request) -> JsonObject:
     """Return a request as plain JSON."""
-    told: JsonObject = {"messages": [{"role": one.role, "content": one.text} for one in request.messages]}
+    view: JsonObject = {"messages": [{"role": message.role, "content": message.text} for message in request.messages]}
     for name in ("schema", "temperature", "max_tokens"):
         if getattr(request, name) is not None:
-            told[name] = getattr(request, name)
-    return told
+            view[name] = getattr(request, name)
+    return view

@@ -26,22 +26,22 @@ def check_inputs(
     declares, nor outputs of earlier artifacts, which are among the inputs of later ones. With `is_used`, a name that no
     schema declares is unknown unless it returns True for it, or a schema says that it allows other inputs.
     """
-    given = [schema for schema in schemas if schema]
+    declared = [schema for schema in schemas if schema]
     values = dict(inputs)
-    if not given:
+    if not declared:
         return values
     errors: list[SchemaError] = []
     refused: set[str] = set()
-    for schema in given:
+    for schema in declared:
         # Defaults of one schema may be inputs that the next one requires.
         values = fill_defaults(schema, values)
-        others = [name for other in given if other is not schema for name in declared_inputs(other)]
+        others = [name for other in declared if other is not schema for name in declared_inputs(other)]
         judged = _judged_inputs(schema, values, others)
         errors += compile_schema(schema).errors(judged)
         if schema.get("additionalProperties") is False:
             refused |= judged.keys()
-    names = list(dict.fromkeys(name for schema in given for name in declared_inputs(schema)))
-    missing = [name for name in _required(given) if name not in values]
+    names = list(dict.fromkeys(name for schema in declared for name in declared_inputs(schema)))
+    missing = [name for name in _required(declared) if name not in values]
     unknown = _unknown(inputs, names, refused, missing)
     if is_used is not None and names and PREVIOUS not in inputs and not any(_allows_others(schema) for schema in given):
         unknown = [name for name in inputs if name in unknown or not (name in names or is_used(name))]
@@ -58,12 +58,14 @@ def check_inputs(
         ),
     ]
     problems = list(dict.fromkeys(problems))  # two schemas may report the same violation
-    told = "; ".join(problem.message for problem in problems[:_QUOTED])
+    messages = "; ".join(problem.message for problem in problems[:_QUOTED])
     more = f"; and {len(problems) - _QUOTED} more" if len(problems) > _QUOTED else ""
-    meant = [did_you_mean(name, set(names) - inputs.keys(), count=1) for name in unknown]
-    takes = ", ".join(f"{name} (required)" if name in _required(given) else name for name in names)
+    suggestions = [did_you_mean(name, set(names) - inputs.keys(), count=1) for name in unknown]
+    takes = ", ".join(f"{name} (required)" if name in _required(declared) else name for name in names)
     hint = f"The skill takes: {takes}." if names else "Run `prowess show SLUG` to see the inputs of a skill."
-    raise Invalid(f"Invalid inputs: {told}{more}.", hint=" ".join([*filter(None, meant), hint]), problems=problems)
+    raise Invalid(
+        f"Invalid inputs: {messages}{more}.", hint=" ".join([*filter(None, suggestions), hint]), problems=problems
+    )
 
 
 def _required(schemas: Sequence[JsonObject]) -> list[str]:
@@ -129,9 +131,9 @@ def check_output(call: Call, result: Any) -> None:
         problems = [
             Problem(code="output-invalid", severity="error", message=str(error), field=error.path) for error in errors
         ]
-        told = "; ".join(problem.message for problem in problems[:_SHOWN])
+        messages = "; ".join(problem.message for problem in problems[:_SHOWN])
         raise OutputInvalid(
-            f"The result does not match the output schema of {call.skill.slug!r}: {told}.",
+            f"The result does not match the output schema of {call.skill.slug!r}: {messages}.",
             hint=f"Fix {call.artifact.name!r} or the output schema.",
             problems=problems,
         )

@@ -35,18 +35,22 @@ def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
     found = _declared(
         skill,
         [
-            one
-            for one in firsts.values()
-            if kind_info(one.kind).in_run == "work" and one.name not in used and not _is_registered(one, skill)
+            artifact
+            for artifact in firsts.values()
+            if kind_info(artifact.kind).in_run == "work"
+            and artifact.name not in used
+            and not _is_registered(artifact, skill)
         ],
     )
     if not found:
-        has = ", ".join(sorted({one.kind for one in firsts.values()})) or "nothing"
+        has = ", ".join(sorted({artifact.kind for artifact in firsts.values()})) or "nothing"
         raise Invalid(
             f"The skill {skill.slug!r} has nothing to run; it contains {has}.",
-            hint=_hint_instead(skill, [one.name for one in firsts.values() if one.kind == "script"]),
+            hint=_hint_instead(skill, [artifact.name for artifact in firsts.values() if artifact.kind == "script"]),
         )
-    return _sorted([*(one for one in firsts.values() if kind_info(one.kind).in_run == "context"), *found])
+    return _sorted(
+        [*(artifact for artifact in firsts.values() if kind_info(artifact.kind).in_run == "context"), *found]
+    )
 
 
 def _hint_instead(skill: Skill, scripts: Sequence[str]) -> str:
@@ -77,7 +81,7 @@ def _sorted(artifacts: Collection[Artifact]) -> list[Artifact]:
 def _named(skill: Skill, firsts: Mapping[str, Artifact], name: str) -> Artifact:
     if name in firsts:
         return firsts[name]
-    near = [one for one in firsts.values() if to_input_name(one.name) == to_input_name(name)]
+    near = [artifact for artifact in firsts.values() if to_input_name(artifact.name) == to_input_name(name)]
     if len(near) == 1:
         return near[0]
     there = ", ".join(repr(known) for known in list(firsts)[:20]) or "none"
@@ -86,8 +90,8 @@ def _named(skill: Skill, firsts: Mapping[str, Artifact], name: str) -> Artifact:
 
 def _helper_names(skill: Skill) -> set[str]:
     """Return the names of artifacts that are fallbacks or prompts of others."""
-    fallbacks = {one.fallback for one in skill.artifacts if one.fallback}
-    return {*fallbacks, *(one.prompt_id for one in skill.artifacts if isinstance(one, JsonGeneration))}
+    fallbacks = {artifact.fallback for artifact in skill.artifacts if artifact.fallback}
+    return {*fallbacks, *(artifact.prompt_id for artifact in skill.artifacts if isinstance(artifact, JsonGeneration))}
 
 
 def _declared(skill: Skill, found: list[Artifact]) -> list[Artifact]:

@@ -214,13 +214,13 @@ class SkillFolders:
 
     def _places(self, path: str) -> list[FileLocation]:
         """Return where a path may lead: one place, or two, of which the first is in the run's own folder."""
-        wanted = split_path(path)
+        segments = split_path(path)
         whole = path.startswith("/")
         fitting = [
             (len(start), root)
             for root in self._roots
             for start in _prefixes(root, whole=whole)
-            if wanted[: len(start)] == start
+            if segments[: len(start)] == start
         ]
         if not fitting:
             raise Refused(
@@ -231,9 +231,9 @@ class SkillFolders:
                 ),
             )
         longest = max(length for length, _ in fitting)
-        if longest == len(wanted):
+        if longest == len(segments):
             raise Refused(f"{path!r} is a folder, not a file.", hint="Pass the path of a file in it.")
-        names = tuple(wanted[longest:])
+        names = tuple(segments[longest:])
         return [FileLocation(path=path, root=root, names=names) for length, root in fitting if length == longest]
 
 
@@ -275,7 +275,7 @@ def _parent_folder(path: str) -> str:
 def _raise_for(error: OSError, path: str, most: int) -> NoReturn:
     """Raise the `ProwessError` for an error of the system."""
     code = error.errno or 0
-    told: dict[int, ProwessError] = {
+    errors: dict[int, ProwessError] = {
         errno.ENOENT: NotFound(f"File {path!r} not found."),
         errno.ENOTDIR: NotFound(f"File {path!r} not found: a part of the path is not a folder."),
         errno.ELOOP: Refused(f"{path!r} contains a symbolic link.", hint="Pass the path of the file itself."),
@@ -289,4 +289,4 @@ def _raise_for(error: OSError, path: str, most: int) -> NoReturn:
         errno.EACCES: Refused(f"Permission denied: {path!r}.", hint="Check the permissions of the file."),
         errno.EPERM: Refused(f"Permission denied: {path!r}.", hint="Check the permissions of the file."),
     }
-    raise told.get(code, Unavailable(f"{path!r} cannot be accessed: {error.strerror}.")) from None
+    raise errors.get(code, Unavailable(f"{path!r} cannot be accessed: {error.strerror}.")) from None

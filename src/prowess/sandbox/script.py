@@ -107,9 +107,9 @@ def script_from_template(template: str, inputs: Mapping[str, Any]) -> Script:
         known, value = _lookup(values, found[1])
         if not known:
             problems.append(_missing_input(template, found))
-        made = f"{stem}{len(marks)}_"
-        marks[made], names[made] = value, found[0]
-        return made
+        mark = f"{stem}{len(marks)}_"
+        marks[mark], names[mark] = value, found[0]
+        return mark
 
     source = _VARIABLE.sub(mark, template)
     if problems:

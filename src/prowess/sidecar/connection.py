@@ -185,8 +185,8 @@ class Connection:
             raise Unavailable(f"The DSPy sidecar failed to start: {error.strerror}.") from error
         if len(report) != 1:
             code = child.end()
-            said = report[1] if report else f"its launcher exited with {code}"
-            raise Unavailable(f"The DSPy sidecar failed to start: {said}.", hint="Run `prowess doctor`.")
+            reason = report[1] if report else f"its launcher exited with {code}"
+            raise Unavailable(f"The DSPy sidecar failed to start: {reason}.", hint="Run `prowess doctor`.")
         self.confined = tuple(report[0])
         return child
 
@@ -296,12 +296,14 @@ class Connection:
         self._wake_reader.close()
         self._wake_writer.close()
         last = self._error_tail.decode("utf-8", "replace").strip().splitlines()[-1:]
-        said = f" {last[0][:300]}" if last and reason == "gone" else ""
+        last_words = f" {last[0][:300]}" if last and reason == "gone" else ""
         why = f"it exited with {code}" if reason == "gone" else reason
         if not self.hello.done():
-            self.hello.set_exception(Unavailable(f"The DSPy sidecar failed to start: {why}.{said}", hint=_HINT))
+            self.hello.set_exception(Unavailable(f"The DSPy sidecar failed to start: {why}.{last_words}", hint=_HINT))
         for listener in listeners:
-            listener.fail(SidecarFailed(f"The DSPy sidecar ended while it worked: {why}.{said}", hint="Try again."))
+            listener.fail(
+                SidecarFailed(f"The DSPy sidecar ended while it worked: {why}.{last_words}", hint="Try again.")
+            )
 
 
 _HINT = "Run `prowess sidecar install` to install it again, or `prowess doctor`."
@@ -351,8 +353,8 @@ def _decode(line: bytes) -> JsonObject:
         message = json.loads(line)
         if isinstance(message, dict):
             about = cast("JsonObject", message)
-            said = {"type": "InvalidOutput", "message": str(error)}
-            return {"id": about.get("for", about.get("id")), "error": said}
+            report = {"type": "InvalidOutput", "message": str(error)}
+            return {"id": about.get("for", about.get("id")), "error": report}
     if not isinstance(message, dict):
         raise TypeError
     return cast("JsonObject", message)

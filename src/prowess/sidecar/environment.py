@@ -126,10 +126,10 @@ class SidecarEnvironment:
                         failed.write_text(error.message)
                     raise
         failed.unlink(missing_ok=True)
-        made = self.find()
-        if made is None:
+        program = self.find()
+        if program is None:
             raise Unavailable("The DSPy sidecar was removed while it was installed.", hint=INSTALL)
-        return made
+        return program
 
     def _key(self) -> str:
         # Wheels contain machine code for one Python and one platform.

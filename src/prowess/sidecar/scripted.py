@@ -58,20 +58,22 @@ class ScriptedSidecar:
     async def execute(self, program: Program, params: JsonObject, callbacks: Callbacks) -> JsonObject:
         """Return the outputs of the next step."""
         self.programs.append((program, params))
-        made = await self._take(program, params, callbacks)
-        if not isinstance(made, Mapping):
-            raise RunFailed(f"The next step of the sidecar's script is not outputs but {type(made).__name__}.")
-        return dict(cast("Mapping[str, Any]", made))
+        outcome = await self._take(program, params, callbacks)
+        if not isinstance(outcome, Mapping):
+            raise RunFailed(f"The next step of the sidecar's script is not outputs but {type(outcome).__name__}.")
+        return dict(cast("Mapping[str, Any]", outcome))
 
     async def optimize(
         self, request: OptimizeRequest, callbacks: Callbacks, on_progress: Callable[[JsonObject], None]
     ) -> Optimized:
         """Return the result of the next step."""
         self.optimizations.append(request)
-        made = await self._take(request, callbacks, on_progress)
-        if not isinstance(made, Optimized):
-            raise RunFailed(f"The next step of the sidecar's script is not an `Optimized` but {type(made).__name__}.")
-        return made
+        outcome = await self._take(request, callbacks, on_progress)
+        if not isinstance(outcome, Optimized):
+            raise RunFailed(
+                f"The next step of the sidecar's script is not an `Optimized` but {type(outcome).__name__}."
+            )
+        return outcome
 
     async def close(self) -> None:
         """Note that it was closed."""
@@ -85,6 +87,6 @@ class ScriptedSidecar:
         if isinstance(step, Exception):
             raise step
         if callable(step):
-            made = step(*arguments)
-            return await made if inspect.isawaitable(made) else made
+            outcome = step(*arguments)
+            return await outcome if inspect.isawaitable(outcome) else outcome
         return step

@@ -121,15 +121,15 @@ def _check_type(response: HttpResponse, content_type: str, accept: Sequence[str]
             f"{shown_url(response.url)} is a web page, not a file.",
             hint="Use the URL of the file itself, for example its raw or download link.",
         )
-    if accept and content_type not in _GENERIC_TYPES and not any(_fits(content_type, wanted) for wanted in accept):
+    if accept and content_type not in _GENERIC_TYPES and not any(_fits(content_type, pattern) for pattern in accept):
         raise Invalid(
             f"{shown_url(response.url)} has the content type {content_type[:80]!r}; expected {' or '.join(accept)}.",
             hint="Check the URL, or the content type that the server sends.",
         )
 
 
-def _fits(content_type: str, wanted: str) -> bool:
-    return wanted in (content_type, "*/*") or (wanted.endswith("/*") and content_type.startswith(wanted[:-1]))
+def _fits(content_type: str, pattern: str) -> bool:
+    return pattern in (content_type, "*/*") or (pattern.endswith("/*") and content_type.startswith(pattern[:-1]))
 
 
 def _status_error(response: HttpResponse) -> ProwessError:

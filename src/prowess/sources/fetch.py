@@ -77,13 +77,15 @@ def _without_copies(fetched: Fetched) -> Fetched:
 
 def select_skill(fetched: Fetched, name: str) -> Fetched:
     """Return only the skill with this name, or in a folder of this name; raise `NotFound` if the source has none."""
-    wanted = normalize_name(name)
+    normalized = normalize_name(name)
     # The skill's own name first, as in the skills CLI: two folders of one name are common in large repositories.
     for name_of in (_declared_name, _folder_name):
-        skills = tuple(skill for skill in fetched.skills if normalize_name(name_of(skill)) == wanted)
+        skills = tuple(skill for skill in fetched.skills if normalize_name(name_of(skill)) == normalized)
         if skills:
             return replace(fetched, skills=skills, unreadable=())
-    broken = next((each for each in fetched.unreadable if normalize_name(each.path.rpartition("/")[2]) == wanted), None)
+    broken = next(
+        (each for each in fetched.unreadable if normalize_name(each.path.rpartition("/")[2]) == normalized), None
+    )
     if broken:
         raise broken.error
     names = [_declared_name(skill) or _folder_name(skill) for skill in fetched.skills]
@@ -100,5 +102,5 @@ def _folder_name(skill: FetchedSkill) -> str:
 
 
 def _list(names: list[str]) -> str:
-    shown = ", ".join(sorted(names)[:20])
-    return f"It has {shown}{' …' if len(names) > 20 else ''}." if names else "It has no skills that can be read."
+    listed = ", ".join(sorted(names)[:20])
+    return f"It has {listed}{' …' if len(names) > 20 else ''}." if names else "It has no skills that can be read."

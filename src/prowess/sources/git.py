@@ -113,8 +113,8 @@ async def _check_address(url: str, context: FetchContext) -> tuple[str, tuple[st
                 f"The host {target.shown} has an address that is not public ({why}).",
                 hint="An administrator can allow it with `prowess policy set host_routes`.",
             )
-    shown = ",".join(f"[{address}]" if address.version == 6 else str(address) for address in found)
-    return url, (f"{target.host}:{target.port}:{shown}",) if target.address is None else (), ""
+    addresses = ",".join(f"[{address}]" if address.version == 6 else str(address) for address in found)
+    return url, (f"{target.host}:{target.port}:{addresses}",) if target.address is None else (), ""
 
 
 async def _find_new_address(url: str, context: FetchContext) -> str:
@@ -279,10 +279,10 @@ class _GitFetch:
         good = _select(places, lambda place: _check_entries(place, limits), unreadable)
         sizes = self._repository.fetch_blobs(entry.oid for place in good for entry in place.files.values())
         good = _select(good, lambda place: _check_sizes(place, sizes, limits), unreadable)
-        wanted = {entry.oid for place in good for entry in place.files.values()}
-        if sum(sizes[oid] for oid in wanted) > self._context.max_bytes:
+        oids = {entry.oid for place in good for entry in place.files.values()}
+        if sum(sizes[oid] for oid in oids) > self._context.max_bytes:
             raise self._git.too_large()
-        contents = dict(self._repository.read_blobs(wanted))
+        contents = dict(self._repository.read_blobs(oids))
         skills: list[FetchedSkill] = []
 
         def read(place: _Place) -> None:

@@ -194,8 +194,8 @@ class GitProgram:
         if found := _FORBIDDEN.search(text):
             hint = f"Use {' or '.join(self._protocols)}."
             if found[1] == "file":
-                wanted = ",".join([*self._protocols, "file"])
-                hint = f"{hint} On a machine of your own, you can allow it: set PROWESS_GIT_PROTOCOLS={wanted}."
+                protocols = ",".join([*self._protocols, "file"])
+                hint = f"{hint} On a machine of your own, you can allow it: set PROWESS_GIT_PROTOCOLS={protocols}."
             return Refused(f"The transport {found[1]!r} of {self._shown} is not allowed here.", hint=hint)
         if _UNADVERTISED.search(text):
             return ObjectNotAllowed()
@@ -252,13 +252,13 @@ def uses_proxy(context: FetchContext) -> bool:
 
 def _build_environment(context: FetchContext, protocols: Sequence[str]) -> dict[str, str]:
     names = (*_PLAIN_VARIABLES, *_USER_VARIABLES) if context.credentials else _PLAIN_VARIABLES
-    given: Mapping[str, str] = context.environment
-    kept = {name: given[name] for name in names if given.get(name)}
+    environment: Mapping[str, str] = context.environment
+    variables = {name: environment[name] for name in names if environment.get(name)}
     if not context.credentials:
         # `HOME` is also where curl looks for a .netrc.
-        kept |= {"HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+        variables |= {"HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
     # An empty list would mean the defaults.
-    return {**kept, **_FIXED_VARIABLES, "GIT_ALLOW_PROTOCOL": ":".join(protocols) or "none"}
+    return {**variables, **_FIXED_VARIABLES, "GIT_ALLOW_PROTOCOL": ":".join(protocols) or "none"}
 
 
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:

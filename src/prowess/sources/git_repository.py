@@ -208,9 +208,9 @@ class GitRepository:
 
     def fetch_blobs(self, oids: Iterable[str]) -> dict[str, int]:
         """Fetch files unless they are there, all in one request, and return the sizes of all objects here by id."""
-        wanted = set(oids)
+        unique_oids = set(oids)
         sizes = self._sizes()
-        missing = wanted.difference(sizes)
+        missing = unique_oids.difference(sizes)
         if missing:
             self._fetch("--filter=blob:none", oids=missing)
             sizes = self._sizes()

@@ -109,9 +109,9 @@ def is_left_out(path: str) -> bool:
 
 
 def look_at(
-    place: Place, base: Base, folder: str, *, known: str = "", wanted: str = "", recorded: bool = False
+    place: Place, base: Base, folder: str, *, known: str = "", new_digest: str = "", recorded: bool = False
 ) -> PlaceState:
-    """Return what is at a place. `known` is the digest that was placed before and `wanted` the one to be placed.
+    """Return what is at a place. `known` is the digest that was placed before and `new_digest` the one to be placed.
 
     `recorded` is True if a lock file says that this skill is installed.
     """
@@ -124,7 +124,7 @@ def look_at(
     digest = read_digest(place.path)
     if digest and digest == known:
         return "ours"
-    if digest and digest == wanted:
+    if digest and digest == new_digest:
         return "same"
     return "edited" if recorded and place.path.is_dir() else "foreign"
 

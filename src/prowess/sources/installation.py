@@ -128,7 +128,7 @@ class Installation:
             (
                 place.path,
                 look_at(
-                    place, self.base, new.folder, known=known, wanted=new.placed.digest, recorded=before is not None
+                    place, self.base, new.folder, known=known, new_digest=new.placed.digest, recorded=before is not None
                 ),
             )
             for place in self._plan(new)
@@ -201,7 +201,7 @@ class Installation:
                 raise
 
     def _install(
-        self, new: Sequence[NewSkill], known: Mapping[str, KnownSkill], made: Sequence[str]
+        self, new: Sequence[NewSkill], known: Mapping[str, KnownSkill], new_folders: Sequence[str]
     ) -> dict[str, InstalledSkill]:
         """Place skills. Both lock files are written for all of them at once, so that many skills take no longer each."""
         now = javascript_time()
@@ -210,7 +210,7 @@ class Installation:
         todo = [one for one in new if not self._is_in_place(known.get(one.name), entries[one.name])]
         if not todo:
             return entries
-        created = [*made, *(path for one in todo for path in missing_folders(self._plan(one), self.base))]
+        created = [*new_folders, *(path for one in todo for path in missing_folders(self._plan(one), self.base))]
         if not os.path.lexists(self.base.skills_lock) and self.base.skills_lock.is_relative_to(self.base.root):
             created.append(str(self.base.skills_lock.relative_to(self.base.root)))
         pending = {one.name: make_pending(entries[one.name], lock.skills.get(one.name)) for one in todo}
@@ -236,12 +236,12 @@ class Installation:
 
     def _remove_left_places(self, new: NewSkill, before: InstalledSkill) -> None:
         """Remove the skill from places that it had and no longer has."""
-        kept = {place.path for place in self._plan(new)}
+        new_paths = {place.path for place in self._plan(new)}
         agents = [agent for agent in before.agents if _is_known(agent)]
         old = plan_places(self.base, new.folder, agents, before.mode, before.copied)
-        left = [place for place in old if place.path not in kept]
-        ours = [place for place in left if look_at(place, self.base, new.folder, known=before.digest) == "ours"]
-        remove_files(ours, self.base)
+        left = [place for place in old if place.path not in new_paths]
+        owned = [place for place in left if look_at(place, self.base, new.folder, known=before.digest) == "ours"]
+        remove_files(owned, self.base)
 
     def _confirm(
         self, lock: ProwessLock, entries: Mapping[str, InstalledSkill], sources: Mapping[str, tuple[LockedSource, str]]
@@ -249,10 +249,10 @@ class Installation:
         """Record skills whose files are in place, in the lock file of the skills CLI and then in our own."""
         path = self.base.skills_lock
         path.parent.mkdir(parents=True, exist_ok=True)
-        theirs = SkillsLock.read(path, self._form)
+        skills_lock = SkillsLock.read(path, self._form)
         for name, (source, at) in sources.items():
-            theirs = theirs.with_skill(name, source, at=at)
-        write_document(path, theirs.text())
+            skills_lock = skills_lock.with_skill(name, source, at=at)
+        write_document(path, skills_lock.text())
         self._write_lock(lock.with_skills(entries))
 
     def _write_lock(self, lock: ProwessLock) -> None:
@@ -283,8 +283,12 @@ class Installation:
     def _remove(self, skill: KnownSkill, agents: Collection[str]) -> list[Path]:
         lock = ProwessLock.read(self.base.prowess_lock)
         left = tuple(agent for agent in skill.agents if agents and agent not in agents)
-        kept = {place.path for place in plan_places(self.base, skill.folder, left, skill.mode)} if left else set[Path]()
-        mine = [place for place, state in self.states(skill) if state in ("ours", "edited") and place.path not in kept]
+        remaining = (
+            {place.path for place in plan_places(self.base, skill.folder, left, skill.mode)} if left else set[Path]()
+        )
+        mine = [
+            place for place, state in self.states(skill) if state in ("ours", "edited") and place.path not in remaining
+        ]
         if skill.entry is not None:
             pending = "remove" if not left else ""
             lock = lock.with_skill(

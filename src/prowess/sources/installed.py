@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,16 +68,15 @@ class Obstacle:
     state: PlaceState
 
 
-def conflict_error(name: str, obstacles: Iterable[Obstacle]) -> Conflict:
+def conflict_error(name: str, obstacles: Sequence[Obstacle]) -> Conflict:
     """Return the error for what is in the way of installing or removing a skill."""
-    paths = list(obstacles)
-    foreign = [str(one.path) for one in paths if one.state == "foreign"]
+    foreign = [str(obstacle.path) for obstacle in obstacles if obstacle.state == "foreign"]
     if foreign:
         return Conflict(
             f"Something that Prowess did not install is at {', '.join(map(repr, foreign))}.",
             hint="Move it away, rename it, or install for other agents with --agent.",
         )
-    edited = ", ".join(repr(str(one.path)) for one in paths)
+    edited = ", ".join(repr(str(obstacle.path)) for obstacle in obstacles)
     return Conflict(
         f"The files of {name!r} were edited after they were installed: {edited}.",
         hint="Copy what you want to keep, then run the command with --discard-changes.",

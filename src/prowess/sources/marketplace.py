@@ -168,12 +168,12 @@ class _Downloads:
         tasks = (self._fetch(entry, index.registry) for entry in entries if entry.name not in stored)
         # All are awaited, so that no download goes on after an error.
         results = await asyncio.gather(*tasks, return_exceptions=True)
-        for one in results:
-            if isinstance(one, BaseException):
-                raise one
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
         skills = [_make_skill(entry, stored[entry.name], index.registry) for entry in entries if entry.name in stored]
-        skills += [one for one in results if isinstance(one, FetchedSkill)]
-        unreadable = [one for one in results if isinstance(one, UnreadableSkill)]
+        skills += [result for result in results if isinstance(result, FetchedSkill)]
+        unreadable = [result for result in results if isinstance(result, UnreadableSkill)]
         return skills, unreadable, all(isinstance(one.error, Invalid) for one in unreadable)
 
     def _find_stored(self, entries: Sequence[IndexEntry]) -> dict[str, Package]:
@@ -181,8 +181,8 @@ class _Downloads:
         if self._known is None:
             return {}
         found = {entry.name: self._known(entry.name, entry.digest) for entry in entries}
-        wanted = {entry.name: entry.digest for entry in entries}
-        return {name: package for name, package in found.items() if package and package.digest == wanted[name]}
+        digests = {entry.name: entry.digest for entry in entries}
+        return {name: package for name, package in found.items() if package and package.digest == digests[name]}
 
     async def _fetch(self, entry: IndexEntry, registry: str) -> FetchedSkill | UnreadableSkill:
         try:

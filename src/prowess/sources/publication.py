@@ -52,19 +52,19 @@ class Publisher:
         return await self._send("DELETE" if undo else "PUT", path, b"", {})
 
     async def _send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
-        shown = self._target.shown
+        target = self._target.shown
         request = HttpRequest(
             url=self._base + path,
             method=method,
             headers={**headers, "authorization": f"Bearer {self._token}"},
             body=body,
-            hosts=(f"{shown}:{self._target.port}" if shown == self._target.host else shown,),
-            routes={shown: f"{self._target.scheme}://{shown}"},
+            hosts=(f"{target}:{self._target.port}" if target == self._target.host else target,),
+            routes={target: f"{self._target.scheme}://{target}"},
             seconds=_SECONDS,
             answer_bytes=_ANSWER_BYTES,
             redirects=0,
         )
-        return _read_answer(await self._client.send(request), shown)
+        return _read_answer(await self._client.send(request), target)
 
 
 def _check_url(base_url: str) -> Target:

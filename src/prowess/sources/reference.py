@@ -115,11 +115,11 @@ def parse_source(text: str, *, base: Path | None = None) -> SourceReference:
 
     Nothing is looked up: a local path need not exist. `base` is the folder of relative paths, by default the current one.
     """
-    given = text.strip()
-    _check_characters(given)
-    if _is_local(given):
-        return _local(given, base)
-    rest, ref, skill = _split_fragment(given)
+    address = text.strip()
+    _check_characters(address)
+    if _is_local(address):
+        return _local(address, base)
+    rest, ref, skill = _split_fragment(address)
     rest = ALIASES.get(rest, rest)
     rest = re.sub(r"\Agitlab:", "https://gitlab.com/", rest.removeprefix("github:"))
     reference = _parse_repository(rest)

@@ -136,10 +136,10 @@ def open_index(envelope: bytes, key: str = "") -> tuple[RegistryIndex, str]:
     """
     payload, signatures = _parse_envelope(envelope)
     signed = _encode_for_signing(payload)
-    offered = [str(one.get("keyid", "")) for one in signatures]
-    for one in signatures:
-        offered_key = str(one.get("keyid", ""))
-        if (not key or offered_key == key) and _is_valid(signed, str(one.get("sig", "")), offered_key):
+    offered = [str(signature.get("keyid", "")) for signature in signatures]
+    for signature in signatures:
+        offered_key = str(signature.get("keyid", ""))
+        if (not key or offered_key == key) and _is_valid(signed, str(signature.get("sig", "")), offered_key):
             return _parse_payload(payload), offered_key
     if key and key not in offered:
         raise Refused(

@@ -42,9 +42,9 @@ def check_config(source_type: str, config: Mapping[str, Any], *, remote: bool = 
     if source_type not in _FIELDS:
         raise Invalid(f"Unknown source type {source_type[:40]!r}.", hint=f"Use one of: {', '.join(SOURCE_TYPES)}.")
     needed, optional = _FIELDS[source_type]
-    kept = {name: value for name, value in config.items() if value not in (None, "")}
-    problems = [_problem(name, "is missing") for name in needed if name not in kept]
-    for name, value in kept.items():
+    filled = {name: value for name, value in config.items() if value not in (None, "")}
+    problems = [_problem(name, "is missing") for name in needed if name not in filled]
+    for name, value in filled.items():
         if name not in (*needed, *optional, *_COMMON):
             problems.append(_problem(name, f"is not a field of a {source_type} source"))
         elif name == "sync_interval_minutes":
@@ -61,8 +61,8 @@ def check_config(source_type: str, config: Mapping[str, Any], *, remote: bool = 
             hint=f"A {source_type} source has {', '.join((*needed, *optional, *_COMMON))}.",
             problems=problems,
         )
-    make_reference(cast("SourceType", source_type), kept, remote=remote)
-    return kept
+    make_reference(cast("SourceType", source_type), filled, remote=remote)
+    return filled
 
 
 def make_reference(source_type: SourceType, config: Mapping[str, Any], *, remote: bool = False) -> SourceReference:

@@ -121,8 +121,8 @@ def plan_sync(
         warnings = (*warnings, _nothing_found(len(stored.items)))
     removals = [] if keep_removed else [_removal(item, stored.digests.get(item.slug)) for item in gone]
     forgotten = [change.slug for change in removals if change.status != "removed"]
-    shown = [change for change in removals if change.status == "removed" or change.slug in stored.digests]
-    return Plan(changes=(*changes, *shown), forgotten=tuple(forgotten), warnings=warnings)
+    listed = [change for change in removals if change.status == "removed" or change.slug in stored.digests]
+    return Plan(changes=(*changes, *listed), forgotten=tuple(forgotten), warnings=warnings)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class _Planner:
         reading = _reading_of(change)
         skill = accepted_skill(reading)[0]
         paths = [entry.path for entry in skill.manifest]
-        asked = (
+        wants = (
             *describe_needs(read_needs(skill), skill.kinds),
             *summarize_permissions(skill.allowed_tools, paths, ""),
         )
@@ -192,7 +192,7 @@ class _Planner:
             status=status,
             title=skill.title,
             description=skill.description,
-            requests=asked,
+            requests=wants,
             findings=self.scan(reading.package),
         )
 
@@ -265,9 +265,9 @@ class Writer:
 
         def finish(connection: sa.Connection, outcomes: list[SaveOutcome]) -> None:
             self.hold(connection)
-            kept = [by_slug[outcome.skill.slug] for outcome in outcomes if outcome.skill is not None]
-            sources.put_items(connection, self.source, list(map(_item, kept)))
-            self._audit(connection, [change for change in kept if change.reading is not None])
+            written = [by_slug[outcome.skill.slug] for outcome in outcomes if outcome.skill is not None]
+            sources.put_items(connection, self.source, list(map(_item, written)))
+            self._audit(connection, [change for change in written if change.reading is not None])
 
         outcomes = self.store.save_requests([self._request(change) for change in changes], finish)
         for change, outcome in zip(changes, outcomes, strict=True):
@@ -297,7 +297,9 @@ class Writer:
             yield change if change.slug in removed else change.failed(_edited(change.slug))
 
     def _remember(self, plan: Plan) -> None:
-        moved = [_item(one) for one in plan.changes if one.status == "unchanged" and one.reading is not None]
+        moved = [
+            _item(change) for change in plan.changes if change.status == "unchanged" and change.reading is not None
+        ]
         if moved or plan.forgotten:
             with self.records.write() as connection:
                 self.hold(connection)

@@ -55,7 +55,7 @@ class VerifiedSkill:
     @property
     def ok(self) -> bool:
         """True if there is no serious difference."""
-        return not any(one.serious for one in self.differences)
+        return not any(difference.serious for difference in self.differences)
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object."""
@@ -65,7 +65,7 @@ class VerifiedSkill:
             "source": self.source,
             "state": self.state,
             "signature": self.signature,
-            "differences": [asdict(one) for one in self.differences],
+            "differences": [asdict(difference) for difference in self.differences],
         }
 
 
@@ -113,18 +113,18 @@ def _verify_skill(installation: Installation, skill: KnownSkill, expected: Expec
 
 
 def _verify_place(place: Place, base: Base, folder: str, entry: InstalledSkill, *, is_own: bool) -> list[Difference]:
-    shown = _shown(place.path, base)
+    path_text = _shown(place.path, base)
     if not os.path.lexists(place.path):
-        return [Difference(kind="missing", path=shown, message="not there")]
+        return [Difference(kind="missing", path=path_text, message="not there")]
     if place.link:
         state = look_at(place, base, folder, known=entry.digest)
-        return [] if state == "ours" else [Difference(kind="link", path=shown, message="not the link to the skill")]
+        return [] if state == "ours" else [Difference(kind="link", path=path_text, message="not the link to the skill")]
     try:
         package = read_folder(place.path)
     except ProwessError as error:
-        return [Difference(kind="unreadable", path=shown, message=error.message)]
+        return [Difference(kind="unreadable", path=path_text, message=error.message)]
     return [
-        Difference(kind=kind, path=f"{shown}/{path}", message=message, serious=not is_own)
+        Difference(kind=kind, path=f"{path_text}/{path}", message=message, serious=not is_own)
         for kind, path, message in compare(entry.manifest, package.manifest)
     ]
 
@@ -192,14 +192,14 @@ def _verify_locked(installation: Installation, skill: KnownSkill) -> VerifiedSki
         differences.append(Difference(kind="missing", path=path, message="not there"))
     else:
         matches = matches_locked(locked, folders[0].path)
-        shown = _shown(folders[0].path, base)
+        path_text = _shown(folders[0].path, base)
         if matches is None:
             differences.append(
-                _note("unknown", "the lock file of the skills CLI has no hash that can be compared", shown)
+                _note("unknown", "the lock file of the skills CLI has no hash that can be compared", path_text)
             )
         elif not matches:
             message = "other files than the lock file of the skills CLI records"
-            differences.append(Difference(kind="changed", path=shown, message=message))
+            differences.append(Difference(kind="changed", path=path_text, message=message))
         note = "installed by the skills CLI, without a digest of each file; `prowess update` records them"
         differences.append(_note("lock", note))
     return VerifiedSkill(name=skill.name, differences=tuple(differences), source=locked.source if locked else "")

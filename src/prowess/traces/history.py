@@ -138,5 +138,5 @@ class TraceFollower:
         # The next look does not go back further, so older ids need not be remembered.
         oldest = self._from().since
         self._returned = {known: started for known, started in self._returned.items() if started >= oldest}
-        wanted = self._which.status
-        return [trace for trace in ended.values() if not wanted or trace.status == wanted]
+        status = self._which.status
+        return [trace for trace in ended.values() if not status or trace.status == status]

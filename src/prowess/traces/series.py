@@ -114,13 +114,13 @@ def _make_series(
     figures = [merge_groups(cells.get((one, start), empty) for one in names).figures(name) for start in buckets]
     return Series(
         name=name,
-        runs=tuple(one.runs for one in figures),
-        failures=tuple(one.failures for one in figures),
-        cost=tuple(one.cost for one in figures),
-        p50_ms=tuple(one.p50_ms for one in figures),
-        p95_ms=tuple(one.p95_ms for one in figures),
-        assertions_run=tuple(one.assertions_run for one in figures),
-        assertions_failed=tuple(one.assertions_run - one.assertions_passed for one in figures),
-        input_tokens=tuple(one.input_tokens for one in figures),
-        output_tokens=tuple(one.output_tokens for one in figures),
+        runs=tuple(figure.runs for figure in figures),
+        failures=tuple(figure.failures for figure in figures),
+        cost=tuple(figure.cost for figure in figures),
+        p50_ms=tuple(figure.p50_ms for figure in figures),
+        p95_ms=tuple(figure.p95_ms for figure in figures),
+        assertions_run=tuple(figure.assertions_run for figure in figures),
+        assertions_failed=tuple(figure.assertions_run - figure.assertions_passed for figure in figures),
+        input_tokens=tuple(figure.input_tokens for figure in figures),
+        output_tokens=tuple(figure.output_tokens for figure in figures),
     )

@@ -47,9 +47,9 @@ def cap_text(text: str, redactor: Redactor, most: int = MAX_TEXT_CHARS) -> str:
     # Redact before cutting: half a secret would not be recognised. The text is cut once before that, to bound the work,
     # so its end may hold half a secret. That end is dropped, even if redaction has shortened the text so much that it
     # would fit.
-    kept = redactor.text(replace_unstorable(text[: 2 * most]))
-    end = min(most, len(kept) - _CUT_MARGIN) if length > 2 * most else most
-    return f"{kept[: max(end, 0)]}\n[cut: {length} characters in all]"
+    redacted = redactor.text(replace_unstorable(text[: 2 * most]))
+    end = min(most, len(redacted) - _CUT_MARGIN) if length > 2 * most else most
+    return f"{redacted[: max(end, 0)]}\n[cut: {length} characters in all]"
 
 
 def cap_json(value: Any, redactor: Redactor) -> Any:
@@ -82,23 +82,23 @@ class _JsonCapper:
         return f"[a value that is not JSON: {type(value).__name__}]"
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        capped: dict[str, Any] = {}
         for key, inner in value.items():
             if self._left <= 0:
-                made["[cut]"] = f"{len(value) - len(made)} more"
+                capped["[cut]"] = f"{len(value) - len(capped)} more"
                 break
-            made[self._text(str(key))] = self.value(inner, depth - 1)
-        return made
+            capped[self._text(str(key))] = self.value(inner, depth - 1)
+        return capped
 
     def _list(self, value: Sequence[Any], depth: int) -> list[Any]:
-        made: list[Any] = []
+        capped_list: list[Any] = []
         for inner in value:
             if self._left <= 0:
-                made.append(f"[cut: {len(value) - len(made)} more]")
+                capped_list.append(f"[cut: {len(value) - len(capped_list)} more]")
                 break
             self._left -= 2
-            made.append(self.value(inner, depth - 1))
-        return made
+            capped_list.append(self.value(inner, depth - 1))
+        return capped_list
 
     def _text(self, text: str) -> str:
         self._left -= len(text)

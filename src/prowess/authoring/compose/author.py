@@ -80,17 +80,21 @@ class Assignment:
         """Return the message to the model: JSON, so that no text in it can pass for another part of it."""
         data: JsonObject = {
             "similar_skills": [
-                {"slug": one.slug, "title": one.title, "description": one.description[:_NEIGHBOUR_CHARS]}
-                for one in self.neighbours
+                {
+                    "slug": neighbour.slug,
+                    "title": neighbour.title,
+                    "description": neighbour.description[:_NEIGHBOUR_CHARS],
+                }
+                for neighbour in self.neighbours
             ]
         }
         if self.draft is not None:
             data["last_draft"] = self.draft.model_dump(mode="json")
             data["problems_of_last_draft"] = [_describe(problem) for problem in self.problems]
-        told: JsonObject = {"request": self.request}
+        payload: JsonObject = {"request": self.request}
         if self.feedback:
-            told["feedback"] = self.feedback
-        return json.dumps({**told, "data": data}, ensure_ascii=False, indent=2)
+            payload["feedback"] = self.feedback
+        return json.dumps({**payload, "data": data}, ensure_ascii=False, indent=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,8 +199,10 @@ def _describe(problem: Problem) -> str:
 
 
 def _unusable(errors: Sequence[SchemaError]) -> OutputInvalid:
-    told = "; ".join(str(error) for error in errors[:_QUOTED]).rstrip(".")
-    problems = [Problem(code="output-invalid", severity="error", message=one.message, field=one.path) for one in errors]
+    details = "; ".join(str(error) for error in errors[:_QUOTED]).rstrip(".")
+    problems = [
+        Problem(code="output-invalid", severity="error", message=error.message, field=error.path) for error in errors
+    ]
     return OutputInvalid(
-        f"The model wrote no usable draft in {ATTEMPTS} attempts: {told}.", hint=_HINT, problems=problems
+        f"The model wrote no usable draft in {ATTEMPTS} attempts: {details}.", hint=_HINT, problems=problems
     )

@@ -118,7 +118,10 @@ async def check_draft(package: Package, draft: Draft, around: Surroundings) -> C
 
 async def _try_all(skill: Skill, draft: Draft, sandbox: Sandbox) -> DryRun | None:
     """Run the first code template of a skill, which is the one that a draft has."""
-    code = next((one for one in skill.artifacts if isinstance(one, CodeTemplate) and one.variant is None), None)
+    code = next(
+        (artifact for artifact in skill.artifacts if isinstance(artifact, CodeTemplate) and artifact.variant is None),
+        None,
+    )
     if code is None:
         return None
     return await try_code(code.content, draft.example_inputs, sandbox, field=code.path or code.name)
@@ -137,7 +140,7 @@ def _evaluate(skill: Skill, package: Package, matcher: Matcher) -> tuple[JsonObj
         "recall": round(report.recall, 4),
         "queries": len(report.outcomes),
         "missed": [{"query": one.case.query, "instead": list(one.instead)} for one in report.missed],
-        "false_triggers": [one.case.query for one in report.false_triggers],
+        "false_triggers": [outcome.case.query for outcome in report.false_triggers],
         "collides_with": _find_collision(report),
     }
     return found, [*read.problems, *_judge(report, found["collides_with"])]
@@ -145,10 +148,10 @@ def _evaluate(skill: Skill, package: Package, matcher: Matcher) -> tuple[JsonObj
 
 def _find_collision(report: TriggerReport) -> str:
     """Return the skill that takes most of the queries that should trigger this one; '' if there is none."""
-    wanted = [one for one in report.outcomes if one.case.should_trigger]
-    first = Counter(one.top[0] for one in wanted if one.top and one.top[0] != report.slug and one.instead)
+    expected = [outcome for outcome in report.outcomes if outcome.case.should_trigger]
+    first = Counter(one.top[0] for one in expected if one.top and one.top[0] != report.slug and one.instead)
     for slug, count in first.most_common(1):
-        if count > _COLLISION_SHARE * len(wanted):
+        if count > _COLLISION_SHARE * len(expected):
             return slug
     return ""
 
@@ -185,13 +188,13 @@ def _report_dangers(findings: Sequence[JsonObject], known: Sequence[JsonObject])
         Problem(
             code="scan-danger",
             severity="error",
-            message=str(one["message"]),
+            message=str(finding["message"]),
             hint="Remove it, or write this part by hand.",
-            field=str(one["path"]),
-            line=one["line"],
+            field=str(finding["path"]),
+            line=finding["line"],
         )
-        for one in findings
-        if one["severity"] == "danger" and (one["kind"], one["path"], one["message"]) not in before
+        for finding in findings
+        if finding["severity"] == "danger" and (finding["kind"], finding["path"], finding["message"]) not in before
     ]
 
 

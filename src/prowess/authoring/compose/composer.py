@@ -201,12 +201,12 @@ class Composer:
             # A process that was killed right after it had saved, or a second approval of the same files.
             address = f"{chosen}:{slug or current.slug}" if chosen else current.slug
             try:
-                kept = self._context.catalog.find(address)[1]
+                stored = self._context.catalog.find(address)[1]
             except NotFound:
-                kept = None
-            if kept is None or kept.digest != package.digest:
+                stored = None
+            if stored is None or stored.digest != package.digest:
                 raise
-            return kept
+            return stored
 
     async def _draft(
         self,
@@ -229,9 +229,9 @@ class Composer:
             fallback_model=fallback_model,
         )
 
-        async def judge(made: Draft) -> tuple[Package, Checks]:
+        async def judge(draft: Draft) -> tuple[Package, Checks]:
             # The slug of an existing skill is not the model's to choose.
-            named = made.model_copy(update={"slug": base[0].slug}) if base else made
+            named = draft.model_copy(update={"slug": base[0].slug}) if base else draft
             package = await offload(build_package, named, base, around.limits)
             return package, await check_draft(package, named, around)
 
@@ -248,7 +248,7 @@ class Composer:
         base = self._read_base(row.skill) if row.skill else None
         if base and base[0].digest != row.base_digest:
             raise _changed_skill(row)
-        around = Surroundings(
+        surroundings = Surroundings(
             matcher=resources.matcher,
             sandbox=resources.sandbox(),
             limits=resources.limits,
@@ -257,9 +257,9 @@ class Composer:
         )
         found = resources.matcher.search(row.request, limit=4 * NEIGHBOURS)
         # What nobody has accepted must not reach a model, neither as a description.
-        accepted = [one for one in visibility.recommendations(found) if one.trust == "local"]
+        accepted = [item for item in visibility.recommendations(found) if item.trust == "local"]
         near = [one for one in accepted if not base or one.slug != base[0].slug]
-        return base, around, near[:NEIGHBOURS]
+        return base, surroundings, near[:NEIGHBOURS]
 
     def _read_base(self, slug: str) -> _Base:
         """Return an existing skill that is to be changed, through the gate: its text goes to a model. Blocking."""
@@ -296,7 +296,7 @@ class Composer:
 
 
 def _check_savable(row: CompositionRow, checks: Checks, *, allow_collision: bool) -> None:
-    errors = [one for one in checks.errors if not (allow_collision and one.code == "triggers-collide")]
+    errors = [error for error in checks.errors if not (allow_collision and error.code == "triggers-collide")]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise Invalid(

@@ -101,17 +101,20 @@ class Composition:
 
         Problems are told by what their codes mean, because their messages quote the draft.
         """
-        told: JsonObject = {"id": self.id, "state": self.state, "round": self.number}
+        data: JsonObject = {"id": self.id, "state": self.state, "round": self.number}
         if self.saved_as:
-            told["skill"] = self.saved_as.rpartition(":")[2]
+            data["skill"] = self.saved_as.rpartition(":")[2]
         if self.round is None:
-            return told
+            return data
         found, triggers = self.round.checks, self.round.checks.triggers
-        told |= {"slug": self.round.draft.slug, "digest": self.round.digest, "kinds": list(self.round.kinds)}
-        told |= {"ok": found.ok, "problems": [_describe(one) for one in found.problems if one.severity != "info"]}
+        data |= {"slug": self.round.draft.slug, "digest": self.round.digest, "kinds": list(self.round.kinds)}
+        data |= {
+            "ok": found.ok,
+            "problems": [_describe(problem) for problem in found.problems if problem.severity != "info"],
+        }
         if triggers is not None:
-            told["triggers"] = {name: triggers[name] for name in ("precision", "recall", "collides_with")}
-        return told
+            data["triggers"] = {name: triggers[name] for name in ("precision", "recall", "collides_with")}
+        return data
 
 
 def _describe(problem: Problem) -> JsonObject:
@@ -155,7 +158,7 @@ def to_round(row: RoundRow) -> Round:
 
 def event_data(row: CompositionRow, round: RoundRow | None) -> JsonObject:
     """Return what subscribers learn about a composition: never a text of it."""
-    errors = sum(one["severity"] == "error" for one in round.checks["problems"]) if round else 0
+    errors = sum(check["severity"] == "error" for check in round.checks["problems"]) if round else 0
     return {
         "composition_id": row.id,
         "state": row.state,

@@ -71,7 +71,7 @@ class Draft(FrozenModel):
     @property
     def example_inputs(self) -> JsonObject:
         """The inputs of a dry run."""
-        return {one.name: _example(one) for one in self.inputs}
+        return {field.name: _example(field) for field in self.inputs}
 
 
 def _text(most: int, description: str = "", least: int = 1) -> JsonObject:

@@ -55,9 +55,9 @@ async def try_code(code: str, inputs: Mapping[str, Any], sandbox: Sandbox, *, fi
     """Run a code template in the sandbox. Never raises for what the code does; `field` names it in problems."""
     stand_in, refusals = StandIn(), Refusals()
     # In a run of the whole skill, the answer to the prompt is among the inputs.
-    given = {"previous": "An example answer.", "prompt": "An example answer.", **inputs}
+    values = {"previous": "An example answer.", "prompt": "An example answer.", **inputs}
     try:
-        script = script_from_template(code, given)
+        script = script_from_template(code, values)
         functions = expose_methods(stand_in, HOST_FUNCTION_NAMES, refusals)
         ran = await sandbox.run(script, functions, DRY_RUN_LIMITS)
     except Invalid as error:
@@ -170,18 +170,18 @@ _DEEPEST = 8
 
 
 def _example_of(schema: object, depth: int) -> Any:
-    given = json_object(schema)
+    definition = json_object(schema)
     for key in ("const", "default"):
-        if key in given:
-            return given[key]
-    if isinstance(given.get("enum"), list) and given["enum"]:
-        return given["enum"][0]
-    types = given.get("type")
+        if key in definition:
+            return definition[key]
+    if isinstance(definition.get("enum"), list) and definition["enum"]:
+        return definition["enum"][0]
+    types = definition.get("type")
     # Of several types, as in ["string", "null"], the first.
     kind = next(iter(cast("list[object]", types)), "") if isinstance(types, list) else cast("object", types)
     if kind == "array":
-        return [] if depth >= _DEEPEST else [_example_of(given.get("items"), depth + 1)]
-    if kind == "object" or "properties" in given:
-        named = json_object(given.get("properties")) if depth < _DEEPEST else {}
+        return [] if depth >= _DEEPEST else [_example_of(definition.get("items"), depth + 1)]
+    if kind == "object" or "properties" in definition:
+        named = json_object(definition.get("properties")) if depth < _DEEPEST else {}
         return {name: _example_of(one, depth + 1) for name, one in named.items()}
     return _SCALARS.get(kind if isinstance(kind, str) else "", "An example.")

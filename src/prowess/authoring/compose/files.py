@@ -71,7 +71,7 @@ def read_draft(skill: Skill, package: Package) -> Draft:
         code_template=code.content if code else "",
         dspy_template=template_id if isinstance(template_id, str) else "",
         assertions=prompt.assertions if prompt else (),
-        queries=tuple(DraftQuery(query=one.query, should_trigger=one.should_trigger) for one in cases),
+        queries=tuple(DraftQuery(query=case.query, should_trigger=case.should_trigger) for case in cases),
         evals=_read_evals(package),
     )
 
@@ -80,8 +80,8 @@ def make_parameters(draft: Draft) -> JsonObject | None:
     """Return the JSON Schema of a draft's inputs; None if it has none."""
     if not draft.inputs:
         return None
-    properties = {one.name: {"type": one.type, "description": one.description} for one in draft.inputs}
-    required = [one.name for one in draft.inputs if one.required]
+    properties = {field.name: {"type": field.type, "description": field.description} for field in draft.inputs}
+    required = [field.name for field in draft.inputs if field.required]
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
@@ -91,7 +91,7 @@ def make_module(draft: Draft) -> JsonObject:
         variables = find_variables(draft.prompt_template)
     except Invalid:  # reported as a problem of the template itself
         variables = frozenset[str]()
-    declared = {one.name: one for one in draft.inputs}
+    declared = {field.name: field for field in draft.inputs}
     names = [*(name for name in declared if name in variables), *sorted(variables - declared.keys())]
     inputs = [
         {
@@ -102,9 +102,9 @@ def make_module(draft: Draft) -> JsonObject:
         for name in names
     ]
     # The variables are fields of their own in a signature, so the instructions only name them.
-    told = _PLAIN_VARIABLE.sub(r"(see \1)", draft.prompt_template)
+    text = _PLAIN_VARIABLE.sub(r"(see \1)", draft.prompt_template)
     signature = {
-        "instructions": draft.description if "{%" in told or "{{" in told else told.strip(),
+        "instructions": draft.description if "{%" in text or "{{" in text else text.strip(),
         "inputs": inputs,
         "outputs": [{"name": ANSWER, "type": "str", "description": "The answer."}],
     }
@@ -151,7 +151,7 @@ def _change_artifacts(skill: Skill, draft: Draft, before: Draft) -> tuple[Artifa
     """Return the artifacts of a skill with those replaced, added or removed that the draft changes."""
     artifacts = list(skill.artifacts)
     if draft.instructions != before.instructions:
-        artifacts = [one for one in artifacts if one.kind != "instructions"]
+        artifacts = [artifact for artifact in artifacts if artifact.kind != "instructions"]
         artifacts.insert(0, Instructions(name="instructions", content=_with_end(draft.instructions)))
     prompt = _first(skill, PromptTemplate)
     for kind, model in _MODELS.items():
@@ -161,7 +161,7 @@ def _change_artifacts(skill: Skill, draft: Draft, before: Draft) -> tuple[Artifa
         new = _make(kind, draft, old.name if old else None, prompt.name if prompt else "")
         if old is not None and new is not None:
             new = old.model_copy(update={name: getattr(new, name) for name in _KEPT[kind]})
-        changed = [new if one is old else one for one in artifacts]
+        changed = [new if artifact is old else artifact for artifact in artifacts]
         artifacts = [one for one in [*changed, *([] if old else [new])] if one is not None]
     return tuple(artifacts)
 
@@ -180,7 +180,9 @@ def _is_changed(kind: Kind, draft: Draft, before: Draft, old: Artifact | None) -
 
 def _first(skill: Skill, model: type[Artifact]) -> Artifact | None:
     """Return the first artifact of a kind in its default variant."""
-    return next((one for one in skill.artifacts if isinstance(one, model) and one.variant is None), None)
+    return next(
+        (artifact for artifact in skill.artifacts if isinstance(artifact, model) and artifact.variant is None), None
+    )
 
 
 def _read_inputs(parameters: JsonObject) -> tuple[DraftInput, ...]:
@@ -209,13 +211,13 @@ def _read_evals(package: Package) -> tuple[DraftEval, ...]:
     listed = json_list(json_object(parsed).get("evals"))
     rows = [cast("JsonObject", one) for one in listed if isinstance(one, dict)]
     return tuple(
-        DraftEval(prompt=str(one.get("prompt") or ""), expected=str(one.get("expected_output") or "")) for one in rows
+        DraftEval(prompt=str(row.get("prompt") or ""), expected=str(row.get("expected_output") or "")) for row in rows
     )
 
 
 def _eval_files(draft: Draft, slug: str) -> list[File]:
     """Return the queries and evals of a draft, in the formats that `prowess eval` reads."""
-    queries = [one.model_dump() for one in draft.queries]
+    queries = [query.model_dump() for query in draft.queries]
     evals = [
         {"id": number, "prompt": one.prompt, "expected_output": one.expected, "expectations": [one.expected]}
         for number, one in enumerate(draft.evals, start=1)

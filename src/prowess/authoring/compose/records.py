@@ -43,9 +43,9 @@ class CompositionRecords:
                 connection, actor.owner, created_by=self._only_by(), state=state or "", limit=limit
             )
 
-    def list_rounds(self, given: str) -> list[RoundRow]:
+    def list_rounds(self, composition_id: str) -> list[RoundRow]:
         """Return all rounds of a composition, oldest first."""
-        row, _ = self.find(given)
+        row, _ = self.find(composition_id)
         with self._context.resources.records().read() as connection:
             return compositions.list_rounds(connection, row.id)
 
@@ -59,7 +59,7 @@ class CompositionRecords:
             number = compositions.next_number(connection, row.id)
             if number > MAX_ROUNDS:
                 raise Refused(f"This composition has {MAX_ROUNDS} rounds.", hint="Begin a new one.")
-            made = RoundRow(
+            round_row = RoundRow(
                 composition_id=row.id,
                 number=number,
                 organization_id=row.organization_id,
@@ -76,11 +76,11 @@ class CompositionRecords:
             )
             if not compositions.change(connection, row, {"round": number}):
                 raise _overtaken(row)
-            compositions.add_round(connection, made, written.package)
+            compositions.add_round(connection, round_row, written.package)
             now = replace(row, round=number)
-            self._append_event(connection, now, made)
+            self._append_event(connection, now, round_row)
         self._context.resources.wake(row.organization_id)
-        return to_composition(now, made)
+        return to_composition(now, round_row)
 
     def change(self, row: CompositionRow, current: RoundRow | None, values: dict[str, Any]) -> Composition:
         """Change an open composition and publish that; raise `Conflict` if it was changed meanwhile."""
@@ -104,9 +104,9 @@ class CompositionRecords:
         with self._context.resources.records().read() as connection:
             return compositions.read_files(connection, current)
 
-    def find_open(self, given: str) -> tuple[CompositionRow, RoundRow | None]:
+    def find_open(self, composition_id: str) -> tuple[CompositionRow, RoundRow | None]:
         """Return a composition that is not ended, with its current round; raise `Conflict` for another one."""
-        row, current = self.find(given)
+        row, current = self.find(composition_id)
         if row.state != "open":
             where = f" as {row.saved_as}" if row.saved_as else ""
             raise Conflict(
@@ -115,23 +115,25 @@ class CompositionRecords:
             )
         return row, current
 
-    def find(self, given: str, number: int | None = None) -> tuple[CompositionRow, RoundRow | None]:
+    def find(self, composition_id: str, number: int | None = None) -> tuple[CompositionRow, RoundRow | None]:
         """Return a composition of the actor with its current round or another one; raise `NotFound`. Blocking."""
         actor, resources = self._context.actor, self._context.resources
         actor.require("skills.read")
         found: list[CompositionRow] = []
-        if len(given) >= _SHORTEST_ID and given.isprintable() and resources.has_records():
+        if len(composition_id) >= _SHORTEST_ID and composition_id.isprintable() and resources.has_records():
             with resources.records().read() as connection:
-                found = compositions.find(connection, actor.owner, given)
+                found = compositions.find(connection, actor.owner, composition_id)
         found = [row for row in found if self._only_by() in ("", row.created_by)]
         if len(found) > 1:
-            raise Invalid(f"{given[:80]!r} is the beginning of several ids.", hint="Give more of its characters.")
+            raise Invalid(
+                f"{composition_id[:80]!r} is the beginning of several ids.", hint="Give more of its characters."
+            )
         if not found:
-            raise NotFound(f"No composition {given[:80]!r}.", hint="`prowess compose list` shows all.")
+            raise NotFound(f"No composition {composition_id[:80]!r}.", hint="`prowess compose list` shows all.")
         [row] = found
-        wanted = row.round if number is None else number
+        round_number = row.round if number is None else number
         with resources.records().read() as connection:
-            current = compositions.get_round(connection, row.id, wanted) if wanted else None
+            current = compositions.get_round(connection, row.id, round_number) if round_number else None
         if current is None and number is not None:
             raise NotFound(
                 f"The composition {row.id[:8]} has no round {number}.",

@@ -41,8 +41,8 @@ def cache_key(
     seconds: float | None,
 ) -> str:
     """Return the key of a result: everything that decides it. `skill` is '' without a skill."""
-    told = [GRADER_VERSION, skill, case.digest, list(rubrics), model, judge, repeat, threshold, seconds]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    fields = [GRADER_VERSION, skill, case.digest, list(rubrics), model, judge, repeat, threshold, seconds]
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
 
 
 def rubric_digests(context: Context, skill: Skill, case: EvalCase) -> list[str]:

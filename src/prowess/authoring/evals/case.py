@@ -73,22 +73,22 @@ class EvalCase:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the case's content."""
-        told: list[Any] = [self.prompt, self.inputs, self.artifact, self.expected, self.threshold]
-        told.append([[one.path, one.text] for one in self.files])
-        told.append([[one.type, one.settings, one.weight, one.negate] for one in self.checks])
-        return _hash(told)
+        fields: list[Any] = [self.prompt, self.inputs, self.artifact, self.expected, self.threshold]
+        fields.append([[file.path, file.text] for file in self.files])
+        fields.append([[check.type, check.settings, check.weight, check.negate] for check in self.checks])
+        return _hash(fields)
 
     @cached_property
     def inputs_digest(self) -> str:
         """The SHA-256 of the inputs alone, whatever their case and spacing: equal for near duplicates."""
         return _hash(
-            [_plain(self.prompt), _plain(self.inputs), self.artifact, [_plain(one.text) for one in self.files]]
+            [_plain(self.prompt), _plain(self.inputs), self.artifact, [_plain(file.text) for file in self.files]]
         )
 
 
-def _hash(told: list[Any]) -> str:
+def _hash(fields: list[Any]) -> str:
     # Escaped, because JSON may have lone surrogates, which UTF-8 cannot hold.
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

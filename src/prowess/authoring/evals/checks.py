@@ -137,22 +137,24 @@ async def grade(case: EvalCase, output: Output, context: GradeContext) -> Grade:
     """
     threshold = context.threshold if case.threshold is None else case.threshold
     if not case.checks:
-        return make_grade([_from_assertion(one, Check(type=one.type)) for one in context.facts.verdicts], threshold)
+        return make_grade(
+            [_from_assertion(verdict, Check(type=verdict.type)) for verdict in context.facts.verdicts], threshold
+        )
     subject = CheckedOutput(output)
     plain = {place: one for place, one in enumerate(case.checks) if one.type in SCORERS or one.type in _FACTS}
     judged = {place: one for place, one in enumerate(case.checks) if one.type == "expectation"}
-    asked = {place: one for place, one in enumerate(case.checks) if place not in plain and place not in judged}
+    model_checks = {place: one for place, one in enumerate(case.checks) if place not in plain and place not in judged}
     decided = {place: await _compare(check, case, subject, context) for place, check in plain.items()}
     # A task costs more than most checks, so there is none unless a model may be asked.
-    if judged or asked:
+    if judged or model_checks:
         answers = await asyncio.gather(
             _judge_expectations(list(judged.values()), case, subject, context),
-            *(_ask(check, subject, context) for check in asked.values()),
+            *(_ask(check, subject, context) for check in model_checks.values()),
             # So that no request is left running when another one is refused.
             return_exceptions=True,
         )
         groups = [_raised_or(group) for group in answers]
-        decided |= dict(zip([*judged, *asked], [one for group in groups for one in group], strict=True))
+        decided |= dict(zip([*judged, *model_checks], [one for group in groups for one in group], strict=True))
     return make_grade([decided[place] for place in sorted(decided)], threshold)
 
 
@@ -189,11 +191,11 @@ def _check_limit(check: Check, context: GradeContext) -> CheckVerdict:
     facts, kind = context.facts, check.type
     used = {"cost": facts.cost, "tokens": facts.tokens, "latency": _milliseconds(facts.seconds)}[kind]
     most = float(check.settings["max_ms" if kind == "latency" else "max"])
-    shown = {"cost": "${:.4f}", "tokens": "{:,.0f} tokens", "latency": "{:,.0f} ms"}[kind]
-    description = f"{kind}: at most {shown.format(most)}"
+    amount_format = {"cost": "${:.4f}", "tokens": "{:,.0f} tokens", "latency": "{:,.0f} ms"}[kind]
+    description = f"{kind}: at most {amount_format.format(most)}"
     if used is None:
         return _failed(check, description, f"The {kind} of this run is not known.")
-    return _verdict(check, description, used <= most, f"It was {shown.format(used)}.")
+    return _verdict(check, description, used <= most, f"It was {amount_format.format(used)}.")
 
 
 def _milliseconds(seconds: float | None) -> float | None:
@@ -201,13 +203,13 @@ def _milliseconds(seconds: float | None) -> float | None:
 
 
 def _check_skill(check: Check, context: GradeContext) -> CheckVerdict:
-    wanted: str = check.settings.get("skill") or context.call.skill.slug
-    description = f"The skill {wanted[:80]!r} is used."
+    slug: str = check.settings.get("skill") or context.call.skill.slug
+    description = f"The skill {slug[:80]!r} is used."
     used = context.facts.skills
     if used is None:
         return _failed(check, description, "Which skills were used is not known for this run.")
     # Plugins of other agents write `plugin:skill`.
-    names = {wanted, wanted.rpartition(":")[2]}
+    names = {slug, slug.rpartition(":")[2]}
     return _verdict(check, description, bool(names & used), f"Used: {', '.join(sorted(used)) or 'none'}.")
 
 
@@ -279,7 +281,7 @@ async def _judge_rubric(check: Check, subject: CheckedOutput, context: GradeCont
         raise
     except ProwessError as error:
         return _failed(check, description, error.message)
-    unjudged = next((one for one in results if not one.judged), None)
+    unjudged = next((result for result in results if not result.judged), None)
     if unjudged is not None:
         return _failed(check, description, unjudged.reasoning)
     review = ReviewResult(rubric=rubric, criteria_results=tuple(results))
@@ -321,10 +323,10 @@ def _verdict(
 ) -> CheckVerdict:
     """Return the verdict of a check that was made. `why` explains a failure; with `keep`, also a success."""
     holds = passed != check.negate
-    shown = check.description or (f"Not: {description}" if check.negate else description)
+    full_description = check.description or (f"Not: {description}" if check.negate else description)
     return CheckVerdict(
         type=check.type,
-        description=shown[:_LONGEST],
+        description=full_description[:_LONGEST],
         passed=holds,
         score=float(holds) if score is None or check.negate else score,
         weight=check.weight,

@@ -80,9 +80,9 @@ class Evals:
             skill_digest=subject.variant.skill.digest,
             total=len(items),
             plan=plan.model_dump(mode="json"),
-            arms=[asdict(one.arm) for one in arms],
+            arms=[asdict(arm.arm) for arm in arms],
         )
-        own = await offload(self._begin, row, {one.position: one.key for one in items}, exclusive=exclusive)
+        own = await offload(self._begin, row, {item.position: item.key for item in items}, exclusive=exclusive)
         hint = "Go on with a higher limit: `--max-spend N`. Results so far are not asked for again."
         spend_limit = (
             None if plan.max_spend is None else SharedSpendLimit(name=f"eval:{run_id}", limit=plan.max_spend, hint=hint)
@@ -94,7 +94,7 @@ class Evals:
         state: RunState = "stopped"
         beating = asyncio.create_task(self._beat(run_id, work))
         try:
-            found = await find_cached(self._context, [one.key for one in items]) if plan.cache else {}
+            found = await find_cached(self._context, [item.key for item in items]) if plan.cache else {}
             await work.do(run_id, found, plan.concurrency or subject.suite.concurrency, own=own)
             state = "done"
         finally:
@@ -150,11 +150,11 @@ class Evals:
         """Return a run with its results, by its id or at least four of its first characters."""
         return await offload(self._get, run)
 
-    async def find(self, given: str) -> EvalRun:
+    async def find(self, run_id: str) -> EvalRun:
         """Return a run by its id, or the newest of a skill (`SKILL`) or of one of its versions (`SKILL@VERSION`)."""
         with suppress(NotFound):
-            return await self.get(given)
-        slug, _, version = given.partition("@")
+            return await self.get(run_id)
+        slug, _, version = run_id.partition("@")
 
         def latest() -> EvalRun:
             organization, user = self._scope()
@@ -165,7 +165,7 @@ class Evals:
                 if rows:
                     return self._get(rows[0].id)
             raise NotFound(
-                f"No evaluation {given[:80]!r}.",
+                f"No evaluation {run_id[:80]!r}.",
                 hint=f"`prowess eval list` shows all; `prowess eval run {slug[:80]}` makes one.",
             )
 
@@ -294,8 +294,8 @@ class Evals:
                 )
             if not storage.claim_run(connection, known):
                 raise Conflict(f"Another process goes on with the evaluation {row.id[:8]}.", hint=again)
-            kept = storage.keep_results(connection, row.id, keys)
-        return {position: CaseResult.of(told) for position, told in kept.items()}
+            stored = storage.keep_results(connection, row.id, keys)
+        return {position: CaseResult.of(told) for position, told in stored.items()}
 
     async def _beat(self, run_id: str, work: Workload) -> None:
         """Show that the run is alive, and how far it is, until this is cancelled."""
@@ -325,29 +325,32 @@ class Evals:
             "state": state,
             "finished_at": now(),
             "done": progress.done + progress.failed,
-            "failed": sum(one.passed is False for one in results),
-            "errors": sum(one.passed is None for one in results),
+            "failed": sum(result.passed is False for result in results),
+            "errors": sum(result.passed is None for result in results),
             "cost": progress.cost,
             # Cases that were skipped and checks that were left out are part of what the figures mean.
-            "summary": {**summarize([one.arm for one in arms], results), "problems": [asdict(one) for one in problems]},
+            "summary": {
+                **summarize([arm.arm for arm in arms], results),
+                "problems": [asdict(problem) for problem in problems],
+            },
         }
         with self._context.resources.records().write() as connection:
             storage.change_run(connection, row.id, values)
         return to_run(replace(row, **values), results)
 
-    def _get(self, given: str) -> EvalRun:
+    def _get(self, run_id: str) -> EvalRun:
         organization, user = self._scope()
         found: list[EvalRunRow] = []
-        told: list[JsonObject] = []
-        if given.isprintable() and len(given) >= _SHORTEST_ID and self._context.resources.has_records():
+        rows: list[JsonObject] = []
+        if run_id.isprintable() and len(run_id) >= _SHORTEST_ID and self._context.resources.has_records():
             with self._context.resources.records().read() as connection:
-                found = storage.find_runs(connection, organization, user, given)
-                told = storage.read_results(connection, found[0].id) if len(found) == 1 else []
+                found = storage.find_runs(connection, organization, user, run_id)
+                rows = storage.read_results(connection, found[0].id) if len(found) == 1 else []
         if len(found) > 1:
-            raise Invalid(f"{given!r} is the beginning of several ids.", hint="Give more of its characters.")
+            raise Invalid(f"{run_id!r} is the beginning of several ids.", hint="Give more of its characters.")
         if not found:
-            raise NotFound(f"No evaluation {given[:80]!r}.", hint="`prowess eval list` shows all.")
-        return to_run(found[0], tuple(CaseResult.of(one) for one in told))
+            raise NotFound(f"No evaluation {run_id[:80]!r}.", hint="`prowess eval list` shows all.")
+        return to_run(found[0], tuple(CaseResult.of(one) for one in rows))
 
     def _scope(self) -> tuple[str, str | None]:
         actor = self._context.actor
@@ -359,7 +362,7 @@ def _chosen_cases(subject: Subject, plan: EvalPlan) -> list[EvalCase]:
     """Return the cases that the plan chooses; raise `Invalid` if there are none, or the files cannot be run."""
     suite, slug = subject.suite, subject.variant.skill.slug
     if not suite.is_usable:
-        if suite.cases or any(one.code != "eval-shape" for one in suite.problems):
+        if suite.cases or any(problem.code != "eval-shape" for problem in suite.problems):
             raise Invalid(f"The evals of {slug!r} are not valid.", hint=EVALS_HELP, problems=suite.problems)
         raise NotFound(f"The skill {slug!r} has no eval cases.", hint=EVALS_HELP)
     cases = list(suite.cases)

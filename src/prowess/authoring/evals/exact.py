@@ -92,16 +92,16 @@ def check_settings(kind: str, settings: Mapping[str, Any], expected: Any) -> lis
 def compare(kind: str, settings: JsonObject, subject: Compared) -> Comparison:
     """Return how well an output fits the settings of a scorer. The settings must be valid."""
     scorer = SCORERS[kind]
-    wanted = _wanted(settings, subject.expected)
+    expected = _wanted(settings, subject.expected)
     name: str = settings.get("field", "")
     if name:
         found = _field(subject.data, name)
         if found is _MISSING:
             return Comparison(score=0.0, explanation=f"The output has no field {name[:80]!r}.")
-        return scorer.compare({**settings, "wanted": wanted}, found, _text(found))
+        return scorer.compare({**settings, "wanted": expected}, found, _text(found))
     if scorer.needs_data and subject.data is None:
         return Comparison(score=0.0, explanation="The output is not JSON.")
-    return scorer.compare({**settings, "wanted": wanted}, subject.data, subject.text)
+    return scorer.compare({**settings, "wanted": expected}, subject.data, subject.text)
 
 
 def normalize(text: str) -> str:
@@ -110,19 +110,19 @@ def normalize(text: str) -> str:
 
 
 def _wanted(settings: Mapping[str, Any], expected: Any) -> Any:
-    given = [settings[name] for name in ("value", "values") if settings.get(name) is not None]
-    return given[0] if given else expected
+    values = [settings[name] for name in ("value", "values") if settings.get(name) is not None]
+    return values[0] if values else expected
 
 
 def _equals(settings: JsonObject, data: Any, text: str) -> Comparison:
-    wanted = settings["wanted"]
-    same = text == wanted if isinstance(wanted, str) else equal_json(data, wanted)
-    return _verdict(same, text, wanted)
+    expected = settings["wanted"]
+    same = text == expected if isinstance(expected, str) else equal_json(data, expected)
+    return _verdict(same, text, expected)
 
 
 def _normalized(settings: JsonObject, _: Any, text: str) -> Comparison:
-    wanted = _text(settings["wanted"])
-    return _verdict(normalize(text) == normalize(wanted), text, wanted)
+    expected = _text(settings["wanted"])
+    return _verdict(normalize(text) == normalize(expected), text, expected)
 
 
 def _one_of(settings: JsonObject, _: Any, text: str) -> Comparison:
@@ -144,21 +144,21 @@ def _contains(settings: JsonObject, _: Any, text: str) -> Comparison:
 
 
 def _starts_with(settings: JsonObject, _: Any, text: str) -> Comparison:
-    wanted = _text(settings["wanted"])
-    start = text.lstrip()[: len(wanted)]
-    same = start.casefold() == wanted.casefold() if settings.get("ignore_case", False) else start == wanted
-    return _verdict(same, text, wanted, "It starts with")
+    expected = _text(settings["wanted"])
+    start = text.lstrip()[: len(expected)]
+    same = start.casefold() == expected.casefold() if settings.get("ignore_case", False) else start == expected
+    return _verdict(same, text, expected, "It starts with")
 
 
 def _number(settings: JsonObject, data: Any, text: str) -> Comparison:
-    wanted = _read_number(str(settings["wanted"]))
+    expected = _read_number(str(settings["wanted"]))
     found = _read_number(str(data)) if _is_number(data) else _last_number(text)
     if found is None:
         return Comparison(score=0.0, explanation="It has no number.")
-    slack = max(float(settings.get("tolerance", 0)), float(settings.get("relative", 0)) * abs(wanted))
+    slack = max(float(settings.get("tolerance", 0)), float(settings.get("relative", 0)) * abs(expected))
     # Without the smallest allowance, 0.1 + 0.2 would differ from 0.3.
-    near = math.isclose(found, wanted, rel_tol=1e-9, abs_tol=slack * (1 + 1e-9))
-    return Comparison(score=float(near), explanation="" if near else f"It has {found:g}, expected {wanted:g}.")
+    near = math.isclose(found, expected, rel_tol=1e-9, abs_tol=slack * (1 + 1e-9))
+    return Comparison(score=float(near), explanation="" if near else f"It has {found:g}, expected {expected:g}.")
 
 
 def _json_subset(settings: JsonObject, data: Any, _: str) -> Comparison:
@@ -169,37 +169,43 @@ def _json_subset(settings: JsonObject, data: Any, _: str) -> Comparison:
 def _f1(settings: JsonObject, data: Any, text: str) -> Comparison:
     found = _listed(data) if isinstance(data, list) else [_BULLET.sub("", item) for item in _ITEM.split(text)]
     got = {normalize(_text(item)) for item in found} - {""}
-    wanted = {normalize(_text(item)) for item in _listed(settings["wanted"])} - {""}
-    hits = len(got & wanted)
-    score = 2 * hits / (len(got) + len(wanted)) if got or wanted else 1.0
-    wrong = sorted(wanted - got), sorted(got - wanted)
-    told = [f"{what} {_show(items)}" for what, items in zip(("missing", "not expected:"), wrong, strict=True) if items]
+    expected = {normalize(_text(item)) for item in _listed(settings["wanted"])} - {""}
+    hits = len(got & expected)
+    score = 2 * hits / (len(got) + len(expected)) if got or expected else 1.0
+    wrong = sorted(expected - got), sorted(got - expected)
+    differences = [
+        f"{what} {_show(items)}" for what, items in zip(("missing", "not expected:"), wrong, strict=True) if items
+    ]
     least = float(settings.get("min", 1.0))
-    return Comparison(score=score, explanation=f"F1 {score:.2f}: {'; '.join(told)}." if told else "", minimum=least)
+    return Comparison(
+        score=score, explanation=f"F1 {score:.2f}: {'; '.join(differences)}." if differences else "", minimum=least
+    )
 
 
-def _differences(data: Any, wanted: Any, where: str) -> Iterator[str]:
-    if isinstance(wanted, dict):
+def _differences(data: Any, expected: Any, where: str) -> Iterator[str]:
+    if isinstance(expected, dict):
         if not isinstance(data, dict):
             yield f"{where} is not an object."
             return
         fields = cast("JsonObject", data)
-        for name, value in cast("JsonObject", wanted).items():
+        for name, value in cast("JsonObject", expected).items():
             if name not in fields:
                 yield f"{where} has no field {name[:80]!r}."
             else:
                 yield from _differences(fields[name], value, f"{where}.{name[:80]}".removeprefix("the output."))
-    elif isinstance(wanted, list):
+    elif isinstance(expected, list):
         items = json_list(data)
-        for value in cast("list[Any]", wanted):
+        for value in cast("list[Any]", expected):
             if not any(next(_differences(item, value, where), "") == "" for item in items):
                 yield f"{where} has no item {_show(value)}."
-    elif not equal_json(data, wanted):
-        yield f"{where} is {_show(data)}, expected {_show(wanted)}."
+    elif not equal_json(data, expected):
+        yield f"{where} is {_show(data)}, expected {_show(expected)}."
 
 
-def _verdict(same: bool, text: str, wanted: Any, what: str = "It is") -> Comparison:
-    return Comparison(score=float(same), explanation="" if same else f"{what} {_show(text)}, expected {_show(wanted)}.")
+def _verdict(same: bool, text: str, expected: Any, what: str = "It is") -> Comparison:
+    return Comparison(
+        score=float(same), explanation="" if same else f"{what} {_show(text)}, expected {_show(expected)}."
+    )
 
 
 def _field(data: Any, name: str) -> Any:
@@ -237,8 +243,8 @@ def _text(value: Any) -> str:
 
 
 def _show(value: Any) -> str:
-    shown = ", ".join(repr(one) for one in cast("list[Any]", value)) if isinstance(value, list) else repr(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    text = ", ".join(repr(one) for one in cast("list[Any]", value)) if isinstance(value, list) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _is_number(value: Any) -> bool:

@@ -89,28 +89,28 @@ def _tiles(run: EvalRun, summary: JsonObject) -> str:
 def _comparisons(run: EvalRun, comparisons: Sequence[JsonObject]) -> str:
     if not comparisons:
         return ""
-    most = max(abs(one["score"][end] or 0.0) for one in comparisons for end in ("mean", "low", "high"))
+    most = max(abs(comparison["score"][end] or 0.0) for comparison in comparisons for end in ("mean", "low", "high"))
     ticks = round_ticks(most)
     marks = [
         Mark(
-            label=f"against {run.label(one['before'])}",
-            value=one["score"]["mean"],
-            low=one["score"]["low"],
-            high=one["score"]["high"],
-            style=_STYLES[one["verdict"]],
-            note=_signed(one["score"]["mean"]),
+            label=f"against {run.label(comparison['before'])}",
+            value=comparison["score"]["mean"],
+            low=comparison["score"]["low"],
+            high=comparison["score"]["high"],
+            style=_STYLES[comparison["verdict"]],
+            note=_signed(comparison["score"]["mean"]),
         )
-        for one in comparisons
+        for comparison in comparisons
     ]
     plot = draw_marks(
         marks, low=ticks[0], high=ticks[-1], ticks=ticks, show=_signed, title="Difference of the mean score", zero=0.0
     )
     rows = "".join(
-        f"<tr><td>{_text(run.label(one['after']))}</td><td>{_text(run.label(one['before']))}</td>"
-        f'<td><span class="badge {_STYLES[one["verdict"]]}">{_text(one["verdict"])}</span></td>'
-        f"<td>{_change(one['score'], _signed)}</td><td>{_change(one['pass_rate'], _signed)}</td>"
-        f"<td>{one['score']['p']:.3f}</td><td>{_change(one['seconds'], _signed_seconds)}</td><td>{one['cases']}</td></tr>"
-        for one in comparisons
+        f"<tr><td>{_text(run.label(comparison['after']))}</td><td>{_text(run.label(comparison['before']))}</td>"
+        f'<td><span class="badge {_STYLES[comparison["verdict"]]}">{_text(comparison["verdict"])}</span></td>'
+        f"<td>{_change(comparison['score'], _signed)}</td><td>{_change(comparison['pass_rate'], _signed)}</td>"
+        f"<td>{comparison['score']['p']:.3f}</td><td>{_change(comparison['seconds'], _signed_seconds)}</td><td>{comparison['cases']}</td></tr>"
+        for comparison in comparisons
     )
     head = _head("With the skill", "Compared with", "Verdict", "Score", "Pass rate", "p", "Time", "Cases")
     return (
@@ -154,9 +154,9 @@ def _grid(run: EvalRun) -> str:
     """Return a table of all cases, with the outcome of each in each arm."""
     cells: dict[str, dict[int, list[CaseResult]]] = {}
     names: dict[str, str] = {}
-    for one in run.results:
-        cells.setdefault(one.digest, {}).setdefault(one.arm, []).append(one)
-        names[one.digest] = one.title or one.case
+    for result in run.results:
+        cells.setdefault(result.digest, {}).setdefault(result.arm, []).append(result)
+        names[result.digest] = result.title or result.case
     rows = "".join(
         f"<tr><td>{_text(names[digest])}</td>{''.join(_cell(found.get(place, [])) for place in range(len(run.arms)))}</tr>"
         for digest, found in cells.items()
@@ -167,16 +167,16 @@ def _grid(run: EvalRun) -> str:
 
 def _cell(results: Sequence[CaseResult]) -> str:
     signs = "".join(
-        f'<span class="sign {_WORDS[one.passed]}" title="{_WORDS[one.passed]}">{_SIGNS[one.passed]}</span>'
-        for one in results
+        f'<span class="sign {_WORDS[result.passed]}" title="{_WORDS[result.passed]}">{_SIGNS[result.passed]}</span>'
+        for result in results
     )
-    scores = [one.score for one in results if one.score is not None]
+    scores = [result.score for result in results if result.score is not None]
     mean = f' <span class="small">{sum(scores) / len(scores):.2f}</span>' if scores else ""
     return f"<td>{signs}{mean}</td>"
 
 
 def _failures(run: EvalRun) -> str:
-    found = [one for one in run.results if run.arms[one.arm].kind == "skill" and one.passed is not True]
+    found = [result for result in run.results if run.arms[result.arm].kind == "skill" and result.passed is not True]
     if not found:
         return '<section><h2>Failed cases</h2><p class="small">Every case passed with the skill.</p></section>'
     return f"<section><h2>Failed cases</h2>{''.join(_failure(run, one) for one in found)}</section>"
@@ -184,9 +184,9 @@ def _failures(run: EvalRun) -> str:
 
 def _failure(run: EvalRun, result: CaseResult) -> str:
     verdicts = "".join(
-        f'<li><span class="sign {_WORDS[bool(one["passed"])]}">{_SIGNS[bool(one["passed"])]}</span> '
-        f"{_text(one['description'])}{_evidence(one)}</li>"
-        for one in result.verdicts
+        f'<li><span class="sign {_WORDS[bool(verdict["passed"])]}">{_SIGNS[bool(verdict["passed"])]}</span> '
+        f"{_text(verdict['description'])}{_evidence(verdict)}</li>"
+        for verdict in result.verdicts
     )
     error = f'<p class="error">{_text(result.error)}</p>' if result.error else ""
     output = f"<pre>{_text(_shorten(result.output))}</pre>" if result.output else '<p class="small">No output.</p>'
@@ -261,12 +261,12 @@ def junit_report(run: EvalRun) -> bytes:
 
     It has no timestamps, so the same run gives the same bytes.
     """
-    tested = [one for one in run.results if run.arms[one.arm].kind == "skill"]
+    tested = [result for result in run.results if run.arms[result.arm].kind == "skill"]
     root = ET.Element("testsuites", {"name": f"prowess eval run {run.skill}", **_counts(tested)})
     for place, arm in enumerate(run.arms):
         if arm.kind != "skill":
             continue
-        own = [one for one in run.results if one.arm == place]
+        own = [result for result in run.results if result.arm == place]
         suite = ET.SubElement(root, "testsuite", {"name": _xml_text(arm.label), **_counts(own)})
         for one in own:
             name = one.title or one.case
@@ -286,8 +286,8 @@ def junit_report(run: EvalRun) -> bytes:
 
 
 def _counts(results: Sequence[CaseResult]) -> dict[str, str]:
-    failed = sum(one.passed is False for one in results)
-    errors = sum(one.passed is None for one in results)
+    failed = sum(result.passed is False for result in results)
+    errors = sum(result.passed is None for result in results)
     return {"tests": str(len(results)), "failures": str(failed), "errors": str(errors)}
 
 

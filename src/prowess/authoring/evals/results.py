@@ -76,12 +76,15 @@ class CaseResult:
         return asdict(self)
 
     @classmethod
-    def of(cls, told: JsonObject) -> CaseResult:
+    def of(cls, row: JsonObject) -> CaseResult:
         """Return a stored result. Fields of a newer version are ignored."""
         known = {one.name for one in fields(cls)}
-        kept: dict[str, Any] = {name: value for name, value in told.items() if name in known}
-        kept["verdicts"], kept["traces"] = tuple(kept.get("verdicts", ())), tuple(kept.get("traces", ()))
-        return cls(**kept)
+        fields_of_row: dict[str, Any] = {name: value for name, value in row.items() if name in known}
+        fields_of_row["verdicts"], fields_of_row["traces"] = (
+            tuple(fields_of_row.get("verdicts", ())),
+            tuple(fields_of_row.get("traces", ())),
+        )
+        return cls(**fields_of_row)
 
     @property
     def whole_cost(self) -> float | None:
@@ -113,7 +116,7 @@ class EvalRun:
     @property
     def ok(self) -> bool:
         """True if every case passed with the skill as it is."""
-        own = [one for one in self.results if self.arms[one.arm].kind == "skill"]
+        own = [result for result in self.results if self.arms[result.arm].kind == "skill"]
         return self.state == "done" and bool(own) and all(one.passed for one in own)
 
     def label(self, place: int) -> str:
@@ -123,10 +126,10 @@ class EvalRun:
 
     def as_json(self) -> JsonObject:
         """Return everything as plain JSON."""
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
-        told["arms"] = [{**asdict(arm), "name": arm.name, "label": arm.label} for arm in self.arms]
-        told["results"] = [one.as_json() for one in self.results]
-        return {**told, "ok": self.ok}
+        data = {one.name: getattr(self, one.name) for one in fields(self)}
+        data["arms"] = [{**asdict(arm), "name": arm.name, "label": arm.label} for arm in self.arms]
+        data["results"] = [result.as_json() for result in self.results]
+        return {**data, "ok": self.ok}
 
 
 def state_of(row: EvalRunRow) -> RunState:
@@ -152,7 +155,7 @@ def to_run(row: EvalRunRow, results: tuple[CaseResult, ...] = ()) -> EvalRun:
         failed=row.failed,
         errors=row.errors,
         cost_usd=row.cost,
-        arms=tuple(Arm(**told) for told in row.arms),
+        arms=tuple(Arm(**fields) for fields in row.arms),
         summary=row.summary,
         results=results,
     )

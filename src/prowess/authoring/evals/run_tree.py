@@ -42,23 +42,23 @@ def write_trees(run: EvalRun, cases: Sequence[EvalCase], folder: Path) -> list[P
     for model in dict.fromkeys(arm.model for arm in run.arms):
         records = [
             TrialRecord(
-                case=known[one.digest],
-                configuration=_CONFIGURATIONS[run.arms[one.arm].kind],
-                trial=one.repeat,
-                grade=_grade(one),
-                output=one.output,
-                seconds=one.seconds,
-                tokens=one.tokens or 0,
+                case=known[result.digest],
+                configuration=_CONFIGURATIONS[run.arms[result.arm].kind],
+                trial=result.repeat,
+                grade=_grade(result),
+                output=result.output,
+                seconds=result.seconds,
+                tokens=result.tokens or 0,
             )
-            for one in run.results
-            if run.arms[one.arm].model == model and one.digest in known
+            for result in run.results
+            if run.arms[result.arm].model == model and result.digest in known
         ]
         written.append(write_run_tree(folder, run.skill, records, model=model))
     return written
 
 
 def _grade(result: CaseResult) -> Grade:
-    verdicts = tuple(CheckVerdict(**told) for told in result.verdicts)
+    verdicts = tuple(CheckVerdict(**verdict) for verdict in result.verdicts)
     error = result.error if result.passed is None else ""
     return Grade(score=result.score, passed=bool(result.passed), verdicts=verdicts, error=error)
 
@@ -163,17 +163,17 @@ def grading(record: TrialRecord) -> JsonObject:
 def _expectations(grade: Grade) -> list[JsonObject]:
     return [
         {
-            "text": one.description,
-            "passed": one.passed,
-            "evidence": f"Error: {one.error}" if one.error else one.evidence,
+            "text": verdict.description,
+            "passed": verdict.passed,
+            "evidence": f"Error: {verdict.error}" if verdict.error else verdict.evidence,
         }
-        for one in grade.verdicts
+        for verdict in grade.verdicts
     ]
 
 
 def _result(record: TrialRecord) -> JsonObject:
     verdicts = record.grade.verdicts
-    passed = sum(one.passed for one in verdicts)
+    passed = sum(verdict.passed for verdict in verdicts)
     return {
         "pass_rate": round(passed / len(verdicts), 4) if verdicts else 0.0,
         "passed": passed,
@@ -228,16 +228,16 @@ def _summary(records: Sequence[TrialRecord]) -> JsonObject:
     for record in counted:
         sides[_side(record)].append(_result(record))
     names = ("pass_rate", "time_seconds", "tokens")
-    told: JsonObject = {
-        side: {name: _figures([float(one[name]) for one in results]) for name in names}
+    data: JsonObject = {
+        side: {name: _figures([float(result[name]) for result in results]) for name in names}
         for side, results in sides.items()
         if results
     }
-    if len(told) == 2:
-        change = {name: told["with_skill"][name]["mean"] - told["without_skill"][name]["mean"] for name in names}
+    if len(data) == 2:
+        change = {name: data["with_skill"][name]["mean"] - data["without_skill"][name]["mean"] for name in names}
         formats = {"pass_rate": "{:+.2f}", "time_seconds": "{:+.1f}", "tokens": "{:+.0f}"}
-        told["delta"] = {name: formats[name].format(change[name]) for name in names}
-    return told
+        data["delta"] = {name: formats[name].format(change[name]) for name in names}
+    return data
 
 
 def _figures(values: Sequence[float]) -> JsonObject:

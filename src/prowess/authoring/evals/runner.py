@@ -63,7 +63,7 @@ def read_system_prompt(variant: Variant) -> str:
 
 def read_limits(variant: Variant, seconds: float | None) -> Allowance:
     """Return the limits of one case. A skill can only lower them."""
-    return read_allowance(variant.skill, seconds=variant.context.resources.runner.seconds, asked=seconds)
+    return read_allowance(variant.skill, seconds=variant.context.resources.runner.seconds, requested=seconds)
 
 
 class CaseRunner:
@@ -96,8 +96,14 @@ class CaseRunner:
         except STOPPING:
             raise
         except ProwessError as error:
-            told = replace(blank, error=error.message, error_code=error.code, seconds=time.perf_counter() - began)
-            return replace(told, passed=False, score=0.0) if isinstance(error, AnswerUnusable | TimedOut) else told
+            case_result = replace(
+                blank, error=error.message, error_code=error.code, seconds=time.perf_counter() - began
+            )
+            return (
+                replace(case_result, passed=False, score=0.0)
+                if isinstance(error, AnswerUnusable | TimedOut)
+                else case_result
+            )
 
     async def _ask(self, active: ActiveArm, case: EvalCase, blank: CaseResult) -> CaseResult:
         """Send the message of a case to the model, with the system prompt of the arm."""
@@ -140,8 +146,8 @@ class CaseRunner:
         if error is not None and (isinstance(error, STOPPING) or not isinstance(error, RunFailed)):
             raise error
         if error is not None and part.output is None:
-            told = _with_facts(blank, facts, _trace_ids(result))
-            return replace(told, passed=False, score=0.0, error=error.message, error_code=error.code)
+            case_result = _with_facts(blank, facts, _trace_ids(result))
+            return replace(case_result, passed=False, score=0.0, error=error.message, error_code=error.code)
         output = part.output or Output(kind=part.kind)
         call = self._call(active, case)
         graded = await self._graded(active, call, case, output, facts, blank, traces=_trace_ids(result))
@@ -177,8 +183,8 @@ class CaseRunner:
         )
         after = call.notes.cost
         judge_cost = None if after is None else after - (before or 0.0)
-        told = replace(_with_facts(blank, facts, traces), judge_cost=judge_cost)
-        return _with_grade(told, found, output, active.limits)
+        case_result = replace(_with_facts(blank, facts, traces), judge_cost=judge_cost)
+        return _with_grade(case_result, found, output, active.limits)
 
     def _request(self, active: ActiveArm) -> RunRequest:
         return RunRequest(
@@ -212,7 +218,7 @@ class CaseRunner:
 
 def _message(case: EvalCase) -> str:
     """Return the message of a case, with the text of its files."""
-    files = [f"File {one.path}:\n\n{one.text}" for one in case.files]
+    files = [f"File {file.path}:\n\n{file.text}" for file in case.files]
     return "\n\n".join([case.prompt, *files])
 
 
@@ -231,7 +237,7 @@ def _with_facts(blank: CaseResult, facts: RunFacts, traces: tuple[str, ...]) -> 
 def _with_grade(blank: CaseResult, found: Grade, output: Output, limits: Allowance) -> CaseResult:
     """Return the result with its grade; without texts that may quote the output, if the skill keeps outputs out of traces."""
     verdicts = [verdict.as_json() for verdict in found.verdicts]
-    told = replace(
+    case_result = replace(
         blank,
         passed=None if found.score is None else found.passed,
         score=found.score,
@@ -240,6 +246,6 @@ def _with_grade(blank: CaseResult, found: Grade, output: Output, limits: Allowan
     )
     if limits.log_output and limits.log_input and not limits.withheld:
         text = output.text or ("" if output.data is None else json.dumps(output.data, ensure_ascii=False, indent=2))
-        return replace(told, output=text[:MAX_OUTPUT_CHARS], verdicts=tuple(verdicts))
-    kept = tuple({**verdict, "evidence": ""} for verdict in verdicts)
-    return replace(told, verdicts=kept, error="The case could not be graded." if found.error else "")
+        return replace(case_result, output=text[:MAX_OUTPUT_CHARS], verdicts=tuple(verdicts))
+    without_evidence = tuple({**verdict, "evidence": ""} for verdict in verdicts)
+    return replace(case_result, verdicts=without_evidence, error="The case could not be graded." if found.error else "")

@@ -29,9 +29,9 @@ class Shares:
     held_out: float = 0.2
 
     def __post_init__(self) -> None:
-        given = (self.train, self.validation, self.held_out)
-        if min(given) < 0 or not math.isclose(math.fsum(given), 1.0, abs_tol=1e-6):
-            raise Invalid(f"The shares of a split must add up to 1, not {math.fsum(given):g}.")
+        shares = (self.train, self.validation, self.held_out)
+        if min(shares) < 0 or not math.isclose(math.fsum(shares), 1.0, abs_tol=1e-6):
+            raise Invalid(f"The shares of a split must add up to 1, not {math.fsum(shares):g}.")
 
 
 DEFAULT_SHARES = Shares()
@@ -94,8 +94,8 @@ def held_out_cases(cases: Sequence[EvalCase], shares: Shares = DEFAULT_SHARES) -
     return HeldOut(cases=held, digest=digest_cases(held), missing_labels=tuple(sorted(missing)))
 
 
-def _chosen(cases: Sequence[EvalCase], wanted: Split, shares: Shares) -> tuple[EvalCase, ...]:
-    return tuple(case for case, split in zip(cases, assign_splits(cases, shares), strict=True) if split == wanted)
+def _chosen(cases: Sequence[EvalCase], part: Split, shares: Shares) -> tuple[EvalCase, ...]:
+    return tuple(case for case, split in zip(cases, assign_splits(cases, shares), strict=True) if split == part)
 
 
 def digest_cases(cases: Iterable[EvalCase]) -> str:

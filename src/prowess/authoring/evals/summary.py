@@ -31,7 +31,7 @@ _METRICS: Mapping[str, Callable[[CaseResult], float | None]] = {
 
 def summarize(arms: Sequence[Arm], results: Sequence[CaseResult]) -> JsonObject:
     """Return the figures of each arm, and of each arm with the skill against the others with the same model."""
-    by_arm = [[one for one in results if one.arm == place] for place in range(len(arms))]
+    by_arm = [[result for result in results if result.arm == place] for place in range(len(arms))]
     comparisons = [
         {
             "model": after.model,
@@ -47,8 +47,8 @@ def summarize(arms: Sequence[Arm], results: Sequence[CaseResult]) -> JsonObject:
         if before.kind != "skill" and before.model == after.model
     ]
     return {
-        "cases": len({one.digest for one in results}),
-        "repeats": max((one.repeat for one in results), default=1),
+        "cases": len({result.digest for result in results}),
+        "repeats": max((result.repeat for result in results), default=1),
         "arms": [
             {"label": arm.label, "name": arm.name, "model": arm.model, **_figures(own)}
             for arm, own in zip(arms, by_arm, strict=True)
@@ -58,18 +58,18 @@ def summarize(arms: Sequence[Arm], results: Sequence[CaseResult]) -> JsonObject:
 
 
 def _figures(results: Sequence[CaseResult]) -> JsonObject:
-    decided = [one for one in results if one.passed is not None]
+    decided = [result for result in results if result.passed is not None]
     cases = [one.digest for one in decided]
-    costs = [cost for one in results if (cost := one.whole_cost) is not None]
-    priced = [one for one in results if one.cost is not None]
+    costs = [cost for result in results if (cost := result.whole_cost) is not None]
+    priced = [result for result in results if result.cost is not None]
     passed = [bool(one.passed) for one in decided]
     return {
-        "cases": len({one.digest for one in results}),
+        "cases": len({result.digest for result in results}),
         "answers": len(results),
         "passed": sum(passed),
         "failed": len(passed) - sum(passed),
         "errors": len(results) - len(decided),
-        "cached": sum(one.cached for one in results),
+        "cached": sum(result.cached for result in results),
         "pass_rate": rate_interval(passed, clusters=cases).as_json(),
         "score": mean_interval([one.score or 0.0 for one in decided], clusters=cases).as_json(),
         "total_cost_usd": math.fsum(costs) if costs else None,
@@ -115,19 +115,19 @@ def compare_arms(first: EvalRun, second: EvalRun) -> list[JsonObject]:
 
 def _arm_pairs(first: EvalRun, second: EvalRun) -> list[tuple[int, int]]:
     """Return the positions of arms to compare: those with the skill and the same model, or the first of each run."""
-    ours = [place for place, arm in enumerate(first.arms) if arm.kind == "skill"]
-    theirs = [place for place, arm in enumerate(second.arms) if arm.kind == "skill"]
-    same = [(one, two) for one in ours for two in theirs if first.arms[one].model == second.arms[two].model]
-    return same or [(ours[0], theirs[0])]
+    before = [index for index, arm in enumerate(first.arms) if arm.kind == "skill"]
+    after = [index for index, arm in enumerate(second.arms) if arm.kind == "skill"]
+    same = [(one, two) for one in before for two in after if first.arms[one].model == second.arms[two].model]
+    return same or [(before[0], after[0])]
 
 
 def _case_means(results: Sequence[CaseResult], metric: Callable[[CaseResult], float | None]) -> dict[str, float]:
     """Return the mean of each case over its repeats, without those that have an error."""
     grouped: dict[str, list[float]] = {}
-    for one in results:
-        value = metric(one)
-        if one.passed is not None and value is not None:
-            grouped.setdefault(one.digest, []).append(value)
+    for result in results:
+        value = metric(result)
+        if result.passed is not None and value is not None:
+            grouped.setdefault(result.digest, []).append(value)
     return {digest: math.fsum(values) / len(values) for digest, values in grouped.items()}
 
 
@@ -145,13 +145,13 @@ def score_run(run: EvalRun, trigger_f1: float | None) -> SkillScore | None:
     figures = [
         one for one, arm in zip((run.summary or {}).get("arms", []), run.arms, strict=True) if arm.kind == "skill"
     ]
-    rates = [one["pass_rate"]["mean"] for one in figures]
+    rates = [figure["pass_rate"]["mean"] for figure in figures]
     if not rates or any(rate is None for rate in rates):
         return None
     rate = sum(rates) / len(rates)
     parts = [rate] if trigger_f1 is None else [rate, trigger_f1]
-    lows = [one["pass_rate"]["low"] for one in figures]
-    highs = [one["pass_rate"]["high"] for one in figures]
+    lows = [figure["pass_rate"]["low"] for figure in figures]
+    highs = [figure["pass_rate"]["high"] for figure in figures]
     return SkillScore(
         skill_slug=run.skill,
         skill_digest=run.digest,
@@ -159,7 +159,7 @@ def score_run(run: EvalRun, trigger_f1: float | None) -> SkillScore | None:
         score=round(100 * sum(parts) / len(parts), 1),
         detail={
             "pass_rate": {"mean": rate, "low": min(lows), "high": max(highs)},
-            "cases": max(one["cases"] for one in figures),
+            "cases": max(figure["cases"] for figure in figures),
             "models": [arm.model for arm in run.arms if arm.kind == "skill"],
             "trigger_f1": trigger_f1,
         },

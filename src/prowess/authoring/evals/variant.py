@@ -75,17 +75,21 @@ def find_subject(context: Context, plan: EvalPlan) -> Subject:
         return _own(_from_path(context, path))
 
 
-def find_version(context: Context, slug: str, given: str) -> Variant:
+def find_version(context: Context, slug: str, wanted_version: str) -> Variant:
     """Return an older version of a skill by its number, or by at least six characters of its digest. Blocking."""
     store, versions = context.catalog.history(slug)
     name = versions[-1].slug
-    if given.isdecimal() and len(given) < _SHORTEST_DIGEST:
-        found = [one for one in versions if one.number == int(given)]
+    if wanted_version.isdecimal() and len(wanted_version) < _SHORTEST_DIGEST:
+        found = [version for version in versions if version.number == int(wanted_version)]
     else:
-        wanted = given.removeprefix("sha256:").lower()
-        found = [one for one in versions if len(wanted) >= _SHORTEST_DIGEST and one.digest.startswith(wanted)]
+        digest = wanted_version.removeprefix("sha256:").lower()
+        found = [
+            version for version in versions if len(digest) >= _SHORTEST_DIGEST and version.digest.startswith(digest)
+        ]
     if not found:
-        raise NotFound(f"{name!r} has no version {given[:80]!r}.", hint=f"`prowess history {name}` lists its versions.")
+        raise NotFound(
+            f"{name!r} has no version {wanted_version[:80]!r}.", hint=f"`prowess history {name}` lists its versions."
+        )
     chosen = found[-1]
     return replace(_kept_aside(context, store.version_package(name, chosen.number)), version=chosen.number)
 
@@ -140,10 +144,10 @@ def _is_eval_file(path: Path) -> bool:
 def _of_file(context: Context, path: Path, named: str) -> Variant:
     """Return the skill that an eval file is about: the named one, or the one around it."""
     folder = path.absolute().parent
-    around: Sequence[Path] = (folder, folder.parent) if folder.name == "evals" else (folder,)
+    folders: Sequence[Path] = (folder, folder.parent) if folder.name == "evals" else (folder,)
     if named:
         return _from_catalog(context, named)
-    for one in around:
+    for one in folders:
         if has_marker(child.name for child in one.iterdir()):
             return _from_path(context, one)
     raise Invalid(f"{str(path)!r} does not name a skill.", hint="Name it with --skill SLUG.")

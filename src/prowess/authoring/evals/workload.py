@@ -39,7 +39,7 @@ def make_items(
     """Return everything to ask, the arms of a case one after the other, so that a run that stops early has pairs. Blocking."""
     suite, repeats = subject.suite, plan.repeats or subject.suite.trials
     found: list[Item] = []
-    digests = [one.content_digest for one in arms]
+    digests = [arm.content_digest for arm in arms]
     for case in cases:
         rubrics = rubric_digests(subject.variant.context, subject.variant.skill, case)
         for repeat in range(1, repeats + 1):
@@ -112,7 +112,7 @@ class Workload:
                 for _ in range(min(at_once, len(self._items))):
                     group.create_task(work())
         except* ProwessError as errors:
-            stopped += [one for one in errors.exceptions if isinstance(one, ProwessError)]
+            stopped += [exception for exception in errors.exceptions if isinstance(exception, ProwessError)]
         finally:
             await log.flush()
         if stopped:

@@ -172,14 +172,14 @@ def plan_module(skill: Skill, artifact: str, template_id: str) -> Module:
             hint="Optimize the text of the prompt instead: `--method rewrite`.",
         )
     signature = make_signature(found)
-    told: JsonObject = {"template_id": template_id, "signature": signature}
+    data: JsonObject = {"template_id": template_id, "signature": signature}
     if found.output_schema is None:
-        told["returns"] = OUTPUT
-    content = json.dumps(told, ensure_ascii=False, indent=2)
+        data["returns"] = OUTPUT
+    content = json.dumps(data, ensure_ascii=False, indent=2)
     program = Program(template_id=template_id, signature=signature)
     name = f"{found.name}{SUFFIX}"
     return Module(
-        name=name, content=content, program=program, returns=str(told.get("returns", "")), fallback=found.name
+        name=name, content=content, program=program, returns=str(data.get("returns", "")), fallback=found.name
     )
 
 
@@ -198,7 +198,7 @@ def make_signature(prompt: PromptTemplate) -> JsonObject:
 def _as_instructions(template: str) -> str:
     """Return the text of a template with the names of its variables in place of their values, without its logic."""
     text = _VALUE.sub(r"`\1`", template)
-    kept: list[str] = []
+    lines: list[str] = []
     at, unclosed = 0, set[str]()
     # By hand: a pattern takes time with the square of the length if no tag is closed.
     for tag in _TAG_START.finditer(text):
@@ -209,21 +209,21 @@ def _as_instructions(template: str) -> str:
         if end < 0:
             unclosed.add(mark)
             continue
-        kept.append(text[at : tag.start()])
+        lines.append(text[at : tag.start()])
         at = end + 2
-    return "".join([*kept, text[at:]]).strip()
+    return "".join([*lines, text[at:]]).strip()
 
 
 def _field(name: str, schema: Any) -> JsonObject:
-    told = json_object(schema)
-    made: JsonObject = {"name": name}
-    if told.get("type") in _SCHEMA_TYPES:
-        made["type"] = told["type"]
-    if isinstance(told.get("description"), str):
-        made["description"] = told["description"]
-    if isinstance(told.get("enum"), list):
-        made["enum"] = told["enum"]
-    return made
+    field = json_object(schema)
+    declared: JsonObject = {"name": name}
+    if field.get("type") in _SCHEMA_TYPES:
+        declared["type"] = field["type"]
+    if isinstance(field.get("description"), str):
+        declared["description"] = field["description"]
+    if isinstance(field.get("enum"), list):
+        declared["enum"] = field["enum"]
+    return declared
 
 
 def _uses_output(text: str, prompt: PromptTemplate) -> bool:
@@ -265,8 +265,8 @@ async def optimize_module(search: Search, module: Module, method: str, context: 
         options={"max_llm_calls": max(meter.calls_left, 1)},
     )
 
-    def on_progress(told: JsonObject) -> None:
-        state, score = told.get("best_state"), told.get("best_score")
+    def on_progress(progress: JsonObject) -> None:
+        state, score = progress.get("best_state"), progress.get("best_score")
         if isinstance(state, dict) and isinstance(score, float | int):
             _offer(search, module, cast("JsonObject", state), float(score))
         search.on_step()

@@ -167,7 +167,7 @@ class Bench:
                 facts=facts,
             ),
         )
-        failed = [f"{one.description}: {one.evidence}" for one in found.verdicts if not one.passed]
+        failed = [f"{verdict.description}: {verdict.evidence}" for verdict in found.verdicts if not verdict.passed]
         return found.score, found.error or "\n".join(failed)
 
     @property

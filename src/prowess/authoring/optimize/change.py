@@ -41,7 +41,7 @@ class Change(FrozenModel):
 def apply_change(skill: Skill, change: Change) -> Skill:
     """Return the skill with the change; raise `Invalid` if the artifact is not there."""
     if change.kind == "triggers":
-        added = tuple(one for one in change.trigger_phrases if one not in skill.trigger_phrases)
+        added = tuple(phrase for phrase in change.trigger_phrases if phrase not in skill.trigger_phrases)
         update: JsonObject = {"trigger_phrases": (*skill.trigger_phrases, *added)}
         if change.description is not None:
             update["description"] = change.description
@@ -104,8 +104,8 @@ def read_parts(state: str | None) -> dict[str, JsonObject]:
         parsed: Any = json.loads(state or "{}")
     except ValueError:
         return {}
-    told = json_object(parsed)
-    parts: JsonObject = {"": told} if "signature" in told else {k: v for k, v in told.items() if k != "metadata"}
+    data = json_object(parsed)
+    parts: JsonObject = {"": data} if "signature" in data else {k: v for k, v in data.items() if k != "metadata"}
     return {name: _read_part(cast("JsonObject", part)) for name, part in parts.items() if isinstance(part, dict)}
 
 

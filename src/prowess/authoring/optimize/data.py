@@ -41,9 +41,9 @@ async def read_cases(
     cases = await _from_files(engine, skill, names, file)
     if traces and metric != "exact":
         # What a live run answered is not necessarily right, so it is not an answer to compare with.
-        known = {one.inputs_digest for one in cases}
-        cases += [one for one in await _from_traces(engine, skill, names, days) if one.inputs_digest not in known]
-    found = [with_metric(one, metric) for one in cases]
+        known = {case.inputs_digest for case in cases}
+        cases += [trace for trace in await _from_traces(engine, skill, names, days) if trace.inputs_digest not in known]
+    found = [with_metric(case, metric) for case in cases]
     asserted = bool(skill.find_artifact(artifact).assertions)
     measurable = [one for one in found if one.checks or asserted]
     if found and not measurable:
@@ -125,10 +125,10 @@ def refuse_too_few(purpose: str, have: Sequence[int], need: Sequence[int], what:
     if missing <= 0:
         return
     names = ("for training", "for validation", "held out")
-    told = ", ".join(f"{h} {name} ({n} needed)" for h, n, name in zip(have, need, names, strict=True))
+    counts = ", ".join(f"{h} {name} ({n} needed)" for h, n, name in zip(have, need, names, strict=True))
     where = "evals/cases.yaml" if what == "cases" else "evals/triggers.json"
     more = ", or let people run the skill: inputs of live runs are used too" if what == "cases" else ""
     raise Refused(
-        f"Too few {what} to {purpose}: {told}.",
+        f"Too few {what} to {purpose}: {counts}.",
         hint=f"Add about {missing} {what} to {where}{more}. See docs/optimizing.md.",
     )

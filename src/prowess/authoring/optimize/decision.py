@@ -49,22 +49,22 @@ class HeldOutTest:
         """The figures in one sentence, with what weakens them."""
         low, high = self.difference.low, self.difference.high
         p = f"p = {self.p:.3f}" if self.p >= 0.001 else "p < 0.001"
-        said = (
+        comparison = (
             f"{self.candidate:.3f} against {self.base:.3f} on {self.cases} held-out cases: "
             f"difference {self.difference.mean:+.3f}, 95% interval {low:+.3f} to {high:+.3f}, {p}"
         )
         if self.accepted:
-            said = f"Better beyond noise: {said}."
+            comparison = f"Better beyond noise: {comparison}."
         elif high < 0:
-            said = f"Worse: {said}."
+            comparison = f"Worse: {comparison}."
         else:
-            said = f"Not better beyond noise: {said}."
+            comparison = f"Not better beyond noise: {comparison}."
         if self.uses > 1:
-            said += (
+            comparison += (
                 f" These held-out cases were used for {self.uses} candidates of this skill, which weakens the claim: "
                 "the more candidates, the more likely one looks better by chance. Add new cases."
             )
-        return said
+        return comparison
 
     def as_json(self) -> JsonObject:
         """Return everything as plain JSON."""

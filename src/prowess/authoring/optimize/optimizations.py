@@ -137,17 +137,17 @@ class Optimizations:
         """Return how many optimizations there are."""
         return await self._records.count(skill=skill, states=states)
 
-    async def get(self, given: str) -> Proposal:
+    async def get(self, proposal_id: str) -> Proposal:
         """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
-        return to_proposal(await self._records.find(given))
+        return to_proposal(await self._records.find(proposal_id))
 
-    async def diff(self, given: str) -> ProposalDiff:
+    async def diff(self, proposal_id: str) -> ProposalDiff:
         """Return what a candidate changes. Only a person may see it: it is text that nobody has accepted.
 
         Raise `Conflict` if the skill has changed since.
         """
         self._require_person("see a candidate")
-        row = await self._records.find(given)
+        row = await self._records.find(proposal_id)
         if row.change is None:
             raise Conflict(f"The optimization {row.id[:8]} has no candidate: {(row.reason or row.state).rstrip('.')}.")
         change = Change.model_validate(row.change)
@@ -155,7 +155,7 @@ class Optimizations:
         _, changed = build_candidate(skill, package, change, self._context.resources.limits)
         return ProposalDiff(parts=show_change(skill, change), files=format_diff(package, changed))
 
-    async def approve(self, given: str, *, digest: str = "", note: str = "") -> Proposal:
+    async def approve(self, proposal_id: str, *, digest: str = "", note: str = "") -> Proposal:
         """Make the candidate a new version of the skill, and watch its live runs. Raise `Refused` for an agent.
 
         `digest` is the candidate that the person was shown; another one is a `Conflict`, and so is a skill that has
@@ -163,7 +163,7 @@ class Optimizations:
         """
         self._require_person("approve a candidate")
         self._context.actor.require("skills.write")
-        row = await self._records.find(given)
+        row = await self._records.find(proposal_id)
         if digest and digest != row.candidate_digest:
             raise Conflict("The candidate is not the one that was shown.", hint="Look at it again, then approve it.")
         if row.state not in ("proposed", "approved"):
@@ -196,21 +196,21 @@ class Optimizations:
         }
         return to_proposal(await self._records.change(row.id, values, states=("proposed", "approved")))
 
-    async def reject(self, given: str, *, note: str = "") -> Proposal:
+    async def reject(self, proposal_id: str, *, note: str = "") -> Proposal:
         """Reject a proposal. Raise `Refused` for an agent."""
         self._require_person("reject a candidate")
-        row = await self._records.find(given)
+        row = await self._records.find(proposal_id)
         reason = f"Rejected by {self._context.actor.label}{f': {note}' if note else ''}. {row.reason}"
         return to_proposal(
             await self._records.change(row.id, {"state": "rejected", "reason": reason}, states=("proposed",))
         )
 
-    async def cancel(self, given: str) -> Proposal:
+    async def cancel(self, proposal_id: str) -> Proposal:
         """End the search of a running optimization; the process that does it tests the best so far.
 
         If no process does it any more, it is refused, with the best so far still to be seen.
         """
-        row = await self._records.find(given)
+        row = await self._records.find(proposal_id)
         if row.state == "running" and row.updated_at < seconds_from_now(-DEAD_SECONDS):
             values = {"state": "refused", "reason": "It was interrupted before its test.", "finished_at": now()}
             return to_proposal(await self._records.change(row.id, values, states=("running",)))
@@ -227,7 +227,9 @@ class Optimizations:
         A module that was tried before from the same files is left alone. Until a result is approved, the old state is used.
         """
         skills = await offload(self._read_modules)
-        if not any(isinstance(one, DspyModule) and one.state for skill in skills for one in skill.artifacts):
+        if not any(
+            isinstance(artifact, DspyModule) and artifact.state for skill in skills for artifact in skill.artifacts
+        ):
             return []
         sidecar = self._context.resources.sidecar().for_organization(self._context.actor.organization)
         found = find_outdated_states(skills, (await sidecar.manifest()).dspy)
@@ -238,8 +240,8 @@ class Optimizations:
             if any(row.base_digest == outdated.skill.digest for row in mine):
                 continue
             # As it was made, if it was made here.
-            made = next((row for row in mine if row.candidate_digest == outdated.skill.digest), None)
-            request = stored_request(made.request) if made else OptimizationRequest(skill=outdated.skill.slug)
+            proposal = next((row for row in mine if row.candidate_digest == outdated.skill.digest), None)
+            request = stored_request(proposal.request) if proposal else OptimizationRequest(skill=outdated.skill.slug)
             if not request.needs_sidecar:
                 request = OptimizationRequest(skill=outdated.skill.slug)
             address = f"{outdated.skill.scope}:{outdated.skill.slug}"
@@ -274,8 +276,8 @@ class Optimizations:
             raise
 
     async def _store_version(self, base: Skill, change: Change, row: ProposalRow, note: str) -> None:
-        said = f"Optimized with {row.method} (proposal {row.id[:8]}). {row.reason}"
-        await self._engine.skills.update(apply_change(base, change), note=f"{note} {said}".strip())
+        note_text = f"Optimized with {row.method} (proposal {row.id[:8]}). {row.reason}"
+        await self._engine.skills.update(apply_change(base, change), note=f"{note} {note_text}".strip())
 
     async def _read_base(self, row: ProposalRow) -> tuple[Skill, Package]:
         def read() -> tuple[Skill, Package | None]:
@@ -318,7 +320,7 @@ def _choose_artifact(skill: Skill, request: OptimizationRequest) -> str:
         [chosen] = select_artifacts(skill, [request.artifact])
         check_measurable(skill, chosen.name)
         return chosen.name
-    fitting = [one for one in select_artifacts(skill) if one.kind in ("prompt_template", "dspy_module")]
+    fitting = [artifact for artifact in select_artifacts(skill) if artifact.kind in ("prompt_template", "dspy_module")]
     if len(fitting) != 1:
         there = ", ".join(one.name for one in fitting) or "none"
         raise Invalid(

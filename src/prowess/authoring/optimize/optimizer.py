@@ -170,8 +170,8 @@ class Optimizer:
         )
         plan = ArtifactPlan(self._context, request, skill, package, cases, bench, on_best=on_best, on_step=on_step)
         # The gate decides whether the actor may run the skill as it is.
-        asked = RunRequest(slug=skill.slug, artifacts=(request.artifact,), inputs=cases[0].inputs or {})
-        await self._engine.runs.admit(asked)
+        run_request = RunRequest(slug=skill.slug, artifacts=(request.artifact,), inputs=cases[0].inputs or {})
+        await self._engine.runs.admit(run_request)
         return plan
 
     def _read_skill(self) -> tuple[Skill, Package]:
@@ -223,8 +223,8 @@ class Optimizer:
     async def _finish(self, state: ProposalState, reason: str, values: Mapping[str, Any] | None = None) -> ProposalRow:
         best = {} if self._best is None else {"change": self._best[0].model_dump(), "score": self._best[1]}
         used = {"calls": self._meter.calls, "cost": self._meter.cost, "finished_at": now()}
-        told = {**best, **used, **(values or {}), "state": state, "reason": reason}
-        return await self._records.change(self._row.id, told, states=("running",))
+        values_json = {**best, **used, **(values or {}), "state": state, "reason": reason}
+        return await self._records.change(self._row.id, values_json, states=("running",))
 
 
 def _reason(test: HeldOutTest, plan: Plan) -> str:

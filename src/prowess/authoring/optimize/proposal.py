@@ -64,15 +64,15 @@ class OptimizationRequest:
 
     def as_json(self) -> JsonObject:
         """Return the request as it is stored. Models must be names."""
-        told = asdict(replace(self, model="", evaluation_model=""))
-        return {**told, "model": _model_name(self.model), "evaluation_model": _model_name(self.evaluation_model)}
+        data = asdict(replace(self, model="", evaluation_model=""))
+        return {**data, "model": _model_name(self.model), "evaluation_model": _model_name(self.evaluation_model)}
 
 
 def stored_request(record: JsonObject) -> OptimizationRequest:
     """Return the request of a stored optimization."""
-    told = {**record}
-    budget = Budget(**cast("JsonObject", told.pop("budget")))
-    return OptimizationRequest(**told, budget=budget)
+    data = {**record}
+    budget = Budget(**cast("JsonObject", data.pop("budget")))
+    return OptimizationRequest(**data, budget=budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,21 +37,21 @@ class Records:
         self._context.resources.wake(row.organization_id)
         return row
 
-    async def find(self, given: str) -> ProposalRow:
+    async def find(self, proposal_id: str) -> ProposalRow:
         """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
         hint = "`prowess optimize list` shows them."
 
         def read() -> list[ProposalRow]:
-            if len(given) < _SHORTEST_ID or not self._context.resources.has_records():
+            if len(proposal_id) < _SHORTEST_ID or not self._context.resources.has_records():
                 return []
             with self._context.resources.records().read() as connection:
-                return proposals.find(connection, self._organization, self._user, given)
+                return proposals.find(connection, self._organization, self._user, proposal_id)
 
         found = await offload(read)
         if len(found) > 1:
-            raise NotFound(f"Several optimizations begin with {given[:40]!r}.", hint="Give more characters.")
+            raise NotFound(f"Several optimizations begin with {proposal_id[:40]!r}.", hint="Give more characters.")
         if not found:
-            raise NotFound(f"No optimization {given[:40]!r}.", hint=hint)
+            raise NotFound(f"No optimization {proposal_id[:40]!r}.", hint=hint)
         return found[0]
 
     async def list(

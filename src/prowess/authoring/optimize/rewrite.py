@@ -64,7 +64,7 @@ async def ask_rewrites(bench: Bench, *, what: str, text: str, rules: str, exampl
     if result.error is not None:
         raise result.error
     found = [str(one).strip() for one in result.data["rewrites"]]
-    return [one for one in dict.fromkeys(found) if one and one != text.strip()][:REWRITES]
+    return [rewrite for rewrite in dict.fromkeys(found) if rewrite and rewrite != text.strip()][:REWRITES]
 
 
 async def rewrite_prompt(search: Search) -> None:
@@ -86,7 +86,7 @@ async def rewrite_prompt(search: Search) -> None:
             what="the prompt template of a skill",
             text=text,
             rules=rules if variables else "It has no variables.",
-            examples=[_example(one) for one in failures[:MAX_EXAMPLES]],
+            examples=[_example(failure) for failure in failures[:MAX_EXAMPLES]],
         )
         search.on_step()
         for rewrite in rewrites:
@@ -111,10 +111,13 @@ def _keeps_variables(text: str, template: PromptTemplate, variables: frozenset[s
 
 
 def _example(score: Score) -> JsonObject:
-    told: JsonObject = {"inputs": _cut(json.dumps(score.case.inputs, ensure_ascii=False)), "output": _cut(score.output)}
+    example: JsonObject = {
+        "inputs": _cut(json.dumps(score.case.inputs, ensure_ascii=False)),
+        "output": _cut(score.output),
+    }
     if score.case.expected is not None:
-        told["expected"] = _cut(json.dumps(score.case.expected, ensure_ascii=False))
-    return {**told, "wrong": _cut(score.feedback)}
+        example["expected"] = _cut(json.dumps(score.case.expected, ensure_ascii=False))
+    return {**example, "wrong": _cut(score.feedback)}
 
 
 def _cut(text: str) -> str:

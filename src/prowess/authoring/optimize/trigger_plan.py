@@ -119,9 +119,9 @@ class TriggerPlan:
         near = find_neighbours(matcher, document, report)
         messages = {slug: self._messages(slug) for slug in near}
         phrases: tuple[str, ...] = ()
-        for one in suggest_phrases(matcher, document, report, messages):
-            if not one.taken:
-                phrases = (*phrases, one.phrase)
+        for suggestion in suggest_phrases(matcher, document, report, messages):
+            if not suggestion.taken:
+                phrases = (*phrases, suggestion.phrase)
                 self._try(Change(kind="triggers", trigger_phrases=phrases))
 
     async def _search_descriptions(self) -> None:
@@ -166,19 +166,19 @@ class TriggerPlan:
             self._on_best(change, score)
 
     def _ask(self, skill: Skill, cases: Sequence[EvalCase]) -> tuple[float, ...]:
-        return tuple(float(one.ok) for one in self._report(skill, cases).outcomes)
+        return tuple(float(outcome.ok) for outcome in self._report(skill, cases).outcomes)
 
     def _report(self, skill: Skill, cases: Sequence[EvalCase]) -> TriggerReport:
         document = SearchDocument.of(skill)
-        asked = [TriggerCase(query=case.prompt, should_trigger=bool(case.expected), file="") for case in cases]
-        return evaluate_triggers(self._matcher.with_documents([document]), document, asked)
+        trigger_cases = [TriggerCase(query=case.prompt, should_trigger=bool(case.expected), file="") for case in cases]
+        return evaluate_triggers(self._matcher.with_documents([document]), document, trigger_cases)
 
     def _find_collisions(self, skill: Skill) -> frozenset[tuple[str, str]]:
         document = SearchDocument.of(skill)
         others = {one.slug: one for one in self._context.catalog.documents()}
         documents = {**others, document.slug: document}.values()
         ranker = self._matcher.with_documents([document])
-        return frozenset(one.slugs for one in find_collisions(ranker, documents, among={document.slug}))
+        return frozenset(collision.slugs for collision in find_collisions(ranker, documents, among={document.slug}))
 
     def _messages(self, slug: str) -> list[str]:
         """Return messages that a neighbour is for: the queries that it ships, or else what its texts suggest."""
@@ -186,8 +186,8 @@ class TriggerPlan:
             store, skill = self._context.catalog.find(slug)
             paths = find_eval_paths(entry.path for entry in skill.manifest)
             shipped = read_trigger_set({path: store.read_file(skill.id, path) for path in paths}).cases
-            wanted = [case.query for case in shipped if case.should_trigger]
-            return wanted or sample_messages(SearchDocument.of(skill))
+            messages = [case.query for case in shipped if case.should_trigger]
+            return messages or sample_messages(SearchDocument.of(skill))
         return []
 
     @property

@@ -76,7 +76,10 @@ async def _judge(engine: Engine, row: ProposalRow) -> ProposalRow | None:
 async def _roll_back(owner: Engine, records: Records, row: ProposalRow, test: LiveTest) -> ProposalRow:
     address = f"{row.scope}:{row.skill_slug}"
     versions = await owner.skills.history(address)
-    old = next((one for one in reversed(versions) if one.digest == row.base_digest and one.change != "delete"), None)
+    old = next(
+        (version for version in reversed(versions) if version.digest == row.base_digest and version.change != "delete"),
+        None,
+    )
     why = f"Worse than before in live runs: {_rates(test)}"
     if old is None:
         failed = f"{why}. It was not rolled back, because the version before it is not stored any more."
@@ -96,9 +99,9 @@ async def _roll_back(owner: Engine, records: Records, row: ProposalRow, test: Li
             {"live": test.as_json(), "reason": f"{why}. The rollback failed: {error.message}"},
             states=("watching",),
         )
-    said = f"{why}. Version {old.number} is current again."
+    reason = f"{why}. Version {old.number} is current again."
     return await records.change(
-        row.id, {"state": "rolled_back", "live": test.as_json(), "reason": said}, states=("watching",)
+        row.id, {"state": "rolled_back", "live": test.as_json(), "reason": reason}, states=("watching",)
     )
 
 

@@ -53,7 +53,7 @@ class SkillAddress:
         """
         namespace = connector if is_slug(connector) else f"{_plain(connector)}-{_hash(connector)}"
         plain = ".".join((namespace, *self.segments))
-        if self.scheme == "skill" and all("." not in one for one in self.segments) and is_slug(plain):
+        if self.scheme == "skill" and all("." not in segment for segment in self.segments) and is_slug(plain):
             return plain
         return f"{namespace}.{self.name[: MAX_NAME_CHARS - _HASH_CHARS - 1].rstrip('-')}-{_hash(self.uri)}"
 

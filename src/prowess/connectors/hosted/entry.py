@@ -137,9 +137,9 @@ def parse_entry(connector: str, value: object) -> HostedSkill:
 
 def read_manifest(package: Package) -> HostedSkill:
     """Return the skill of a manifest that was kept, checked like an answer of a server."""
-    kept = package.get(MANIFEST_PATH)
+    manifest = package.get(MANIFEST_PATH)
     # The digest of the package was checked, so this is what `manifest` wrote.
-    value: dict[str, Any] = json.loads(kept.content) if kept else {}
+    value: dict[str, Any] = json.loads(manifest.content) if manifest else {}
     return parse_entry(str(value.get("connector", "")), value)
 
 
@@ -174,8 +174,8 @@ def _check_files(resources: list[object], address: SkillAddress) -> tuple[Hosted
 
 
 def _check_file(resource: object, address: SkillAddress) -> HostedFile:
-    given = cast("dict[str, object]", resource if isinstance(resource, dict) else {})
-    uri, digest, size = given.get("uri"), given.get("digest"), given.get("size")
+    fields = cast("dict[str, object]", resource if isinstance(resource, dict) else {})
+    uri, digest, size = fields.get("uri"), fields.get("digest"), fields.get("size")
     if not isinstance(uri, str) or len(uri) > MAX_URI_CHARS:
         raise Invalid("A file has no valid address.")
     path = address.path_of(uri)

@@ -221,14 +221,14 @@ class HostedSkills:
         from prowess.session.hosted import read_entry
 
         context = self._context
-        kept: Package = read_entry(context.resources.activation, context.actor, session_id, slug)
+        package: Package = read_entry(context.resources.activation, context.actor, session_id, slug)
         acting, _ = context.resources.gate.within(context.actor, session_id)
         action = "load_script" if _is_script(path) else "load"
         if acting.role and not find_role(acting.role, context.read_policy()).may(action):
             raise Refused(
                 f"The role {acting.role!r} may not read this file.", hint="Use an agent whose role may read scripts."
             )
-        return read_manifest(kept)
+        return read_manifest(package)
 
     def _ask(self, session_id: str, skill: HostedSkill, reason: str) -> bool:
         """Return True if exactly this entry is enabled already, False if its SKILL.md may be read. Blocking.
@@ -241,8 +241,8 @@ class HostedSkills:
         context = self._context
         gate, actor = context.resources.gate, context.actor
         current = context.resources.sessions.get(actor, session_id)
-        held = current.get(skill.slug)
-        if held is not None and held.digest == skill.digest:
+        enabled = current.get(skill.slug)
+        if enabled is not None and enabled.digest == skill.digest:
             return True
         context.resources.activation.refuse_shadow(skill.slug)
         if skill.main.size > MAX_FILE_BYTES:

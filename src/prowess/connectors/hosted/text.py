@@ -52,10 +52,10 @@ def _manifest(skill: HostedSkill) -> tuple[FileEntry, ...]:
 
 
 def _requests(skill: HostedSkill) -> tuple[str, ...]:
-    asked = [name for name in _WIDENING if name in skill.frontmatter]
+    widening = [name for name in _WIDENING if name in skill.frontmatter]
     return (
         f"to put instructions of the connector {skill.connector!r} into the prompt; they can make the agent call its tools",
-        *([f"{', '.join(asked)} in its frontmatter, which have no effect"] if asked else []),
+        *([f"{', '.join(widening)} in its frontmatter, which have no effect"] if widening else []),
     )
 
 

@@ -31,7 +31,7 @@ class AssertionRunner:
     def __init__(self, models: ModelClient, plugin_types: Iterable[AssertionType] = ()) -> None:
         self._types: dict[str, Callable[[AssertionSpec], Assertion]] = {
             # First, so that a plugin cannot replace a built-in one.
-            **{one.name: one.make for one in plugin_types},
+            **{plugin_type.name: plugin_type.make for plugin_type in plugin_types},
             "structural": StructuralAssertion,
             "length": LengthAssertion,
             "pattern": PatternAssertion,
@@ -98,10 +98,10 @@ def with_assertions(run: RunArtifact, assertions: AssertionRunner) -> RunArtifac
 
 def _unreadable(written: Any, fault: Invalid) -> Verdict:
     settings = json_object(written)
-    kind, said = settings.get("type"), settings.get("description")
+    kind, description = settings.get("type"), settings.get("description")
     return Verdict(
         type=kind[:60] if isinstance(kind, str) else "unknown",
-        description=said[:500] if isinstance(said, str) and said else "Unreadable assertion.",
+        description=description[:500] if isinstance(description, str) and description else "Unreadable assertion.",
         passed=False,
         severity="hard",
         explanation=fault.message,

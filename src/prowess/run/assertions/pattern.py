@@ -33,8 +33,8 @@ class PatternAssertion:
     @property
     def description(self) -> str:
         """The pattern."""
-        said = "matches" if self._wanted else "does not match"
-        return self._spec.description or f"The output {said} {self._pattern}."
+        description = "matches" if self._wanted else "does not match"
+        return self._spec.description or f"The output {description} {self._pattern}."
 
     async def evaluate(self, subject: CheckedOutput, _call: Call, /) -> Verdict:
         """Search the output; in a thread if that takes long."""

@@ -99,18 +99,18 @@ def answer_schema(expected: str) -> dict[str, Any]:
     }
 
 
-def _expected(given: Any) -> str:
+def _expected(value: Any) -> str:
     """Return the expected answer. YAML reads a bare yes or no as a boolean."""
-    if given is None or isinstance(given, bool):
-        return _YES_NO[0] if given in (None, True) else _YES_NO[1]
-    text = str(given).strip()
+    if value is None or isinstance(value, bool):
+        return _YES_NO[0] if value in (None, True) else _YES_NO[1]
+    text = str(value).strip()
     return text.casefold() if text.casefold() in _YES_NO else text
 
 
 def _read(text: str) -> dict[str, str] | None:
     """Return the answer and its reason; None if the model's reply is anything else."""
     fields = parse_whole_object(text, longest=_LONGEST_ANSWER)
-    is_whole = set(fields) == _FIELDS and all(isinstance(one, str) for one in fields.values())
+    is_whole = set(fields) == _FIELDS and all(isinstance(field, str) for field in fields.values())
     return fields if is_whole else None
 
 

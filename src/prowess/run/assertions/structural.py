@@ -22,8 +22,8 @@ class StructuralAssertion:
 
     def __init__(self, spec: AssertionSpec) -> None:
         self._spec = spec
-        self._fault, said = _CHECKS[spec.check]
-        self._description = spec.description or said(spec)
+        self._fault, description = _CHECKS[spec.check]
+        self._description = spec.description or description(spec)
 
     @property
     def severity(self) -> AssertionSeverity:
@@ -46,8 +46,8 @@ async def _schema_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
     except OutputInvalid as fault:
         return fault.message
     errors = await offload_if_large(len(subject.text), compile_schema(spec.settings["schema"]).errors, value)
-    told = "; ".join(f"{error.path or 'the output'}: {error.message}" for error in errors[:_QUOTED])
-    return f"{told} (and {len(errors) - _QUOTED} more)" if len(errors) > _QUOTED else told
+    messages = "; ".join(f"{error.path or 'the output'}: {error.message}" for error in errors[:_QUOTED])
+    return f"{messages} (and {len(errors) - _QUOTED} more)" if len(errors) > _QUOTED else messages
 
 
 async def _fields_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
@@ -71,21 +71,21 @@ def _has(fields: dict[str, Any], name: str) -> bool:
 
 
 async def _format_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
-    wanted: str = spec.settings["format"]
+    format_name: str = spec.settings["format"]
     text = subject.text.strip()
-    if wanted == "not_empty":
+    if format_name == "not_empty":
         return "" if text else "It is empty."
-    if wanted == "line":
+    if format_name == "line":
         return "" if text and len(text.splitlines()) == 1 else f"It has {len(text.splitlines())} lines."
     try:
         value = await offload_if_large(len(text), parse_json, text) if subject.given is None else subject.given
     except (ValueError, RecursionError):
         return "It is not plain JSON."
-    expected = {"json_object": dict, "json_array": list}.get(wanted)
+    expected = {"json_object": dict, "json_array": list}.get(format_name)
     return (
         ""
         if expected is None or isinstance(value, expected)
-        else f"It is JSON, but not an {wanted.removeprefix('json_')}."
+        else f"It is JSON, but not an {format_name.removeprefix('json_')}."
     )
 
 

@@ -276,37 +276,37 @@ def _start_launcher() -> ChildProcess:
         raise Unavailable(f"The command failed to start: {error.strerror}.") from error
 
 
-def _parse_outcome(said: bytes) -> tuple[CommandEndReason, str, dict[str, Any]]:
+def _parse_outcome(data: bytes) -> tuple[CommandEndReason, str, dict[str, Any]]:
     """Return how a command ended, from the report of the launcher. Commands cannot forge it, because they do not have the socket."""
-    if not said:
+    if not data:
         raise RunFailed("The supervisor process of the command crashed.", hint="Try again.")
-    told = json.loads(said)
-    if "failed" in told:
-        raise Unavailable(f"The command cannot be run: {told['failed']}.", hint=_HINT)
-    if "not_started" in told:
+    report = json.loads(data)
+    if "failed" in report:
+        raise Unavailable(f"The command cannot be run: {report['failed']}.", hint=_HINT)
+    if "not_started" in report:
         raise NotFound(
-            f"The program failed to start: {told['not_started']}.",
+            f"The program failed to start: {report['not_started']}.",
             hint="Check that it is an executable for this system.",
         )
-    reason, status = told["reason"], told.get("status")
+    reason, status = report["reason"], report.get("status")
     if reason in _EXCEEDED:
-        return "killed", reason, told
+        return "killed", reason, report
     # The kernel ends a command at its CPU limit if the launcher did not get to it first.
     if reason == "time" or status == signal.SIGXCPU:
-        return "time", "", told
+        return "time", "", report
     if status == signal.SIGXFSZ:
-        return "killed", "files", told
-    return "killed" if status in (None, signal.SIGKILL) else "done", "", told
+        return "killed", "files", report
+    return "killed" if status in (None, signal.SIGKILL) else "done", "", report
 
 
 def _check_command(command: Command) -> None:
     """Raise `Invalid` for arguments that no program can be started with."""
     if not command.argv or not command.argv[0]:
         raise Invalid("The command has no program.")
-    given = (*command.argv, *command.env, *command.env.values())
-    if any("\0" in text or not is_encodable(text) for text in given):
+    texts = (*command.argv, *command.env, *command.env.values())
+    if any("\0" in text or not is_encodable(text) for text in texts):
         raise Invalid("An argument of the command contains a NUL or an invalid character.")
-    if max(map(len, given)) > MAX_ARGUMENT_CHARS or sum(map(len, given)) > MAX_ARGUMENTS_CHARS:
+    if max(map(len, texts)) > MAX_ARGUMENT_CHARS or sum(map(len, texts)) > MAX_ARGUMENTS_CHARS:
         raise Invalid(
             f"The arguments of the command are too long: the limits are {MAX_ARGUMENT_CHARS:,} characters each and {MAX_ARGUMENTS_CHARS:,} in total.",
             hint="Pass long texts through stdin.",

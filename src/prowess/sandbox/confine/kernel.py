@@ -31,14 +31,14 @@ def machine() -> str:
 def prctl(option: int, *arguments: int) -> int:
     """Call `prctl` with numbers."""
     # All four are passed, as full words: for some options the kernel rejects unused ones that are not zero.
-    given = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
-    return int(libc().prctl(ctypes.c_int(option), *given))
+    numbers = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
+    return int(libc().prctl(ctypes.c_int(option), *numbers))
 
 
 def syscall(number: int, *arguments: int | bytes | None) -> int:
     """Make a system call; -1 and `errno` if it fails."""
-    given = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
-    return int(libc().syscall(ctypes.c_long(number), *given))
+    numbers = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
+    return int(libc().syscall(ctypes.c_long(number), *numbers))
 
 
 _SET_DUMPABLE, _DROP_BOUNDING, _SET_SECURE_BITS, _NO_NEW_PRIVILEGES, _HAS_NO_NEW_PRIVILEGES, _AMBIENT = (

@@ -69,7 +69,7 @@ def lock_down(
 def probe_confinement() -> list[str]:
     """Return what `lock_down` achieves on this machine; it is tried in another process, so nothing is confined."""
     try:
-        asked = subprocess.run(  # noqa: S603  (our own program)
+        probe = subprocess.run(  # noqa: S603  (our own program)
             [sys.executable, "-ISB", "-c", _PROBE, str(Path(__file__).parents[3])],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -80,7 +80,7 @@ def probe_confinement() -> list[str]:
         )
     except (OSError, subprocess.SubprocessError):
         return []
-    return asked.stdout.decode().split()
+    return probe.stdout.decode().split()
 
 
 def set_limits(*, seconds: int, memory_bytes: int, file_bytes: int, processes: int, foreign: bool) -> list[str]:
@@ -105,9 +105,9 @@ def set_limits(*, seconds: int, memory_bytes: int, file_bytes: int, processes: i
         "MEMLOCK": (0, 0),
         "MSGQUEUE": (0, 0),
     }
-    kept = {name for name, pair in most.items() if pair and _set_limit(name, pair)}
+    in_force = {name for name, pair in most.items() if pair and _set_limit(name, pair)}
     words = {"processor": "CPU", "memory": "DATA" if foreign else "AS", "sizes": "FSIZE"}
-    return [word for word, name in words.items() if name in kept]
+    return [word for word, name in words.items() if name in in_force]
 
 
 def _soft_and_hard(value: int) -> tuple[int, int]:

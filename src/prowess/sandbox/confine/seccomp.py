@@ -212,9 +212,9 @@ def install_filter(program: bytes) -> bool:
     if not program:
         return False
     # Kept in a variable: the structure below holds only its address.
-    kept = ctypes.create_string_buffer(program)
-    told = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(kept)))
-    done = libc().prctl(_SET_SECCOMP, ctypes.c_ulong(_FILTER), told, ctypes.c_ulong(0), ctypes.c_ulong(0))
+    instructions = ctypes.create_string_buffer(program)
+    header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions)))
+    done = libc().prctl(_SET_SECCOMP, ctypes.c_ulong(_FILTER), header, ctypes.c_ulong(0), ctypes.c_ulong(0))
     return done == 0
 
 

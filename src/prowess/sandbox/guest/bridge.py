@@ -137,12 +137,12 @@ def asking(call: Call, printed: Printed) -> Ask:
 
 def module(name: str, functions: Iterable[str], ask: Ask, result: Result) -> types.ModuleType:
     """Return a module with the functions of the host."""
-    made = types.ModuleType(name, "Functions of the host that this script can call.")
+    host_module = types.ModuleType(name, "Functions of the host that this script can call.")
     for function in functions:
-        setattr(made, function, _function(function, ask))
-    made.submit = result.submit  # type: ignore[attr-defined]
-    made.HostError = HostError  # type: ignore[attr-defined]
-    return made
+        setattr(host_module, function, _function(function, ask))
+    host_module.submit = result.submit  # type: ignore[attr-defined]
+    host_module.HostError = HostError  # type: ignore[attr-defined]
+    return host_module
 
 
 def _function(name: str, ask: Ask) -> Callable[..., Any]:
@@ -220,11 +220,11 @@ class Response:
 
     __slots__ = ("content", "headers", "status", "url")
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.status: int = told["status"]
-        self.url: str = told["url"]
-        self.headers = Headers(told["headers"])
-        self.content: bytes = base64.b64decode(told["base64"]) if "base64" in told else told["text"].encode()
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        self.status: int = message["status"]
+        self.url: str = message["url"]
+        self.headers = Headers(message["headers"])
+        self.content: bytes = base64.b64decode(message["base64"]) if "base64" in message else message["text"].encode()
 
     @property
     def ok(self) -> bool:
@@ -295,13 +295,13 @@ class Context:
         self, url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None
     ) -> Response:
         """Send a request. A body that is neither text nor bytes is sent as JSON."""
-        asked = {"method": method, "headers": dict(headers or {}), "body": _sent(body)}
-        return Response(self._ask("fetch", (url,), asked))
+        options = {"method": method, "headers": dict(headers or {}), "body": _sent(body)}
+        return Response(self._ask("fetch", (url,), options))
 
     def read_file(self, path: str) -> Text | Data:
         """Return the text of a file, or its bytes if it is not UTF-8."""
-        told = self._ask("read_file", (str(path),), {})
-        return Data(base64.b64decode(told["base64"])) if "base64" in told else Text(told["text"])
+        answer = self._ask("read_file", (str(path),), {})
+        return Data(base64.b64decode(answer["base64"])) if "base64" in answer else Text(answer["text"])
 
     def write_file(self, path: str, content: str | bytes) -> Number:
         """Write a file completely, and return its size in bytes."""

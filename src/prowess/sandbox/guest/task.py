@@ -67,8 +67,8 @@ def _module(
     sys.argv = [task["file"]]
     functions = [name for name in task["functions"] if not (task["entry"] and name in NAMES)]
     for name in task["modules"]:
-        made = sys.modules[name] = module(name, functions, ask, result)
-        made.skillkit = sys.modules[f"{name}.skillkit"] = skillkit  # type: ignore[attr-defined]
+        host_module = sys.modules[name] = module(name, functions, ask, result)
+        host_module.skillkit = sys.modules[f"{name}.skillkit"] = skillkit  # type: ignore[attr-defined]
     if task.get("seed"):
         random.seed(task["seed"])
     if not task["entry"]:
@@ -87,8 +87,8 @@ def _called(scope: dict[str, Any], task: dict[str, Any], ask: Ask) -> tuple[Any,
     try:
         inspect.signature(function).bind(args, context)
     except TypeError:
-        said = f"{name}{inspect.signature(function)} must accept the arguments (args, ctx)."
-        raise FunctionMismatch("TypeError", said, function) from None
+        requirement = f"{name}{inspect.signature(function)} must accept the arguments (args, ctx)."
+        raise FunctionMismatch("TypeError", requirement, function) from None
     except ValueError:
         pass  # a builtin without a signature
     returned = function(args, context)
@@ -183,7 +183,7 @@ class FunctionMismatch(Exception):
 
 def describe_error(error: BaseException, task: dict[str, Any]) -> dict[str, Any]:
     """Return what is reported about an error of the script: type, message, and the lines of its own file."""
-    file, shown = task["file"], task["shown"]
+    file, displayed = task["file"], task["shown"]
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != file:
         trace = trace.tb_next
@@ -191,7 +191,7 @@ def describe_error(error: BaseException, task: dict[str, Any]) -> dict[str, Any]
     lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == file]
     if isinstance(error, SyntaxError) and error.filename == file:
         lines.append(error.lineno)
-    linecache.cache[file] = (len(shown), None, [line + "\n" for line in shown.splitlines()], file)
+    linecache.cache[file] = (len(displayed), None, [line + "\n" for line in displayed.splitlines()], file)
     return {
         "type": type(error).__name__,
         "message": _message(error)[:MESSAGE_CHARS],

@@ -55,16 +55,16 @@ def ensure_packages(home: Path, requirements: Iterable[str], environment: Mappin
     the others wait. `environment` says where packages come from, in the variables of uv. Raise `Invalid` for requirements that
     are not a name with versions, and `Unavailable` for packages without a wheel, or if uv is missing.
     """
-    wanted = _parse_requirements(requirements)
+    packages = _parse_requirements(requirements)
     folder = private_folder(home / "packages", _WHAT)
-    kept = folder / _cache_key(wanted)
-    if kept.is_dir():
-        return kept
+    target = folder / _cache_key(packages)
+    if target.is_dir():
+        return target
     program = find_uv()
     with lock_folder(folder, patience=PATIENCE_SECONDS):
-        if not kept.is_dir():
-            _fetch([program, "pip", "install", *_FLAGS], wanted, kept, uv_environment(environment, folder))
-    return kept
+        if not target.is_dir():
+            _fetch([program, "pip", "install", *_FLAGS], packages, target, uv_environment(environment, folder))
+    return target
 
 
 def _parse_requirements(requirements: Iterable[str]) -> list[str]:
@@ -79,16 +79,16 @@ def _parse_requirements(requirements: Iterable[str]) -> list[str]:
     return sorted({found for _, found in read if found is not None})
 
 
-def _package_name(wanted: str) -> str:
+def _package_name(requirement: str) -> str:
     """Return the name of the package in a requirement."""
-    found = _NAME.match(wanted)
-    return found[0] if found else wanted
+    found = _NAME.match(requirement)
+    return found[0] if found else requirement
 
 
-def _cache_key(wanted: list[str]) -> str:
+def _cache_key(packages: list[str]) -> str:
     # Wheels may contain machine code for one Python and one platform.
     made_for = [sys.implementation.cache_tag, sysconfig.get_platform(), sysconfig.get_config_var("SOABI")]
-    return hashlib.sha256(json.dumps([wanted, made_for]).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([packages, made_for]).encode()).hexdigest()[:32]
 
 
 def find_uv() -> str:
@@ -110,17 +110,17 @@ def uv_environment(environment: Mapping[str, str], folder: Path) -> dict[str, st
     return {"UV_CACHE_DIR": str(folder / _CACHE), **passed}
 
 
-def _fetch(argv: list[str], wanted: list[str], kept: Path, environment: dict[str, str]) -> None:
+def _fetch(argv: list[str], packages: list[str], cached: Path, environment: dict[str, str]) -> None:
     """Install into a temporary folder, and move it to its place when it is complete."""
-    folder = kept.parent
+    folder = cached.parent
     remove_partial(folder)
     try:
         target = Path(tempfile.mkdtemp(prefix=BUILDING, dir=folder))
-        if wanted:
-            asked = [*argv, "--python", sys.executable, "--target", str(target), "--", *wanted]
-            run_uv(asked, [_package_name(one) for one in wanted], environment, folder)
+        if packages:
+            command = [*argv, "--python", sys.executable, "--target", str(target), "--", *packages]
+            run_uv(command, [_package_name(one) for one in packages], environment, folder)
         _remove_startup_files(target)
-        target.rename(kept)
+        target.rename(cached)
     except OSError as error:
         raise keep_error(folder, _WHAT, error) from error
     finally:

@@ -132,12 +132,12 @@ def _write_atomically(folder: Path, target: Path, write: Callable[[Path], None])
     """Write a file in a temporary folder, and move it to its place when it is complete."""
     building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
     try:
-        made = building / target.name
-        write(made)
-        made.chmod(0o600)
-        with made.open("rb") as file:
+        built = building / target.name
+        write(built)
+        built.chmod(0o600)
+        with built.open("rb") as file:
             os.fsync(file.fileno())
-        made.replace(target)  # atomic: another process sees all of it or nothing
+        built.replace(target)  # atomic: another process sees all of it or nothing
     except OSError as error:
         raise keep_error(folder, _WHAT, error) from error
     finally:

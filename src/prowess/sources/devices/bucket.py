@@ -95,15 +95,15 @@ def _open_store(bucket: str, prefix: str, context: FetchContext) -> S3Store:
         from obstore.store import S3Store
     except ImportError:
         raise Unavailable("Buckets need an extra.", hint="Run `pip install 'prowess[devices]'`.") from None
-    given = context.environment
-    endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or ""
-    config: S3Config = {"region": given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or "us-east-1"}
+    environment = context.environment
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
+    config: S3Config = {"region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"}
     if endpoint:
         config["endpoint"] = endpoint
-    if key := given.get("AWS_ACCESS_KEY_ID"):
+    if key := environment.get("AWS_ACCESS_KEY_ID"):
         config["access_key_id"] = key
-        config["secret_access_key"] = given.get("AWS_SECRET_ACCESS_KEY", "")
-    if token := given.get("AWS_SESSION_TOKEN"):
+        config["secret_access_key"] = environment.get("AWS_SECRET_ACCESS_KEY", "")
+    if token := environment.get("AWS_SESSION_TOKEN"):
         config["session_token"] = token
     seconds = timedelta(seconds=context.seconds)
     return S3Store(

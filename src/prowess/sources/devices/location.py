@@ -50,14 +50,14 @@ def changed_meanwhile(shown: str) -> Conflict:
 
 def open_location(address: str, context: FetchContext) -> Location:
     """Return the location at an address: `s3://bucket/prefix`, a git address, or a folder."""
-    given = address.strip()
-    if not given or any(not char.isprintable() for char in given):
+    text = address.strip()
+    if not text or any(not char.isprintable() for char in text):
         raise Invalid(
             "The sync location is empty or contains control characters.",
             hint="Use a folder, a git address such as git@host:me/skills.git, or s3://BUCKET/PREFIX.",
         )
-    opener = next((opener for prefix, opener in _OPENERS.items() if given.startswith(prefix)), _open_other)
-    return opener(given, context)
+    opener = next((opener for prefix, opener in _OPENERS.items() if text.startswith(prefix)), _open_other)
+    return opener(text, context)
 
 
 def _open_bucket(address: str, context: FetchContext) -> Location:

@@ -108,10 +108,10 @@ class SkillsLock:
     def with_skill(self, name: str, locked: LockedSource, *, at: str = "") -> SkillsLock:
         """Return the lock with a skill added or replaced. `at` is the time of the change, for a user's lock."""
         before = self._entries.get(name)
-        kept: dict[str, Any] = dict(cast("dict[str, Any]", before)) if isinstance(before, dict) else {}
-        entry = _make_entry(locked, self.form, at=at, installed_at=str(kept.get("installedAt") or at))
+        document: dict[str, Any] = dict(cast("dict[str, Any]", before)) if isinstance(before, dict) else {}
+        entry = _make_entry(locked, self.form, at=at, installed_at=str(document.get("installedAt") or at))
         known = {*_KEYS.values(), self.form.hash_key, "installedAt", "updatedAt"}
-        entry |= {key: value for key, value in kept.items() if key not in known}
+        entry |= {key: value for key, value in document.items() if key not in known}
         return self._changed({**self._entries, name: entry})
 
     def without(self, name: str) -> SkillsLock:
@@ -132,8 +132,8 @@ class SkillsLock:
 def _read_entry(entry: object, form: LockForm) -> LockedSource | None:
     if not isinstance(entry, dict):
         return None
-    given = cast("dict[str, Any]", entry)
-    values = {name: given.get(key) for name, key in {**_KEYS, "hash": form.hash_key}.items()}
+    fields = cast("dict[str, Any]", entry)
+    values = {name: fields.get(key) for name, key in {**_KEYS, "hash": form.hash_key}.items()}
     texts = {name: value for name, value in values.items() if isinstance(value, str)}
     # Absent and null are both "not known"; every other type is an error in the file.
     if any(value is not None and name not in texts for name, value in values.items()) or "source" not in texts:
@@ -151,8 +151,8 @@ def _make_entry(locked: LockedSource, form: LockForm, *, at: str, installed_at: 
             "sourceType": locked.source_type,
             "skillPath": locked.skill_path,
         }
-        kept = {key: value for key, value in fields.items() if value or key in ("source", "sourceType")}
-        return {**kept, form.hash_key: locked.hash}
+        filled = {key: value for key, value in fields.items() if value or key in ("source", "sourceType")}
+        return {**filled, form.hash_key: locked.hash}
     fields = {
         "source": locked.source,
         "sourceType": locked.source_type,
@@ -160,8 +160,8 @@ def _make_entry(locked: LockedSource, form: LockForm, *, at: str, installed_at: 
         "ref": locked.ref,
         "skillPath": locked.skill_path,
     }
-    kept = {key: value for key, value in fields.items() if value or key in ("source", "sourceType", "sourceUrl")}
-    return {**kept, form.hash_key: locked.hash, "installedAt": installed_at, "updatedAt": at}
+    filled = {key: value for key, value in fields.items() if value or key in ("source", "sourceType", "sourceUrl")}
+    return {**filled, form.hash_key: locked.hash, "installedAt": installed_at, "updatedAt": at}
 
 
 def javascript_time() -> str:

@@ -110,18 +110,18 @@ def written_check(source: EvalSource, at: At, written: Any, expected: Any) -> li
 
 def read_weight(source: EvalSource, at: At, fields: JsonObject) -> float:
     """Return the weight of a check, 1 if there is none or it is not valid."""
-    given = fields.get("weight")
-    weight = 1.0 if given is None else as_number(given)
+    number = fields.get("weight")
+    weight = 1.0 if number is None else as_number(number)
     if weight is None or weight < 0:
         source.report("eval-setting", "`weight` must be a number of 0 or more; 1 is used.", *at, "weight")
         return 1.0
     return weight
 
 
-def read_share(source: EvalSource, at: At, given: Any) -> float | None:
+def read_share(source: EvalSource, at: At, value: Any) -> float | None:
     """Return a share from 0 to 1; None if there is none or it is not valid."""
-    share = as_number(given)
-    if given is None or (share is not None and 0 <= share <= 1):
+    share = as_number(value)
+    if value is None or (share is not None and 0 <= share <= 1):
         return share
     source.report("eval-setting", "A threshold must be a number from 0 to 1; it is ignored.", *at)
     return None
@@ -151,9 +151,9 @@ def run_settings(source: EvalSource, settings: JsonObject, names: Mapping[str, s
     return found
 
 
-def _read_count(source: EvalSource, key: str, given: Any, most: int) -> int | None:
-    count = as_number(given)
-    if given is None:
+def _read_count(source: EvalSource, key: str, value: Any, most: int) -> int | None:
+    count = as_number(value)
+    if value is None:
         return None
     if count is None or count != int(count) or not 1 <= count <= most:
         source.report("eval-setting", f"It must be a whole number from 1 to {most:,}; it is ignored.", key)

@@ -100,7 +100,7 @@ def _loop(node: ast.GeneratorExp | ast.ListComp, mode: str) -> list[Check] | Non
             ast.Compare(left=ast.Name(id=word), ops=[ast.In()], comparators=[where]),
             [ast.comprehension(target=ast.Name(id=name), iter=ast.List() | ast.Tuple() as listed, ifs=[])],
         ) if word == name:
-            texts = [one.value for one in listed.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            texts = [elt.value for elt in listed.elts if isinstance(elt, ast.Constant) and isinstance(elt.value, str)]
             ignore_case = _output(where)
             is_plain = ignore_case is not None and texts and all(texts) and len(texts) == len(listed.elts)
             return [contains(texts, mode=mode, ignore_case=bool(ignore_case))] if is_plain else None

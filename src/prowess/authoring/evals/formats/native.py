@@ -75,7 +75,7 @@ def _read_case(source: EvalSource, at: At, entry: Any, usual: JsonObject) -> lis
         prompt=as_text(fields.get("prompt")),
         inputs=cast("JsonObject | None", inputs),
         artifact=as_text(fields.get("artifact", usual.get("artifact"))),
-        files=tuple(one for one in files if one is not None),
+        files=tuple(file for file in files if file is not None),
         expected=expected,
         checks=tuple(checks),
         threshold=read_share(source, (*at, "threshold"), fields.get("threshold")),
@@ -88,15 +88,15 @@ def _read_case(source: EvalSource, at: At, entry: Any, usual: JsonObject) -> lis
 
 def _label(fields: JsonObject) -> str:
     """Return the group of a case; a short expected text is one, as in a classification."""
-    given = as_text(fields.get("label"))
+    label = as_text(fields.get("label"))
     expected = fields.get("expected")
     short = isinstance(expected, str) and len(expected) <= 40 and "\n" not in expected
-    return (given or (as_text(expected) if short else ""))[:MAX_NAME_CHARS]
+    return (label or (as_text(expected) if short else ""))[:MAX_NAME_CHARS]
 
 
 def _split(source: EvalSource, at: At, fields: JsonObject) -> Any:
-    given = fields.get("split")
-    name = str(given).strip().replace("-", "_") if given is not None else None
+    split = fields.get("split")
+    name = str(split).strip().replace("-", "_") if split is not None else None
     known = {"test": "held_out", "heldout": "held_out", "dev": "validation", "val": "validation"}
     name = known.get(name, name) if name else None
     if name is None or name in SPLITS:
@@ -104,7 +104,7 @@ def _split(source: EvalSource, at: At, fields: JsonObject) -> Any:
     # An unknown name may well mean the held-out set: a case must not be learned from by mistake.
     source.report(
         "eval-setting",
-        f"Unknown split {str(given)[:40]!r}; the case is held out.",
+        f"Unknown split {str(split)[:40]!r}; the case is held out.",
         *at,
         "split",
         hint=f"Use one of: {', '.join(SPLITS)}.",

@@ -93,13 +93,13 @@ def _message(source: EvalSource, at: At, text: str) -> str:
     except (ValueError, RecursionError):
         return text.strip()
     turns = [fields for one in as_list(messages) if (fields := as_object(one)) and "content" in fields]
-    said = [as_text(one["content"]) for one in turns if one.get("role", "user") == "user"]
-    if not said:
+    user_texts = [as_text(turn["content"]) for turn in turns if turn.get("role", "user") == "user"]
+    if not user_texts:
         return text.strip()
-    if len(said) < len(turns):
+    if len(user_texts) < len(turns):
         message = "Only the user's messages are used: the skill takes the place of the system message."
         source.report("eval-setting", message, *at)
-    return "\n\n".join(said)
+    return "\n\n".join(user_texts)
 
 
 def _tests(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At, Any]]:
@@ -179,8 +179,8 @@ def _default_prompt(variables: Mapping[str, Any]) -> str:
 
 
 def _variables(source: EvalSource, at: At, test: JsonObject) -> JsonObject:
-    given = test.get("vars")
-    if given is not None and not isinstance(given, dict):
+    variables = test.get("vars")
+    if variables is not None and not isinstance(variables, dict):
         source.report(
             "eval-case",
             "`vars` must be an object; it is ignored.",
@@ -188,7 +188,7 @@ def _variables(source: EvalSource, at: At, test: JsonObject) -> JsonObject:
             "vars",
             hint="Write the variables in the test.",
         )
-    return as_object(given) or {}
+    return as_object(variables) or {}
 
 
 def _combinations(variables: JsonObject) -> Iterator[JsonObject]:

@@ -43,8 +43,8 @@ class _Written:
     @property
     def texts(self) -> list[str]:
         """The texts of `value`: a list, or a text with commas."""
-        given = self.value.split(",") if isinstance(self.value, str) else as_list(self.value)
-        return [text for one in given if (text := as_text(one))]
+        values = self.value.split(",") if isinstance(self.value, str) else as_list(self.value)
+        return [text for one in values if (text := as_text(one))]
 
 
 def read_assertions(source: EvalSource, at: At, written: Any, fill: Fill, *, depth: int = 0) -> list[Check]:
@@ -80,14 +80,14 @@ def _read_one(source: EvalSource, at: At, fields: JsonObject, fill: Fill) -> lis
         return []
     value = fields.get("value")
     filled = fill(value) if isinstance(value, str) and not value.startswith("file://") else _fill_list(value, fill)
-    made = make(_Written(source=source, at=at, kind=name, value=filled, threshold=fields.get("threshold")))
+    parsed = make(_Written(source=source, at=at, kind=name, value=filled, threshold=fields.get("threshold")))
     weight = read_weight(source, at, fields)
     title = as_text(fields.get("metric"))[:MAX_NAME_CHARS]
     return [
         valid
-        for check in made
+        for check in parsed
         for valid in valid_check(
-            source, at, replace(check, weight=weight / len(made), negate=check.negate != negate, description=title)
+            source, at, replace(check, weight=weight / len(parsed), negate=check.negate != negate, description=title)
         )
     ]
 

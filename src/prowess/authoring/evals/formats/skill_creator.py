@@ -68,7 +68,7 @@ def _read_case(source: EvalSource, at: At, entry: Any) -> list[EvalCase]:
         id=as_text(fields.get("id")) or as_text(fields.get("name")) or str(at[-1]),
         name=as_text(fields.get("name"))[:MAX_NAME_CHARS],
         prompt=next((text for key in _PROMPTS if (text := as_text(fields.get(key)))), ""),
-        files=tuple(one for one in files if one is not None),
+        files=tuple(file for file in files if file is not None),
         expected=expected or None,
         checks=tuple(checks),
         label=next((text for key in _LABELS if (text := as_text(fields.get(key)))), "")[:MAX_NAME_CHARS],

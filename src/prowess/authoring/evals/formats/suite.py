@@ -70,8 +70,8 @@ def read_suite(place: Path | Mapping[str, bytes], skill: str = "", *, file: str 
 
 def _root_of(file: Path) -> Path:
     """Return the folder of the skill around an eval file, or else the file's own folder."""
-    around = [file.parent, *file.parent.parents][:3]
-    return next((folder for folder in around if _is_skill(folder)), file.parent)
+    folders = [file.parent, *file.parent.parents][:3]
+    return next((folder for folder in folders if _is_skill(folder)), file.parent)
 
 
 def _is_skill(folder: Path) -> bool:
@@ -89,7 +89,7 @@ def _read(files: Mapping[str, bytes], skill: str, file: str) -> EvalSuite:
         if suite is not None:
             suites.append(suite)
     merged = _merge(suites, problems)
-    if not merged.cases and not any(one.severity == "error" for one in problems):
+    if not merged.cases and not any(problem.severity == "error" for problem in problems):
         problems.append(_no_cases("There are no eval cases."))
     return replace(merged, skill=skill or merged.skill, problems=tuple(problems))
 
@@ -166,8 +166,8 @@ def _merge(suites: Sequence[EvalSuite], problems: list[Problem]) -> EvalSuite:
     usual = EvalSuite(skill="", cases=())
     settings: dict[str, Any] = {}
     for name in ("skill", "trials", "model", "timeout_seconds", "concurrency"):
-        given = [getattr(suite, name) for suite in suites if getattr(suite, name) != getattr(usual, name)]
-        settings[name] = given[0] if given else getattr(usual, name)
+        values = [getattr(suite, name) for suite in suites if getattr(suite, name) != getattr(usual, name)]
+        settings[name] = values[0] if values else getattr(usual, name)
     threshold = suites[0].pass_threshold
     cases = [
         case
@@ -186,14 +186,14 @@ def _merge(suites: Sequence[EvalSuite], problems: list[Problem]) -> EvalSuite:
 def _with_ids(cases: Sequence[EvalCase], problems: list[Problem]) -> list[EvalCase]:
     found: dict[str, EvalCase] = {}
     for case in cases:
-        wanted = "".join(sign if sign.isprintable() else " " for sign in case.id).strip()[:_MAX_ID_CHARS] or "case"
-        name, number = wanted, 1
+        plain_id = "".join(sign if sign.isprintable() else " " for sign in case.id).strip()[:_MAX_ID_CHARS] or "case"
+        name, number = plain_id, 1
         while name in found:
             number += 1
-            name = f"{wanted}-{number}"
+            name = f"{plain_id}-{number}"
         # Two files may both count from 1; within a file it is a mistake.
-        if number > 1 and any(one.source == case.source for one in found.values() if one.id == wanted):
-            message = f"The id {wanted!r} is used twice; the second case is called {name!r}."
+        if number > 1 and any(one.source == case.source for one in found.values() if one.id == plain_id):
+            message = f"The id {plain_id!r} is used twice; the second case is called {name!r}."
             problems.append(Problem(code="eval-id", severity="warning", message=message, field=case.source))
         found[name] = replace(case, id=name)
     return list(found.values())

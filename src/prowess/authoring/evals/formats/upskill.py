@@ -29,8 +29,8 @@ def _read_case(source: EvalSource, at: At, entry: Any) -> list[EvalCase]:
     if fields is None:
         source.report("eval-case", "A test must be an object with `input`.", *at, severity="error")
         return []
-    given = as_object((as_object(fields.get("context")) or {}).get("files")) or {}
-    files = tuple(EvalFile(path=path, text=text) for path, text in given.items() if isinstance(text, str))
+    file_texts = as_object((as_object(fields.get("context")) or {}).get("files")) or {}
+    files = tuple(EvalFile(path=path, text=text) for path, text in file_texts.items() if isinstance(text, str))
     expected = fields.get("expected")
     case = EvalCase(
         id=as_text(fields.get("id")) or as_text(fields.get("name")) or str(at[-1]),
@@ -51,9 +51,9 @@ def _read_checks(source: EvalSource, at: At, fields: dict[str, Any], expected: A
             source.report("eval-code", message, *at, name, hint="Use `contains`, or describe the result.")
     if isinstance(expected, str):
         return [expectation(f"The output fits this description: {expected}")]
-    wanted = as_object(expected) or {}
+    criteria = as_object(expected) or {}
     found: list[Check] = []
-    for name, value in wanted.items():
+    for name, value in criteria.items():
         texts = [text for one in as_list(value) if (text := as_text(one))]
         if name in ("contains", "not_contains") and texts:
             # Unwanted texts count one by one: none of them may occur.

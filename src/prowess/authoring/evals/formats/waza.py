@@ -107,8 +107,8 @@ def _read_task(eval_source: EvalSource, source: EvalSource, at: At, written: Any
     prompt = as_text(inputs.get("prompt"))
     files = _files(source, (*at, "inputs"), inputs, folders)
     if not prompt and inputs.get("prompt_file"):
-        given = source.read_file(inputs["prompt_file"], *at, "inputs", "prompt_file", folders=folders)
-        prompt = given.text if given else ""
+        file_text = source.read_file(inputs["prompt_file"], *at, "inputs", "prompt_file", folders=folders)
+        prompt = file_text.text if file_text else ""
     if files is None:
         return []
     checks = [
@@ -236,8 +236,8 @@ def _prompt(source: EvalSource, at: At, config: JsonObject, _: tuple[str, ...], 
     if config.get("mode") == "pairwise":
         source.report_check("Pairwise grading is not supported; compare versions instead.", *at)
     else:
-        wanted = f"The output satisfies these instructions for a grader: {text}" if text else ""
-        yield from valid_check(source, (*at, "config"), expectation(wanted))
+        statement = f"The output satisfies these instructions for a grader: {text}" if text else ""
+        yield from valid_check(source, (*at, "config"), expectation(statement))
 
 
 def _code(source: EvalSource, at: At, config: JsonObject, _: tuple[str, ...], __: str) -> Iterator[Check]:

@@ -161,11 +161,11 @@ def add_bytes(instance: LinkerInstance, name: str, make: Callable[[int], bytes])
         data = make(args[0].of.u64)
         values = bytearray(_byte(0) * len(data))
         values[_PLACE :: len(_byte(0))] = data
-        made = _ffi.wasmtime_component_vallist_t()
-        _ffi.wasmtime_component_vallist_new_uninit(made, len(data))
-        ctypes.memmove(made.data, bytes(values), len(values))
+        list_value = _ffi.wasmtime_component_vallist_t()
+        _ffi.wasmtime_component_vallist_new_uninit(list_value, len(data))
+        ctypes.memmove(list_value.data, bytes(values), len(values))
         results[0].kind = _ffi.WASMTIME_COMPONENT_LIST
-        results[0].of.list = made
+        results[0].of.list = list_value
 
     _add(instance, name, run)
 
@@ -199,9 +199,9 @@ def _error() -> int | None:
 
 def _bytes(data: bytes) -> Any:
     """Return a copy of bytes that the engine owns. `_ffi.bytes_to_capi` makes a ctypes class for every new length."""
-    made = _bindings.wasm_byte_vec_t()
-    _new_bytes(ctypes.byref(made), len(data), ctypes.cast(ctypes.c_char_p(data), _BYTES))
-    return made
+    vector = _bindings.wasm_byte_vec_t()
+    _new_bytes(ctypes.byref(vector), len(data), ctypes.cast(ctypes.c_char_p(data), _BYTES))
+    return vector
 
 
 def _text(name: Any) -> str:
@@ -211,11 +211,11 @@ def _text(name: Any) -> str:
 @cache
 def _byte(value: int) -> bytes:
     """Return one byte as a value of the C API."""
-    made = _ffi.wasmtime_component_val_t()
-    ctypes.memset(ctypes.byref(made), 0, ctypes.sizeof(made))
-    made.kind = _ffi.WASMTIME_COMPONENT_U8
-    made.of.u8 = value
-    return bytes(made)
+    component_value = _ffi.wasmtime_component_val_t()
+    ctypes.memset(ctypes.byref(component_value), 0, ctypes.sizeof(component_value))
+    component_value.kind = _ffi.WASMTIME_COMPONENT_U8
+    component_value.of.u8 = value
+    return bytes(component_value)
 
 
 _PLACE = _byte(255).index(255)

@@ -292,7 +292,7 @@ def _add_poll(root: LinkerInstance, current: Callable[[], WaitingGuest]) -> None
         return current().timers.get(pollable.to_host(store).rep, 0)
 
     def poll(store: Store, pollables: list[ResourceAny]) -> list[int]:
-        moments = [moment(store, one) for one in pollables]
+        moments = [moment(store, pollable) for pollable in pollables]
         first = min(moments)
         current().clock.sleep_until(first)
         return [place for place, one in enumerate(moments) if one <= first]

@@ -59,9 +59,9 @@ def confine_thread() -> list[str]:
 def confine_process(stacks_bytes: int) -> list[str]:
     """Set limits, once all threads have started: no further one can start, and their stacks are known."""
     most = {"DATA": DATA_BYTES + stacks_bytes, "FSIZE": 0, "CORE": 0, "NOFILE": _DESCRIPTORS, "NPROC": 0}
-    kept = {name for name, limit in most.items() if _set_limit(name, limit)}
+    in_force = {name for name, limit in most.items() if _set_limit(name, limit)}
     words = {"memory": "DATA", "sizes": "FSIZE"}
-    return [word for word, name in words.items() if name in kept]
+    return [word for word, name in words.items() if name in in_force]
 
 
 def _set_limit(name: str, limit: int) -> bool:
