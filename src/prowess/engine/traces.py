@@ -193,7 +193,7 @@ class Traces(Part):
             check_string(value, f"The filter `{name}`")
         return TraceFilter(
             organization_id=actor.organization,
-            user_id=None if actor.admin else actor.user,
+            user_id=actor.visible_user,
             since="" if days is None else seconds_from_now(-days * _DAY_SECONDS),
             **filters,
         )

@@ -8,11 +8,13 @@ import json
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
 from prowess.engine.engine import Engine
-from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, Refused
+from prowess.engine.records import SHORTEST_ID, find_by_id, read_rows
+from prowess.errors import ApprovalRequired, Conflict, Invalid, Refused
 from prowess.jobs.execution import append_event, change_job
 from prowess.jobs.job import (
     DEFAULT_CONCURRENCY,
@@ -35,8 +37,11 @@ from prowess.storage.jobs import JobKind, JobRow, JobState
 from prowess.threads import offload
 from prowess.traces.cleanup import is_process_gone
 
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+
 POLL_SECONDS = 0.25
-_SHORTEST_ID = 4
 _PAGE = 1_000
 
 
@@ -123,30 +128,21 @@ class Jobs:
         self, *, states: Sequence[JobState] = (), limit: int = 50, before: tuple[str, str] | None = None
     ) -> list[Job]:
         """Return jobs without their results, newest first; with `before`, those older than that time and id."""
+        organization, user = self._scope()
 
-        def read() -> list[Job]:
-            organization, user = self._scope()
-            if not self._context.resources.has_records():
-                return []
-            with self._context.resources.records().read() as connection:
-                rows = jobs.list_jobs(connection, organization, user, states=states, before=before, limit=limit)
-                rows = [jobs.with_counts(connection, row) for row in rows]
-                workers = self._count_workers(jobs.list_workers(connection)) if any(row.is_open for row in rows) else 0
+        def read(connection: sa.Connection) -> list[Job]:
+            rows = jobs.list_jobs(connection, organization, user, states=states, before=before, limit=limit)
+            rows = [jobs.with_counts(connection, row) for row in rows]
+            workers = self._count_workers(jobs.list_workers(connection)) if any(row.is_open for row in rows) else 0
             return [to_job(row, workers=workers) for row in rows]
 
-        return await offload(read)
+        return await offload(read_rows, self._context, read, [])
 
     async def count(self, *, states: Sequence[JobState] = ()) -> int:
         """Return how many jobs there are."""
-
-        def read() -> int:
-            organization, user = self._scope()
-            if not self._context.resources.has_records():
-                return 0
-            with self._context.resources.records().read() as connection:
-                return jobs.count_jobs(connection, organization, user, states=states)
-
-        return await offload(read)
+        organization, user = self._scope()
+        count = partial(jobs.count_jobs, organization_id=organization, user_id=user, states=states)
+        return await offload(read_rows, self._context, count, 0)
 
     async def get(self, job: str) -> Job:
         """Return a job by its name, its id, or at least four of the first characters of its id."""
@@ -338,20 +334,13 @@ class Jobs:
     def _find(self, job_id: str) -> JobRow:
         """Return a job of the actor, or of its organization for an administrator. Raise `NotFound` for all others alike."""
         organization, user = self._scope()
-        found: list[JobRow] = []
-        if job_id.isprintable() and self._context.resources.has_records() and len(job_id) >= _SHORTEST_ID:
-            with self._context.resources.records().read() as connection:
-                found = jobs.find(connection, organization, user, job_id)
-        if len(found) > 1:
-            raise Invalid(f"{job_id!r} is the beginning of several ids.", hint="Give more of its characters.")
-        if not found:
-            raise NotFound(f"No job {job_id[:80]!r}.", hint="`prowess jobs list` shows all.")
-        return found[0]
+        find = partial(jobs.find, organization_id=organization, user_id=user, given=job_id)
+        return find_by_id(self._context, job_id, find, noun="job", listed_by="prowess jobs list")
 
     def _scope(self) -> tuple[str, str | None]:
         actor = self._context.actor
         actor.require("skills.read")
-        return actor.organization, None if actor.admin else actor.user
+        return actor.organization, actor.visible_user
 
     def _count_workers(self, workers: Sequence[tuple[str, str, str]]) -> int:
         silent = seconds_from_now(-DEAD_SECONDS)
@@ -360,10 +349,10 @@ class Jobs:
 
 def check_name(name: str) -> str:
     """Return a name that a job may have; raise `Invalid` otherwise."""
-    if not _SHORTEST_ID <= len(name) <= MAX_NAME_CHARS or not name.isprintable() or name != name.strip():
+    if not SHORTEST_ID <= len(name) <= MAX_NAME_CHARS or not name.isprintable() or name != name.strip():
         raise Invalid(
             f"Invalid name {name[:80]!r} for a job.",
-            hint=f"Use {_SHORTEST_ID} to {MAX_NAME_CHARS} printable characters.",
+            hint=f"Use {SHORTEST_ID} to {MAX_NAME_CHARS} printable characters.",
         )
     return name
 

@@ -85,6 +85,11 @@ class Actor:
         return self.is_person and "admin" in self.permissions
 
     @property
+    def visible_user(self) -> str | None:
+        """The user whose records this actor sees; None for an administrator, who sees those of the whole organization."""
+        return None if self.admin else self.user
+
+    @property
     def owner(self) -> Owner:
         """The owner whose rows this actor reads and writes."""
         return Owner(organization_id=self.organization, user_id=self.user)

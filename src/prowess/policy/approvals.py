@@ -51,12 +51,11 @@ class Approvals:
         If a person asks, overdue requests are marked as expired first.
         """
         actor.require("skills.read")
-        user = None if actor.admin else actor.user
         if actor.is_person:
             self.expire(actor.organization)
         with self._database.read() as connection:
             rows = approvals.list_approvals(
-                connection, actor.organization, states=states, limit=_LIST_LIMIT, user_id=user
+                connection, actor.organization, states=states, limit=_LIST_LIMIT, user_id=actor.visible_user
             )
         return [_view(actor, row) for row in rows if _may_see(actor, row)]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from prowess.authoring.compose.author import Written
 from prowess.authoring.compose.composition import Composition, event_data, to_composition
 from prowess.engine.context import Context
-from prowess.errors import Conflict, Invalid, NotFound, Refused
+from prowess.engine.records import find_by_id, read_rows
+from prowess.errors import Conflict, NotFound, Refused
 from prowess.skill.package import Package
 from prowess.storage import compositions, ledger
 from prowess.storage.compositions import CompositionRow, CompositionState, RoundRow
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 MAX_ROUNDS = 200
-_SHORTEST_ID = 4
 
 
 class CompositionRecords:
@@ -34,14 +34,15 @@ class CompositionRecords:
 
     def list(self, state: CompositionState | None, limit: int) -> list[CompositionRow]:
         """Return the compositions of the actor, the last changed first."""
-        actor, resources = self._context.actor, self._context.resources
+        actor = self._context.actor
         actor.require("skills.read")
-        if not resources.has_records():
-            return []
-        with resources.records().read() as connection:
+
+        def read(connection: sa.Connection) -> list[CompositionRow]:
             return compositions.list_compositions(
                 connection, actor.owner, created_by=self._only_by(), state=state or "", limit=limit
             )
+
+        return read_rows(self._context, read, [])
 
     def list_rounds(self, composition_id: str) -> list[RoundRow]:
         """Return all rounds of a composition, oldest first."""
@@ -117,22 +118,16 @@ class CompositionRecords:
 
     def find(self, composition_id: str, number: int | None = None) -> tuple[CompositionRow, RoundRow | None]:
         """Return a composition of the actor with its current round or another one; raise `NotFound`. Blocking."""
-        actor, resources = self._context.actor, self._context.resources
+        actor = self._context.actor
         actor.require("skills.read")
-        found: list[CompositionRow] = []
-        if len(composition_id) >= _SHORTEST_ID and composition_id.isprintable() and resources.has_records():
-            with resources.records().read() as connection:
-                found = compositions.find(connection, actor.owner, composition_id)
-        found = [row for row in found if self._only_by() in ("", row.created_by)]
-        if len(found) > 1:
-            raise Invalid(
-                f"{composition_id[:80]!r} is the beginning of several ids.", hint="Give more of its characters."
-            )
-        if not found:
-            raise NotFound(f"No composition {composition_id[:80]!r}.", hint="`prowess compose list` shows all.")
-        [row] = found
+
+        def find(connection: sa.Connection) -> list[CompositionRow]:
+            rows = compositions.find(connection, actor.owner, composition_id)
+            return [row for row in rows if self._only_by() in ("", row.created_by)]
+
+        row = find_by_id(self._context, composition_id, find, noun="composition", listed_by="prowess compose list")
         round_number = row.round if number is None else number
-        with resources.records().read() as connection:
+        with self._context.resources.records().read() as connection:
             current = compositions.get_round(connection, row.id, round_number) if round_number else None
         if current is None and number is not None:
             raise NotFound(

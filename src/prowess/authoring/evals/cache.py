@@ -10,16 +10,22 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.results import CaseResult
 from prowess.engine.context import Context
+from prowess.engine.records import read_rows
 from prowess.errors import ProwessError
 from prowess.prompts.registry import entry_digest
 from prowess.skill.model import Skill
 from prowess.storage import evals
 from prowess.storage.evals import StoredResult
 from prowess.threads import offload, offload_to_completion
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
 
 GRADER_VERSION = "1"
 """Raise it when the same output would get another grade, or the same case another prompt."""
@@ -65,14 +71,11 @@ def rubric_digests(context: Context, skill: Skill, case: EvalCase) -> list[str]:
 async def find_cached(context: Context, keys: Sequence[str]) -> dict[str, CaseResult]:
     """Return the results of earlier runs of the same person, by key. Errors are never among them."""
 
-    def read() -> dict[str, CaseResult]:
-        if not context.resources.has_records():
-            return {}
-        with context.resources.records().read() as connection:
-            found = evals.find_cached(connection, context.actor.owner, keys)
-        return {key: CaseResult.of(told) for key, told in found.items()}
+    def read(connection: sa.Connection) -> dict[str, CaseResult]:
+        found = evals.find_cached(connection, context.actor.owner, keys)
+        return {key: CaseResult.of(result) for key, result in found.items()}
 
-    return await offload(read)
+    return await offload(read_rows, context, read, {})
 
 
 class ResultLog:

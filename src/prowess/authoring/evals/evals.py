@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from prowess.authoring.evals.cache import find_cached
 from prowess.authoring.evals.case import EvalCase
@@ -19,6 +21,7 @@ from prowess.authoring.evals.variant import Subject, Variant, find_subject, find
 from prowess.authoring.evals.workload import Workload, make_items
 from prowess.authoring.task import ProgressListener, ignore_progress
 from prowess.engine.context import Context
+from prowess.engine.records import find_by_id, read_rows
 from prowess.engine.scores import read_scores
 from prowess.errors import Conflict, Invalid, NoModel, NotFound, Problem, ProwessError, Refused
 from prowess.llm.model import Model
@@ -31,7 +34,10 @@ from prowess.storage.evals import EvalRunRow, RunState
 from prowess.storage.scores import SkillScore
 from prowess.threads import offload, offload_to_completion
 
-_SHORTEST_ID = 4
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+
 EVALS_HELP = """Create evals/cases.yaml next to SKILL.md:
   cases:
     - prompt: a message that needs this skill
@@ -123,28 +129,18 @@ class Evals:
 
     async def list(self, *, skill: str = "", limit: int = 50, before: tuple[str, str] | None = None) -> list[EvalRun]:
         """Return runs without their results, newest first; with `before`, those older than that time and id."""
+        organization, user = self._scope()
 
-        def read() -> list[EvalRun]:
-            organization, user = self._scope()
-            if not self._context.resources.has_records():
-                return []
-            with self._context.resources.records().read() as connection:
-                rows = storage.list_runs(connection, organization, user, skill=skill, before=before, limit=limit)
-            return [to_run(row) for row in rows]
+        def read(connection: sa.Connection) -> list[EvalRunRow]:
+            return storage.list_runs(connection, organization, user, skill=skill, before=before, limit=limit)
 
-        return await offload(read)
+        return [to_run(row) for row in await offload(read_rows, self._context, read, [])]
 
     async def count(self, *, skill: str = "") -> int:
         """Return how many runs there are."""
-
-        def read() -> int:
-            organization, user = self._scope()
-            if not self._context.resources.has_records():
-                return 0
-            with self._context.resources.records().read() as connection:
-                return storage.count_runs(connection, organization, user, skill=skill)
-
-        return await offload(read)
+        organization, user = self._scope()
+        count = partial(storage.count_runs, organization_id=organization, user_id=user, skill=skill)
+        return await offload(read_rows, self._context, count, 0)
 
     async def get(self, run: str) -> EvalRun:
         """Return a run with its results, by its id or at least four of its first characters."""
@@ -159,11 +155,10 @@ class Evals:
         def latest() -> EvalRun:
             organization, user = self._scope()
             digest = find_version(self._context, slug, version).skill.digest if version else ""
-            if self._context.resources.has_records():
-                with self._context.resources.records().read() as connection:
-                    rows = storage.list_runs(connection, organization, user, skill=slug, digest=digest, limit=1)
-                if rows:
-                    return self._get(rows[0].id)
+            newest = partial(storage.list_runs, organization_id=organization, user_id=user, limit=1)
+            rows = read_rows(self._context, partial(newest, skill=slug, digest=digest), [])
+            if rows:
+                return self._get(rows[0].id)
             raise NotFound(
                 f"No evaluation {run_id[:80]!r}.",
                 hint=f"`prowess eval list` shows all; `prowess eval run {slug[:80]}` makes one.",
@@ -340,22 +335,18 @@ class Evals:
 
     def _get(self, run_id: str) -> EvalRun:
         organization, user = self._scope()
-        found: list[EvalRunRow] = []
-        rows: list[JsonObject] = []
-        if run_id.isprintable() and len(run_id) >= _SHORTEST_ID and self._context.resources.has_records():
-            with self._context.resources.records().read() as connection:
-                found = storage.find_runs(connection, organization, user, run_id)
-                rows = storage.read_results(connection, found[0].id) if len(found) == 1 else []
-        if len(found) > 1:
-            raise Invalid(f"{run_id!r} is the beginning of several ids.", hint="Give more of its characters.")
-        if not found:
-            raise NotFound(f"No evaluation {run_id[:80]!r}.", hint="`prowess eval list` shows all.")
-        return to_run(found[0], tuple(CaseResult.of(one) for one in rows))
+
+        def find(connection: sa.Connection) -> list[tuple[EvalRunRow, list[JsonObject]]]:
+            rows = storage.find_runs(connection, organization, user, run_id)
+            return [(row, storage.read_results(connection, row.id) if len(rows) == 1 else []) for row in rows]
+
+        row, results = find_by_id(self._context, run_id, find, noun="evaluation", listed_by="prowess eval list")
+        return to_run(row, tuple(CaseResult.of(result) for result in results))
 
     def _scope(self) -> tuple[str, str | None]:
         actor = self._context.actor
         actor.require("skills.read")
-        return actor.organization, None if actor.admin else actor.user
+        return actor.organization, actor.visible_user
 
 
 def _chosen_cases(subject: Subject, plan: EvalPlan) -> list[EvalCase]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.authoring.optimize.proposal import event_data
 from prowess.engine.context import Context
-from prowess.errors import Conflict, NotFound
+from prowess.engine.records import find_by_id, read_rows
+from prowess.errors import Conflict
 from prowess.storage import ledger, proposals
 from prowess.storage.ledger import EventEntry
 from prowess.storage.proposals import ProposalRow, ProposalState
@@ -15,8 +16,6 @@ from prowess.threads import offload
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
-
-_SHORTEST_ID = 4
 
 
 class Records:
@@ -39,46 +38,41 @@ class Records:
 
     async def find(self, proposal_id: str) -> ProposalRow:
         """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
-        hint = "`prowess optimize list` shows them."
+        actor = self._context.actor
 
-        def read() -> list[ProposalRow]:
-            if len(proposal_id) < _SHORTEST_ID or not self._context.resources.has_records():
-                return []
-            with self._context.resources.records().read() as connection:
-                return proposals.find(connection, self._organization, self._user, proposal_id)
+        def find(connection: sa.Connection) -> list[ProposalRow]:
+            return proposals.find(connection, actor.organization, actor.visible_user, proposal_id)
 
-        found = await offload(read)
-        if len(found) > 1:
-            raise NotFound(f"Several optimizations begin with {proposal_id[:40]!r}.", hint="Give more characters.")
-        if not found:
-            raise NotFound(f"No optimization {proposal_id[:40]!r}.", hint=hint)
-        return found[0]
+        listed_by = "prowess optimize list"
+        return await offload(find_by_id, self._context, proposal_id, find, noun="optimization", listed_by=listed_by)
 
     async def list(
         self, *, skill: str, states: Sequence[str], before: tuple[str, str] | None, limit: int
     ) -> list[ProposalRow]:
         """Return optimizations, newest first."""
+        actor = self._context.actor
 
-        def read() -> list[ProposalRow]:
-            if not self._context.resources.has_records():
-                return []
-            with self._context.resources.records().read() as connection:
-                return proposals.list_proposals(
-                    connection, self._organization, self._user, skill=skill, states=states, before=before, limit=limit
-                )
+        def read(connection: sa.Connection) -> list[ProposalRow]:
+            return proposals.list_proposals(
+                connection,
+                actor.organization,
+                actor.visible_user,
+                skill=skill,
+                states=states,
+                before=before,
+                limit=limit,
+            )
 
-        return await offload(read)
+        return await offload(read_rows, self._context, read, [])
 
     async def count(self, *, skill: str, states: Sequence[str]) -> int:
         """Return how many optimizations there are."""
+        actor = self._context.actor
 
-        def read() -> int:
-            if not self._context.resources.has_records():
-                return 0
-            with self._context.resources.records().read() as connection:
-                return proposals.count_proposals(connection, self._organization, self._user, skill=skill, states=states)
+        def count(connection: sa.Connection) -> int:
+            return proposals.count_proposals(connection, actor.organization, actor.visible_user, skill=skill, states=states)
 
-        return await offload(read)
+        return await offload(read_rows, self._context, count, 0)
 
     async def change(
         self, proposal_id: str, values: Mapping[str, Any], *, states: Sequence[ProposalState]
@@ -120,14 +114,6 @@ class Records:
                 return proposals.count_uses(connection, row.organization_id, row.skill_slug, digest)
 
         return await offload(write)
-
-    @property
-    def _organization(self) -> str:
-        return self._context.actor.organization
-
-    @property
-    def _user(self) -> str | None:
-        return None if self._context.actor.admin else self._context.actor.user
 
 
 def _append_event(connection: sa.Connection, row: ProposalRow) -> None:

@@ -6,10 +6,13 @@ one had, on behalf of the person who approved the candidate; it is in the audit 
 
 from __future__ import annotations
 
+from functools import partial
+
 from prowess.authoring.optimize.change import Change
 from prowess.authoring.optimize.decision import LOOKS, MAX_OLD_RUNS, LiveTest, judge_live
 from prowess.authoring.optimize.records import Records
 from prowess.engine.engine import Engine
+from prowess.engine.records import read_rows
 from prowess.errors import Conflict, NotFound, ProwessError
 from prowess.policy.actor import stored_actor
 from prowess.storage import proposals
@@ -25,16 +28,9 @@ async def watch_approved(engine: Engine, *, organization: str | None = None, ski
 
     With `organization` None, those of all organizations.
     """
-    resources = engine.context.resources
-    if not resources.has_records():
-        return []
-
-    def read() -> list[ProposalRow]:
-        with resources.records().read() as connection:
-            return proposals.list_watched(connection, organization)
-
+    watched = partial(proposals.list_watched, organization_id=organization)
     ended: list[ProposalRow] = []
-    for row in await offload(read):
+    for row in await offload(read_rows, engine.context, watched, []):
         if not skill or row.skill_slug == skill:
             changed = await _judge(engine, row)
             if changed is not None:
