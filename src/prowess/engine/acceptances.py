@@ -31,19 +31,24 @@ def accept_written(actor: Actor, admission: Admission, digest: str) -> tuple[Acc
     return (make_acceptance(actor, subject, "approved", everyone=everyone, approver=approver),)
 
 
+def accept_import(actor: Actor, slug: str, digest: str, scope: Scope, origin: str) -> Acceptance:
+    """Return a person's acceptance of an imported skill. It may not hide a trusted one before a person has agreed."""
+    return Acceptance(
+        organization_id=actor.organization,
+        user_id=actor.user if scope == "user" else "",
+        slug=slug,
+        digest=digest,
+        how="imported",
+        actor=actor.label,
+        origin=f"{scope}: {origin}",
+        channel=actor.channel,
+    )
+
+
 def accept_imported(actor: Actor, results: Sequence[ImportResult], scope: Scope, origin: str) -> list[Acceptance]:
-    """Return a person's acceptance of each imported skill. None of them may hide a trusted one before a person has agreed."""
+    """Return a person's acceptance of each imported skill."""
     return [
-        Acceptance(
-            organization_id=actor.organization,
-            user_id=actor.user if scope == "user" else "",
-            slug=result.slug,
-            digest=result.digest,
-            how="imported",
-            actor=actor.label,
-            origin=f"{scope}: {origin or result.path}",
-            channel=actor.channel,
-        )
+        accept_import(actor, result.slug, result.digest, scope, origin or str(result.path))
         for result in results
         if result.slug and result.digest
     ]

@@ -190,16 +190,7 @@ class BundleReader:
         return package
 
     def _acceptance(self, change: DeviceChange) -> Acceptance:
-        from prowess.storage.trust import Acceptance
+        from prowess.engine.acceptances import accept_import
 
-        actor = self._context.actor
-        return Acceptance(
-            organization_id=actor.organization,
-            user_id="",
-            slug=change.slug,
-            digest=self._bundle.skills[change.slug].digest,
-            how="imported",
-            actor=actor.label,
-            origin=f"{change.scope}: {self._location.shown} ({self._bundle.device})",
-            channel=actor.channel,
-        )
+        digest, origin = self._bundle.skills[change.slug].digest, f"{self._location.shown} ({self._bundle.device})"
+        return accept_import(self._context.actor, change.slug, digest, self._channel.scope, origin)

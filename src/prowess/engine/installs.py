@@ -114,7 +114,7 @@ class Installs(Part):
         With a source or names, only those. Raise `Conflict` if a source no longer has these files, and `NotFound` if nothing is
         recorded for the source or a name.
         """
-        from prowess.engine.frozen_plan import plan_frozen
+        from prowess.engine.update_check import plan_frozen
 
         self._context.actor.require("skills.read")
         installation = await offload(self._open, user)
@@ -227,27 +227,17 @@ class Installs(Part):
         return parse_source(source, base=workspace)
 
     async def _plan_group(self, installation: Installation, source: str, skills: list[KnownSkill]) -> InstallPlan:
-        from prowess.engine.install_plan import InstallPlan, Planner
-        from prowess.engine.update_check import is_all_recorded, last_state, match_installed
+        from prowess.engine.install_plan import InstallPlan
+        from prowess.engine.update_check import is_all_recorded, last_state, plan_installed
+        from prowess.sources.reference import parse_source
 
-        reference = await offload(self._parse_recorded, source)
+        reference = await offload(parse_source, source, base=self._context.resources.workspace)
         fetched = await self._fetch(reference, last_state(skills))
         if fetched.unchanged and is_all_recorded(skills):
             return InstallPlan(source=source, base=installation.base, warnings=fetched.warnings)
         if fetched.unchanged:
             fetched = await self._fetch(reference)
-        chosen, gone = match_installed(fetched, skills)
-        plan = await offload(
-            lambda: Planner(self._context, installation).plan(
-                reference, replace(fetched, skills=tuple(chosen), unreadable=()), (), None
-            )
-        )
-        return replace(plan, gone=tuple(gone) if fetched.complete else ())
-
-    def _parse_recorded(self, source: str) -> SourceReference:
-        from prowess.sources.reference import parse_source
-
-        return parse_source(source, base=self._context.resources.workspace)
+        return await offload(plan_installed, self._context, installation, reference, fetched, skills)
 
     def _install(self, plan: InstallPlan, proof: str, discard_changes: bool) -> InstallResult:
         actor, gate = self._context.actor, self._context.resources.gate

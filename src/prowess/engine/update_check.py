@@ -1,16 +1,21 @@
-"""Compare installed skills with their sources."""
+"""Compare installed skills with their sources, and plan to install exactly what `prowess.lock` records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from prowess.engine.install_plan import InstallPlan, PlannedSkill, name_of
+from prowess.engine.context import Context
+from prowess.engine.install_plan import InstallPlan, PlannedSkill, Planner, SkippedSkill, name_of
+from prowess.errors import Conflict, NotFound, ProwessError
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState
 from prowess.sources.install import Base
+from prowess.sources.installation import Installation
 from prowess.sources.installed import KnownSkill
 from prowess.sources.lock.skills_lock import source_text
+from prowess.sources.reference import SourceReference, parse_source
+from prowess.threads import offload
 
 StatusName = Literal["current", "outdated", "gone", "unknown"]
 
@@ -49,7 +54,21 @@ def is_all_recorded(skills: Sequence[KnownSkill]) -> bool:
     return all(skill.entry is not None and skill.locked is not None and not skill.entry.pending for skill in skills)
 
 
-def match_installed(fetched: Fetched, skills: Sequence[KnownSkill]) -> tuple[list[FetchedSkill], list[str]]:
+def plan_installed(
+    context: Context,
+    installation: Installation,
+    reference: SourceReference,
+    fetched: Fetched,
+    skills: Sequence[KnownSkill],
+) -> InstallPlan:
+    """Return what installing again the fetched ones of these installed skills would do, and which are `gone`. Blocking."""
+    chosen, gone = _match_installed(fetched, skills)
+    some = replace(fetched, skills=tuple(chosen), unreadable=())
+    plan = Planner(context, installation).plan(reference, some, (), None)
+    return replace(plan, gone=tuple(gone) if fetched.complete else ())
+
+
+def _match_installed(fetched: Fetched, skills: Sequence[KnownSkill]) -> tuple[list[FetchedSkill], list[str]]:
     """Return the fetched skills that are installed, by their path or else their name, and the names of those that are gone."""
     by_path = {one.path: one for one in fetched.skills}
     by_name = {name_of(one): one for one in reversed(fetched.skills)}
@@ -119,3 +138,79 @@ def _is_other(skill: KnownSkill, new: PlannedSkill) -> bool:
     if skill.entry is not None:
         return skill.entry.source_digest != new.new.package.digest
     return skill.locked is None or skill.locked.hash != new.new.locked.hash
+
+
+async def plan_frozen(
+    context: Context, installation: Installation, reference: str, names: Sequence[str]
+) -> InstallPlan:
+    """Return what is missing of the recorded skills of a reference, or of all sources for ''.
+
+    Each is fetched at the commit that is recorded, and has to have the recorded files.
+    """
+    known = [skill for skill in await offload(lambda: installation.find(names)) if skill.entry is not None]
+    selected = [skill for skill in known if not reference or _reference_of(skill) == reference]
+    if not selected:
+        raise NotFound(
+            f"prowess.lock records no skill{f' of {reference!r}' if reference else ''}.",
+            hint="Add it without --frozen first, and commit the lock files.",
+        )
+    groups: dict[tuple[str, str], list[KnownSkill]] = {}
+    for skill in await offload(lambda: [one for one in selected if _is_missing(installation, one)]):
+        groups.setdefault((_reference_of(skill), skill.entry.pin.state if skill.entry else ""), []).append(skill)
+    plans = [await _plan_group(context, installation, source, skills) for (source, _), skills in groups.items()]
+    return join_plans(plans, installation.base)
+
+
+def _reference_of(skill: KnownSkill) -> str:
+    return skill.entry.pin.reference if skill.entry else ""
+
+
+def _is_missing(installation: Installation, skill: KnownSkill) -> bool:
+    return skill.locked is None or any(state != "ours" for _, state in installation.states(skill))
+
+
+async def _plan_group(
+    context: Context, installation: Installation, source: str, skills: Sequence[KnownSkill]
+) -> InstallPlan:
+    reference = await offload(_pinned, source, skills[0])
+    fetched = await context.resources.fetch_source(reference, await offload(context.fetch_context))
+    plan = await offload(plan_installed, context, installation, reference, fetched, skills)
+    planned = {skill.new.name: skill for skill in plan.skills}
+    planned_skills: list[PlannedSkill] = []
+    skipped: list[SkippedSkill] = list(plan.skipped)
+    for skill in skills:
+        try:
+            planned_skills.append(_check(skill, planned.get(skill.name)))
+        except ProwessError as error:
+            skipped.append(SkippedSkill(name=skill.name, error=error))
+    return replace(plan, source=source, skills=tuple(planned_skills), skipped=tuple(skipped), gone=())
+
+
+def _pinned(source: str, skill: KnownSkill) -> SourceReference:
+    reference = parse_source(source)
+    commit = skill.entry.pin.commit if skill.entry else ""
+    return reference.at(ref=commit) if reference.is_git and commit else reference
+
+
+def _check(skill: KnownSkill, planned: PlannedSkill | None) -> PlannedSkill:
+    """Return the plan for a skill with the pin that is recorded; raise `Conflict` if the source has other files."""
+    entry = skill.entry
+    if entry is None or planned is None or planned.new.package.digest != entry.source_digest:
+        now = f"sha256 {planned.new.package.digest[:12]}" if planned else "no such skill"
+        raise Conflict(
+            f"The source of {skill.name!r} has {now}, prowess.lock records "
+            f"{f'sha256 {entry.source_digest[:12]}' if entry else 'nothing'}.",
+            hint=f"See what changed with `prowess update {skill.name}`.",
+        )
+    new = replace(
+        planned.new,
+        pin=entry.pin,
+        agents=skill.agents,
+        mode=entry.mode,
+        signature=entry.signature,
+        approval=entry.approval,
+        computed_hash=entry.computed_hash,
+        locked=skill.locked or planned.new.locked,
+    )
+    change = "new" if planned.change == "unchanged" else planned.change
+    return replace(planned, new=new, change=change, from_state="")

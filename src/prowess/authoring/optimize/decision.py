@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Literal
 
@@ -68,17 +68,7 @@ class HeldOutTest:
 
     def as_json(self) -> JsonObject:
         """Return everything as plain JSON."""
-        return {
-            "cases": self.cases,
-            "repeats": self.repeats,
-            "base": self.base,
-            "candidate": self.candidate,
-            "difference": self.difference.as_json(),
-            "p": self.p,
-            "accepted": self.accepted,
-            "uses": self.uses,
-            "verdict": self.verdict,
-        }
+        return {**asdict(self), "difference": self.difference.as_json(), "verdict": self.verdict}
 
 
 def decide(
@@ -117,15 +107,7 @@ class LiveTest:
 
     def as_json(self) -> JsonObject:
         """Return everything as plain JSON."""
-        return {
-            "old_runs": self.old_runs,
-            "old_rate": self.old_rate,
-            "new_runs": self.new_runs,
-            "new_rate": self.new_rate,
-            "difference": None if self.difference is None else self.difference.as_json(),
-            "verdict": self.verdict,
-            "looked_at": self.looked_at,
-        }
+        return {**asdict(self), "difference": self.difference and self.difference.as_json()}
 
 
 def judge_live(old: Sequence[bool], new: Sequence[bool]) -> LiveTest:
