@@ -51,7 +51,11 @@ class MadeDecision:
         return {
             **self.noticed,
             "decision": {**self.decision.as_json(), **_research_json(self.lookups)},
-            "recommendations": [_brief(item) for item in self.recommendations if item.decision != "no"],
+            "recommendations": [
+                {"skill": item.slug, "score": item.score, "fit": item.decision, "why": item.why}
+                for item in self.recommendations
+                if item.decision != "no"
+            ],
             "hint": " ".join(part for part in (self.hint, self.noticed.get("hint", "")) if part),
         }
 
@@ -183,7 +187,3 @@ def _may_fit(names: list[str]) -> str:
         f"Skills that may fit this message: {', '.join(names)}. If one of them does, call enable_skill or run_skill. If you "
         "are not sure what the user needs, ask."
     )
-
-
-def _brief(one: Recommendation) -> dict[str, Any]:
-    return {"skill": one.slug, "score": one.score, "fit": one.decision, "why": one.why}

@@ -205,13 +205,9 @@ class Stores:
             database,
             scope=scope,
             organization_id=self.organization,
-            user_id=self._user_of(scope),
+            user_id=self.user or "" if scope == "user" else "",
             limits=self.limits,
         )
-
-    def _user_of(self, scope: Scope) -> str:
-        """Return the user whose skills of this scope these are; '' for scopes that an organization has in common."""
-        return self.user or "" if scope == "user" else ""
 
     def _listing_cache(self, scope: Scope, url: str) -> ListingCache | None:
         """Return the cache for the first listing in this process; None for a server, whose changes no file shows."""

@@ -62,7 +62,7 @@ class Journal:
 
     def _journaled(self, name: str, function: HostFunction, reached: Callable[[], Awaitable[None]]) -> HostFunction:
         async def answer(*args: Any, **kwargs: Any) -> Any:
-            arguments_digest = _hash_arguments(args, kwargs)
+            arguments_digest = hashlib.sha256(json.dumps([args, kwargs], sort_keys=True).encode()).hexdigest()[:32]
             known = self._next(name, arguments_digest)
             if known is not None and known.answer is not None:
                 self.replayed += 1
@@ -92,10 +92,6 @@ class Journal:
             self._known.clear()
             return None
         return entry
-
-
-def _hash_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps([args, kwargs], sort_keys=True).encode()).hexdigest()[:32]
 
 
 MAX_JOURNAL_CHARS = 16 * 1024 * 1024

@@ -65,7 +65,7 @@ def discover(paths: Iterable[str], read: ReadText) -> Discovery:
         return Discovery(folders=("",))
     # A dictionary as an ordered set: the same folder may be found in several ways.
     found: dict[str, None] = {}
-    installed = _installed_names(read)
+    installed = frozenset(map(normalize_name, json_object(_read_object(read, _LOCK).get("skills"))))
     by_parent = _group_by_parent(marked)
     for container in ("", *_CONTAINERS):
         found.update(dict.fromkeys(_skills_in(container, marked, by_parent, deep=container != "")))
@@ -150,10 +150,6 @@ def _is_installed(folder: str, installed: frozenset[str]) -> bool:
     if not installed or normalize_name(folder.rpartition("/")[2]) not in installed:
         return False
     return any(folder.startswith(f"{place}/") for place in AGENT_FOLDERS)
-
-
-def _installed_names(read: ReadText) -> frozenset[str]:
-    return frozenset(map(normalize_name, json_object(_read_object(read, _LOCK).get("skills"))))
 
 
 def _plugin_containers(read: ReadText) -> list[str]:

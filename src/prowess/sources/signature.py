@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from prowess.errors import Invalid, Refused, Unavailable
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _PREFIX = "ed25519:"
 _KEY_BYTES = 32
@@ -79,7 +79,7 @@ def verify_bytes(content: bytes, signature: str, key: str) -> bool:
     """Return True if a signature over some bytes, as base64, was made with the private key of this public key."""
     from cryptography.exceptions import InvalidSignature
 
-    public = _read_public(key)
+    public = _ed25519().Ed25519PublicKey.from_public_bytes(_decode_key(key))
     try:
         public.verify(_decode(signature, _SIGNATURE_BYTES), content)
     except (InvalidSignature, Invalid):
@@ -235,10 +235,6 @@ def _read_private(private_key: str) -> Ed25519PrivateKey:
         # The text of a private key never appears in a message.
         raise Invalid("The private key is malformed.", hint="Create a new one.") from error
     return _ed25519().Ed25519PrivateKey.from_private_bytes(seed)
-
-
-def _read_public(key: str) -> Ed25519PublicKey:
-    return _ed25519().Ed25519PublicKey.from_public_bytes(_decode_key(key))
 
 
 def _ed25519() -> Any:

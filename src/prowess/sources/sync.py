@@ -159,7 +159,9 @@ class _Planner:
             return change.failed(error)
         change = replace(change, slug=slug, digest=reading.package.digest, reading=reading)
         if slug in self.seen:
-            return change.failed(_twice(slug))
+            return change.failed(
+                Conflict(f"Two skills of the source have the slug {slug!r}.", hint="Rename one of them at the source.")
+            )
         self.seen.add(slug)
         return self._compare(change, slug)
 
@@ -354,10 +356,6 @@ def _nothing_found(many: int) -> Problem:
         message=f"The source has no skills now. The {many} that it delivered before are kept.",
         hint="Check its path and ref. To remove them, delete the source with its skills.",
     )
-
-
-def _twice(slug: str) -> Conflict:
-    return Conflict(f"Two skills of the source have the slug {slug!r}.", hint="Rename one of them at the source.")
 
 
 def _taken(slug: str, where: str) -> Conflict:
