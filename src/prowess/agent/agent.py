@@ -159,7 +159,7 @@ class Agent:
                 async for update in updates:
                     yield update
         except Exception as error:
-            # The text of an unexpected error is for the log: it may tell more than the person should know.
+            # The text of an unexpected error is for the log: it may reveal more than the person should see.
             unknown = ProwessError("Internal error.", hint="See the server's log.")
             failed = error if isinstance(error, ProwessError) else unknown
             raise

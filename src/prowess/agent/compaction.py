@@ -52,7 +52,7 @@ def fit_history(rows: Sequence[MessageRow], limit: int) -> list[Message]:
     while len(turns) > 1 and size > room:
         left_out.append(turns.pop(0))
         size -= _size(left_out[-1])
-    remaining = [one for turn in turns for one in turn]
+    remaining = [message for turn in turns for message in turn]
     places = [place for place, (_, message) in enumerate(remaining) if message.role == "tool"]
     for most in (4_000, 1_000, _SHORT):
         _shorten(remaining, places, most, room)

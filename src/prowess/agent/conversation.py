@@ -94,7 +94,7 @@ def to_conversation(
         turns=row.turn,
         approvals=tuple(dict.fromkeys(row.pending.values())),
         error=error,
-        skills=tuple(one.slug for one in session.enabled) if session else (),
+        skills=tuple(skill.slug for skill in session.enabled) if session else (),
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,
         cost_usd=row.cost,

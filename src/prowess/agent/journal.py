@@ -51,7 +51,7 @@ class Journal:
     @property
     def steps(self) -> list[MessageRow]:
         """The model's answers in this turn."""
-        return [one for one in self.turn if one.role == "assistant" and not one.detail.get("research")]
+        return [row for row in self.turn if row.role == "assistant" and not row.detail.get("research")]
 
     @property
     def is_held(self) -> bool:

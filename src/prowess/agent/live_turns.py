@@ -128,7 +128,7 @@ class LiveTurns:
 
         Raise `TryLater` if too many turns are running, or half as many of this owner.
         """
-        own = sum(one.owner == owner for one in self._all)
+        own = sum(turn.owner == owner for turn in self._all)
         if len(self._all) >= MAX_TURNS or own >= max(MAX_TURNS // 2, 1):
             raise TryLater("Too many turns are running already.", hint="Wait until one has ended.")
         live = LiveTurn(session, turn, owner=owner, message=message, after=after)

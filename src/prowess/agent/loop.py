@@ -259,7 +259,7 @@ class TurnLoop:
 
     def _name_calls(self, calls: tuple[ToolCall, ...]) -> list[ToolCall]:
         """Return the calls, each with an id that no other call of the conversation has: models repeat ids, or give none."""
-        used = {str(one["id"]) for row in self.journal.messages for one in row.calls}
+        used = {str(call["id"]) for row in self.journal.messages for call in row.calls}
         named: list[ToolCall] = []
         for place, call in enumerate(calls[:MAX_CALLS], 1):
             name = call.id or "call"
@@ -286,7 +286,7 @@ class TurnLoop:
             cost_usd=sum(costs) if costs else None,
             approvals=tuple(dict.fromkeys(self.journal.pending.values())),
             error=error,
-            skills=tuple(one.slug for one in self.session.enabled),
+            skills=tuple(skill.slug for skill in self.session.enabled),
             budget_used_chars=self.session.budget.used,
             budget_max_chars=self.session.budget.limit,
         )

@@ -119,7 +119,7 @@ async def recall(memory: Memory | None, message: str, session: Session) -> str:
     try:
         async with asyncio.timeout(RECALL_SECONDS):
             return (await memory.recall(message, session=session))[: 4 * RECALL_CHARS]
-    # A turn must not fail because of a memory, whoever wrote it.
+    # A turn must not fail because of a memory, which may be anything that an application passes.
     except Exception:  # noqa: BLE001
         _log.warning("The memory %s failed; the turn goes on without it.", type(memory).__name__, exc_info=True)
         return ""

@@ -93,7 +93,7 @@ def _features(text: str) -> _Features:
     for word in _WORD.findall(_UNSPACED.sub(" ", plain)):
         padded = f"  {word} "
         found.update(padded[place : place + 3] for place in range(len(padded) - 2))
-    places = {hash(one) % _BITS for one in found}
+    places = {hash(feature) % _BITS for feature in found}
     return _Features(frozenset(found), sum(1 << place for place in places), len(found) - len(places))
 
 
@@ -124,8 +124,12 @@ def find_repeats(message: str, earlier: Iterable[EarlierMessage]) -> list[Earlie
     if not _is_ask(message):
         return []
     own = _features(message)
-    alike = [one for one in earlier if len(one.text) <= MAX_CHARS and _overlap(own, _features(one.text)) >= SIMILARITY]
-    return [] if any(one.detail.get(_MARK) for one in alike) else alike
+    alike = [
+        other
+        for other in earlier
+        if len(other.text) <= MAX_CHARS and _overlap(own, _features(other.text)) >= SIMILARITY
+    ]
+    return [] if any(other.detail.get(_MARK) for other in alike) else alike
 
 
 def count_occasions(messages: Iterable[EarlierMessage]) -> int:

@@ -83,10 +83,10 @@ class Connectors:
     async def import_text(self, text: str, *, scope: ConnectorScope = "org") -> list[ImportedConnector]:
         """Add the servers of another product's file, given as its text, and return them. All or, if one is wrong, none."""
         found = read_import(text)
-        for one in found:
-            await offload(self._records.check_new, one.config, scope)
-        for one in found:
-            await self.add(one.name, one.config, scope=scope)
+        for connector in found:
+            await offload(self._records.check_new, connector.config, scope)
+        for connector in found:
+            await self.add(connector.name, connector.config, scope=scope)
         return found
 
     async def tools(self, name: str) -> tuple[list[ConnectorTool], list[str]]:

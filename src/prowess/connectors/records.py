@@ -43,7 +43,7 @@ class ConnectorRecords:
 
     def find(self, name: str) -> Connector:
         """Return a connector, or raise `NotFound`."""
-        found = {one.name: one for one in self.read()}
+        found = {connector.name: connector for connector in self.read()}
         if name in found:
             return found[name]
         # Over HTTP an unknown name and one of another organization are answered alike, to the byte.
@@ -138,7 +138,7 @@ class ConnectorRecords:
         self.check_new(config, scope)
         actor, resources = self._actor, self._context.resources
         if scope == "workspace":
-            if any(one.name == name and one.scope == "org" for one in self.read()):
+            if any(connector.name == name and connector.scope == "org" for connector in self.read()):
                 raise Refused(
                     f"The organization has a connector {name!r}, which would hide this one.", hint="Use another name."
                 )
@@ -230,8 +230,8 @@ def _from_row(row: stored.ConnectorRow, grants: Sequence[stored.ConnectorGrant])
 def _with_grants(connector: Connector, grants: Sequence[stored.ConnectorGrant], *, needs_acceptance: bool) -> Connector:
     """Return a connector with what is allowed for exactly this digest of it."""
     own = [grant for grant in grants if grant.connector == connector.name and grant.config_digest == connector.digest]
-    accepted = not needs_acceptance or any(not one.tool for one in own)
-    tools = tuple((one.tool, one.tool_digest) for one in own if one.tool) if accepted else ()
+    accepted = not needs_acceptance or any(not grant.tool for grant in own)
+    tools = tuple((grant.tool, grant.tool_digest) for grant in own if grant.tool) if accepted else ()
     return replace(connector, accepted=accepted, tools=tools)
 
 
@@ -282,7 +282,7 @@ def _change(path: Path, changes: Mapping[str, ConnectorConfig | None]) -> None:
             entries[name] = config.as_json()
     if len(entries) > MAX_CONNECTORS:
         raise Invalid(f"A workspace has at most {MAX_CONNECTORS} connectors.", hint="Remove some first.")
-    # In the same folder, so that the rename is atomic. Whoever reads meanwhile has all of the old or all of the new file.
+    # In the same folder, so that the rename is atomic. A concurrent reader sees either all of the old file or all of the new one.
     temporary = path.with_name(f".connectors-{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("x", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Answers that may be given again, each until something that it was made from has changed.
+"""A cache of answers, each valid until something that it was made from changes.
 
 SQLite counts commits, which costs microseconds to ask. After a commit, the new rows of the organization's audit say what
 it was about: a skill, the use of a skill, or something that may concern every answer. Whatever changes a skill, a setting
@@ -83,7 +83,7 @@ class _Tail:
     off: tuple[int, Sequence[str]] | None = None
     """The epoch, and the slugs that are switched off in it."""
     private: dict[str, tuple[int, int, bool]] = field(default_factory=dict[str, "tuple[int, int, bool]"])
-    """Whether users have skills of their own, each with the epoch and the state of the list."""
+    """True for users with skills of their own, each with the epoch and the state of the list."""
 
     def follow(self, rows: Sequence[tuple[int, str, str, str]]) -> None:
         """Take over rows, of which the first is the last one that was known before."""

@@ -345,8 +345,8 @@ class AuditLog(Part):
         if context.resources.has_records():
             with context.resources.records().read() as connection:
                 rules |= {
-                    one.folder: f"by {one.actor} at {one.created_at[:19]} through {one.channel} ({one.proof})"
-                    for one in list_folders(connection, context.actor.owner)
+                    rule.folder: f"by {rule.actor} at {rule.created_at[:19]} through {rule.channel} ({rule.proof})"
+                    for rule in list_folders(connection, context.actor.owner)
                 }
         for folder, words in rules.items():
             if TrustRecords(folders=(folder,)).has_rule(subject.folder):

@@ -121,8 +121,8 @@ class BundleReader:
         results: dict[str, DeviceChange] = {}
         outcome = "failed: error"
         try:
-            for one in differences:
-                results[one.slug] = self._write(one)
+            for difference in differences:
+                results[difference.slug] = self._write(difference)
             outcome = "done"
         finally:
             context.resources.mark_changed()

@@ -264,7 +264,7 @@ def _own_skills(store: Store) -> dict[str, str]:
     """Return the digests of the skills that a person keeps here. Those from a source come to other devices from there, too."""
     digests: dict[str, str] = {}
     for card in store.list_skills():
-        # Skills from a source are of the community. So are some that a person imported, and only their outlines tell.
+        # Skills from a source have the source `community`. So have some that a person imported; only the outline shows which.
         outline = store.get_outline(card.slug) if card.source == "community" else None
         if outline is None or outline.provenance.source_type == "manual":
             digests[card.slug] = card.digest

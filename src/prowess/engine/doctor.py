@@ -207,7 +207,7 @@ def _check_installed(settings: Settings) -> list[Finding]:
             installation = Installation(base)
             installation.recover()
             known = installation.known()
-            bad = [one.name for one in verify(installation, list(known)) if not one.ok] if known else []
+            bad = [skill.name for skill in verify(installation, list(known)) if not skill.ok] if known else []
         except ProwessError as error:
             findings.append(_warn(name, error))
             continue

@@ -58,7 +58,7 @@ class DraftPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerTrial:
-    """Whether a draft would be offered for a message, among all stored skills.
+    """Shows if a draft would be offered for a message, among all stored skills.
 
     `place` is its place in the ranking, None if it is not near the top. `ranking` has the first skills, and the draft.
     """
@@ -190,10 +190,10 @@ def _budget_effect(context: Context, slug: str, chars: int, session: str) -> dic
     limit = found.budget.limit if found else context.read_policy().skills_max_prompt_chars
     enabled = found.enabled if found else ()
     # An older version that is enabled leaves the prompt.
-    others = sum(one.content_length for one in enabled if not slug or one.slug != slug)
+    others = sum(skill.content_length for skill in enabled if not slug or skill.slug != slug)
     return {
         "session": found.id if found else "",
-        "used": sum(one.content_length for one in enabled),
+        "used": sum(skill.content_length for skill in enabled),
         "max": limit,
         "after": others + chars,
         "fits": others + chars <= limit,
@@ -262,9 +262,10 @@ def _try_messages(
 def _try_message(context: Context, own: Any, found: list[Recommendation], message: str) -> TriggerTrial:
     # What is said of other skills is what the actor may see of them; the draft is the actor's own.
     others = {
-        one.slug: one for one in context.visibility.recommendations([one for one in found if one.slug != own.slug])
+        item.slug: item
+        for item in context.visibility.recommendations([item for item in found if item.slug != own.slug])
     }
-    ranked = [others.get(one.slug, one) for one in found if one.slug == own.slug or one.slug in others]
+    ranked = [others.get(item.slug, item) for item in found if item.slug == own.slug or item.slug in others]
     place = next((number for number, one in enumerate(ranked, 1) if one.slug == own.slug), None)
     result = ranked[place - 1] if place else None
     return TriggerTrial(

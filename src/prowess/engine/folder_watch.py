@@ -21,7 +21,7 @@ from prowess.threads import offload
 LOOK_SECONDS = 2.0
 """How often folders are looked at, at most."""
 _SHARE = 50
-"""Looking takes at most one part in so many of the time of one processor: large folders are looked at less often."""
+"""Looking takes at most 1/50 of the time of one processor: large folders are looked at less often."""
 
 
 class FolderWatch:

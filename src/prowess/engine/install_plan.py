@@ -129,7 +129,9 @@ class InstallPlan:
             "source": self.source,
             "scope": "user" if self.base.is_user else "workspace",
             "skills": [skill.as_json() for skill in self.skills],
-            "skipped": [{"name": one.name, "error": one.error.message, "hint": one.error.hint} for one in self.skipped],
+            "skipped": [
+                {"name": skill.name, "error": skill.error.message, "hint": skill.error.hint} for skill in self.skipped
+            ],
             "gone": list(self.gone),
             "warnings": [
                 {"code": warning.code, "severity": warning.severity, "message": warning.message, "hint": warning.hint}
@@ -164,7 +166,10 @@ class Planner:
     ) -> InstallPlan:
         """Return what installing all skills of a fetch would do; without a mode, each keeps the one that it has."""
         skills: list[PlannedSkill] = []
-        skipped = [SkippedSkill(name=one.path or "the skill", error=one.error) for one in fetched.unreadable]
+        skipped = [
+            SkippedSkill(name=broken_skill.path or "the skill", error=broken_skill.error)
+            for broken_skill in fetched.unreadable
+        ]
         folders: dict[str, str] = {}
         for skill in fetched.skills:
             name = name_of(skill)

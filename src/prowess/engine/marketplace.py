@@ -56,7 +56,7 @@ class Marketplace(Part):
         except ProwessError as failed:
             error = failed
         sources = Sources(self._context)
-        marketplaces = [one for one in await sources.list_automatic() if one.source_type == "marketplace"]
+        marketplaces = [source for source in await sources.list_automatic() if source.source_type == "marketplace"]
         results = [await sources.sync_one_due(source) for source in marketplaces]
         found = tuple(result for result in results if result is not None)
         return MarketplaceSync(sources=found, system=system, system_error=error)

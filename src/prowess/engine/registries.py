@@ -62,7 +62,7 @@ class Registries(Part):
         )
         ranked = await offload(lambda: rank_entries(words, found, trending=trending))
         chosen = ranked[: _check_limit(limit)]
-        return await offload(lambda: self._present([make_ranked_hit(one) for one in chosen], shows_texts))
+        return await offload(lambda: self._present([make_ranked_hit(entry) for entry in chosen], shows_texts))
 
     async def trending(self, *, limit: int = 20, registry: str = "") -> list[RegistryHit]:
         """Return the skills that a registry calls trending, in its order."""
@@ -180,7 +180,7 @@ class Registries(Part):
     def _permit(self) -> tuple[bool, HttpClient]:
         """Return True if the actor may see texts of unknown skills, and a client that may be used. Blocking.
 
-        Raise `Refused` for an agent that may not fetch at all: a query, too, tells another host something.
+        Raise `Refused` for an agent that may not fetch at all: a query, too, sends information to another host.
         """
         from prowess.sources.download import RoutedClient
 

@@ -85,7 +85,7 @@ def _find_accepted(context: Context, store: Store, slug: str, digest: str) -> Pa
         answers = [row for row in list_approvals(connection, owner.organization_id, slug) if row.state != "denied"]
         accepted = list_acceptances(connection, owner, slug=slug, revoked=True)
     decisions = [(row.resolved_at or "", row.digest, row.detail) for row in answers if row.user_id == owner.user_id]
-    decisions += [(one.created_at, one.digest, one.detail) for one in accepted]
+    decisions += [(acceptance.created_at, acceptance.digest, acceptance.detail) for acceptance in accepted]
     for _, before, detail in sorted(decisions, key=lambda one: one[0], reverse=True):
         if before != digest:
             return _read_version(store, slug, before) or _read_kept(context, slug, before, read_files(detail))

@@ -267,7 +267,7 @@ class RunComponents:
     def _no_pages(self) -> Path:
         """An empty folder in place of the workspace, for members of a server's organizations: it is the operator's."""
         empty = self._settings.home / "cache" / "empty"
-        # Without a home, or in a read-only one, reading fails, which is as good as reading nothing.
+        # Without a home, or in a read-only one, reading fails, which has the same effect.
         if self._settings.home.is_dir():
             with suppress(OSError):
                 empty.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ def read_scores(context: Context) -> dict[tuple[str, str], SkillScore]:
         found = _read(context)
     except (Invalid, Refused, Unavailable):
         return {}
-    return {(one.skill_slug, one.skill_digest): one for one in found}
+    return {(score.skill_slug, score.skill_digest): score for score in found}
 
 
 def _read(context: Context) -> Iterable[SkillScore]:

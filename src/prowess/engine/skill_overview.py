@@ -91,7 +91,7 @@ def _rank(context: Context, text: str) -> dict[str, Recommendation]:
     matcher = context.resources.matcher
     found = context.visibility.usable(lambda most: matcher.search(text, limit=most), MAX_RANKED)
     # One without a description was found by a text that the actor may not see.
-    return {one.slug: one for one in found if one.description}
+    return {item.slug: item for item in found if item.description}
 
 
 def _sort(

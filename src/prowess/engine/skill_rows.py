@@ -102,7 +102,7 @@ class SkillQuery:
         return bool(self.words or self.tags or self.scope)
 
     def admits(self, card: SkillCard) -> bool:
-        """Return True if a skill matches, as far as its card tells."""
+        """Return True if a skill matches, judged by its card alone."""
         if self.scope and card.scope != self.scope:
             return False
         if self.tags and not self.tags.issubset(card.tags):

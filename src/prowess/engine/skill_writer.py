@@ -263,9 +263,9 @@ class SkillWriter:
         limits = resources.limits
         results = import_path(path, store, plan, actor=actor.label, limits=limits, watch=step, folders=folders)
         self._audited(lambda: imported.extend(results), end)
-        for one in imported:
-            if one.digest and one.changed:
-                self._context.catalog.scans.remember(one.digest, [finding.as_json() for finding in one.findings])
+        for result in imported:
+            if result.digest and result.changed:
+                self._context.catalog.scans.remember(result.digest, [finding.as_json() for finding in result.findings])
         if sum(result.error is None and result.changed for result in imported) > MANY_SKILLS:
             done = Progress(done=len(imported), total=len(imported))
             self._prepare_matching(lambda: step(done))

@@ -270,7 +270,7 @@ class Skills(Part):
 
         def check(step: ProgressCallback) -> list[CheckResult]:
             found = list(check_paths([Path(path) for path in paths], profile, self._context.resources.limits, step))
-            return [with_references(self._context, one) for one in found] if profile == "prowess" else found
+            return [with_references(self._context, checked) for checked in found] if profile == "prowess" else found
 
         return await offload_cancellable(check, watch)
 

@@ -154,7 +154,9 @@ class SourceSync:
         store = self._store()
         with context.resources.records().read() as connection:
             items = sources.list_items(connection, source)
-        farther = [one for one in context.catalog.stores() if SCOPES.index(one.scope) > SCOPES.index(source.scope)]
+        farther = [
+            other for other in context.catalog.stores() if SCOPES.index(other.scope) > SCOPES.index(source.scope)
+        ]
         return Stored(digests=store.get_digests(), items=items, hidden=lambda: _scopes_of(farther))
 
     def _plan(self, fetched: Fetched, take: Collection[str], stored: Stored) -> Plan:

@@ -232,7 +232,7 @@ class Sources(Part):
         return await offload(read)
 
     async def sync_one_due(self, source: Source) -> SyncResult | None:
-        """Sync a source that `list_due` returned; None if another process does so at this moment."""
+        """Sync a source that `list_due` returned; None if another process is syncing it."""
         if not is_operator(self._context.actor):
             raise Refused("Only the operator syncs the sources of all organizations.", hint="Sync your own sources.")
         # Recorded in the organization under the name of the source: nobody there asked for it.

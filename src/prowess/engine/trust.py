@@ -180,7 +180,7 @@ class Trust(Part):
 
     def _lies_in(self, subject: Subject, folder: str) -> bool:
         place = subject.folder or (self._context.resources.workspace if subject.scope == "workspace" else "")
-        return bool(place) and _is_inside(os.path.realpath(place), folder)
+        return bool(place) and Path(os.path.realpath(place)).is_relative_to(folder)
 
     def _resolve(self, subjects: list[Subject]) -> list[Subject]:
         return self._context.resources.gate.resolve(self._context.actor, subjects)
@@ -205,7 +205,9 @@ class Trust(Part):
 
         actor = self._context.actor
         # Read again and hashed: what has changed since it was shown was not accepted.
-        found = [(one, find_files(self._context, one.slug, one.digest, scope=one.scope)) for one in preview.skills]
+        found = [
+            (shown, find_files(self._context, shown.slug, shown.digest, scope=shown.scope)) for shown in preview.skills
+        ]
         unchanged = [(skill, package) for skill, package in found if package is not None]
         changed = tuple(skill.slug for skill, package in found if package is None)
         accepted = [
@@ -245,15 +247,15 @@ class Trust(Part):
                 _entry(
                     actor,
                     "accepted",
-                    one.slug,
-                    one.digest,
-                    proof=one.proof,
-                    hides=list(one.hides),
-                    shown_sha256=one.detail["answer"].get("shown_sha256", ""),
+                    acceptance.slug,
+                    acceptance.digest,
+                    proof=acceptance.proof,
+                    hides=list(acceptance.hides),
+                    shown_sha256=acceptance.detail["answer"].get("shown_sha256", ""),
                 )
-                for one in accepted
+                for acceptance in accepted
             ]
-            return TrustOutcome(accepted=tuple(one.slug for one in accepted), changed=changed), entries
+            return TrustOutcome(accepted=tuple(acceptance.slug for acceptance in accepted), changed=changed), entries
 
         return self._write(f"trust {len(accepted)} skills", write)
 
@@ -306,7 +308,11 @@ class Trust(Part):
 
         def write(connection: sa.Connection) -> tuple[int, list[AuditEntry]]:
             acceptances = list_acceptances(connection, actor.owner)
-            skills = [one for one in acceptances if target and (one.slug == slug or one.digest == target)]
+            skills = [
+                acceptance
+                for acceptance in acceptances
+                if target and (acceptance.slug == slug or acceptance.digest == target)
+            ]
             folders = [folder for folder in list_folders(connection, actor.owner) if folder.folder in (target, real)]
             if any(one.user_id != actor.user for one in (*skills, *folders)) and not actor.admin:
                 raise Refused(
@@ -394,7 +400,3 @@ def _as_folder(target: str) -> str | None:
         return None
     real = os.path.realpath(os.path.expanduser(target))  # noqa: PTH111
     return real if os.path.isdir(real) else None  # noqa: PTH112
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip(os.sep)}{os.sep}")

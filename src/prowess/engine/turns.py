@@ -65,7 +65,7 @@ def read_context(
     return ContextPackage(
         message=message,
         recommendations=tuple(found),
-        descriptions={one.slug: one.description for one in found},
+        descriptions={item.slug: item.description for item in found},
         session=session,
     )
 

@@ -70,9 +70,9 @@ def plan_installed(
 
 def _match_installed(fetched: Fetched, skills: Sequence[KnownSkill]) -> tuple[list[FetchedSkill], list[str]]:
     """Return the fetched skills that are installed, by their path or else their name, and the names of those that are gone."""
-    by_path = {one.path: one for one in fetched.skills}
-    by_name = {name_of(one): one for one in reversed(fetched.skills)}
-    broken = {one.path for one in fetched.unreadable}
+    by_path = {new.path: new for new in fetched.skills}
+    by_name = {name_of(new): new for new in reversed(fetched.skills)}
+    broken = {broken_skill.path for broken_skill in fetched.unreadable}
     found: dict[str, FetchedSkill] = {}
     gone: list[str] = []
     for skill in skills:
@@ -108,7 +108,7 @@ def join_plans(plans: Sequence[InstallPlan], base: Base) -> InstallPlan:
 def list_status(plan: InstallPlan, skills: Sequence[KnownSkill]) -> list[UpdateStatus]:
     """Return how each of these skills compares with what a plan to update them found."""
     planned = {skill.new.name: skill for skill in plan.skills}
-    failed = {one.name: one.error.message for one in plan.skipped}
+    failed = {skill.name: skill.error.message for skill in plan.skipped}
     found: list[UpdateStatus] = []
     for skill in skills:
         entry, new = skill.entry, planned.get(skill.name)
@@ -155,7 +155,9 @@ async def plan_frozen(
             hint="Add it without --frozen first, and commit the lock files.",
         )
     groups: dict[tuple[str, str], list[KnownSkill]] = {}
-    for skill in await offload(lambda: [one for one in selected if _is_missing(installation, one)]):
+    for skill in await offload(
+        lambda: [known_skill for known_skill in selected if _is_missing(installation, known_skill)]
+    ):
         groups.setdefault((_reference_of(skill), skill.entry.pin.state if skill.entry else ""), []).append(skill)
     plans = [await _plan_group(context, installation, source, skills) for (source, _), skills in groups.items()]
     return join_plans(plans, installation.base)

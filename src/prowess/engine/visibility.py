@@ -36,7 +36,7 @@ Listed = TypeVar("Listed", "SkillCard", "Recommendation")
 
 
 class Visibility(Part):
-    """Marks and redacts lists of skills for one actor, by what is recorded at this moment."""
+    """Marks and redacts lists of skills for one actor, by what is recorded now."""
 
     def cards(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
         """Return cards with how far each is trusted; for an agent, without the texts that it may not see.
@@ -200,7 +200,7 @@ class _ScopeStores:
         return any(self._digest(store, item.slug) is not None for store in self._of(item.scope)[1])
 
     def is_ruled(self, item: SkillCard | Recommendation) -> bool | None:
-        """Return True if the folder with the skill is trusted, False if nothing in it is; None if one has to look at the skill."""
+        """Return True if the folder with the skill is trusted, False if nothing in it is; None if the skill itself must be read."""
         if item.scope not in self._same:
             ruled = {self._is_folder_ruled(store) for store in self._of(item.scope)[0]}
             self._same[item.scope] = ruled.pop() if len(ruled) == 1 else None

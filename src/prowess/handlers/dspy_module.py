@@ -163,7 +163,7 @@ def input_names(signature: str | JsonObject) -> list[str]:
         return [name for side in sides if (name := side.partition(":")[0].strip())]
     fields: Any = signature.get("inputs")
     listed = json_list(fields)
-    names = [cast("JsonObject", one).get("name") if isinstance(one, dict) else one for one in listed]
+    names = [cast("JsonObject", row).get("name") if isinstance(row, dict) else row for row in listed]
     return [name for name in names if isinstance(name, str)]
 
 

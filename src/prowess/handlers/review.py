@@ -160,8 +160,13 @@ def read_verdicts(
     """
     entries = _entries(text, {"results", "details"} if detailed else {"results"})
     if entries is None:
-        return [undecided_result(one, "The model did not answer in the requested format.") for one in criteria]
-    return [_result(one, [entry for entry in entries if _id_of(entry) == one.id], asset) for one in criteria]
+        return [
+            undecided_result(criterion, "The model did not answer in the requested format.") for criterion in criteria
+        ]
+    return [
+        _result(criterion, [entry for entry in entries if _id_of(entry) == criterion.id], asset)
+        for criterion in criteria
+    ]
 
 
 def _criterion_json(criterion: Criterion) -> JsonObject:
@@ -296,7 +301,7 @@ class ReviewHandler:
     ) -> tuple[list[CriterionResult], JsonObject, ProwessError | None]:
         """Return one result for each criterion, in the order of the rubric, the extra fields, and why nothing was answered."""
         separately = artifact.metadata.get("per_criterion") is True
-        groups = [(one,) for one in rubric.criteria] if separately else [rubric.criteria]
+        groups = [(criterion,) for criterion in rubric.criteria] if separately else [rubric.criteria]
         # Only the first request asks for the extra fields: they are about the asset as a whole.
         extras = [extra_fields(rubric), *[None] * (len(groups) - 1)]
         requests = [

@@ -126,12 +126,12 @@ def _args(value: Any) -> list[str]:
     if value is None:
         return []
     args = json_list(value)
-    if not isinstance(value, list) or len(args) > MAX_ARGS or not all(_is_plain(one) for one in args):
+    if not isinstance(value, list) or len(args) > MAX_ARGS or not all(_is_plain(argument) for argument in args):
         raise Invalid(
             f"`args` must be a list of at most {MAX_ARGS:,} strings and numbers.",
             hint='For example `-i \'args:=["--all", "3"]\'`.',
         )
-    return [one if isinstance(one, str) else str(one) for one in args]
+    return [argument if isinstance(argument, str) else str(argument) for argument in args]
 
 
 def _is_plain(value: Any) -> bool:

@@ -224,9 +224,9 @@ class Execution:
             batch, self._ended = self._ended, []
 
             def write(connection: sa.Connection) -> None:
-                for one in batch:
+                for row in batch:
                     jobs.finish_item(
-                        connection, one.job_id, one.position, failed=one.failed, cost=one.cost, result=one.result
+                        connection, row.job_id, row.position, failed=row.failed, cost=row.cost, result=row.result
                     )
 
             try:

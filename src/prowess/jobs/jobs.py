@@ -165,8 +165,8 @@ class Jobs:
         """Yield the results of a batch, in input order."""
         after = -1
         while page := await self.results(job, after=after):
-            for one in page:
-                yield one
+            for result in page:
+                yield result
             after = page[-1]["index"]
 
     async def cancel(self, job: str) -> Job:

@@ -102,7 +102,7 @@ class SystemDatabase:
                 client.resume_workflows(ids, queue_name=queue)
         finally:
             client.destroy()
-        return [one.workflow_id for one in pending]
+        return [workflow.workflow_id for workflow in pending]
 
     def close(self) -> None:
         """Close all connections."""

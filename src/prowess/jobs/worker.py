@@ -298,7 +298,9 @@ class JobWorker:
         if not dead:
             return []
         with self.records().write() as connection:
-            return [one for one in dead if jobs.claim_worker(connection, one, lease_seconds=LEASE_SECONDS)]
+            return [
+                worker_id for worker_id in dead if jobs.claim_worker(connection, worker_id, lease_seconds=LEASE_SECONDS)
+            ]
 
     def _forget_worker(self, worker_id: str) -> None:
         with self.records().write() as connection:

@@ -178,7 +178,7 @@ async def prune(worker: JobWorker) -> None:
         name="prowess_scheduled", completed_before=seconds_from_now(-86_400), load_input=False, load_output=False
     )
     if done:
-        await DBOS.delete_workflows_async([one.workflow_id for one in done])
+        await DBOS.delete_workflows_async([workflow.workflow_id for workflow in done])
 
 
 _TASKS: Mapping[str, Callable[[JobWorker], Awaitable[None]]] = {

@@ -165,7 +165,7 @@ class Models:
         from prowess.llm.local import FETCHABLE
 
         config = self._config
-        fetched = [f"local:{one.name}" for one in FETCHABLE.values() if one.file(config.home).is_file()]
+        fetched = [f"local:{model.name}" for model in FETCHABLE.values() if model.file(config.home).is_file()]
         names = dict.fromkeys((config.default, *config.offered, config.evaluation, *fetched))
         return [
             ModelChoice(

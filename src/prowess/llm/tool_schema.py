@@ -210,7 +210,7 @@ def _enforceable(schema: object, depth: int = 0) -> dict[str, Any]:
         enforceable["items"] = _enforceable(fields["items"], depth + 1)
     for name in ("anyOf", "oneOf"):
         if isinstance(fields.get(name), list):
-            enforceable[name] = [_enforceable(one, depth + 1) for one in fields[name]]
+            enforceable[name] = [_enforceable(field, depth + 1) for field in fields[name]]
     if isinstance(fields.get("additionalProperties"), bool):
         enforceable["additionalProperties"] = fields["additionalProperties"]
     for name in ("maxLength", "maxItems"):

@@ -95,12 +95,12 @@ class Rubric:
     def as_json(self) -> dict[str, Any]:
         """Return the rubric as in a rubric file, with its origin."""
         data = asdict(self)
-        return {"rubric_id": data.pop("id"), **data, "criteria": [asdict(one) for one in self.criteria]}
+        return {"rubric_id": data.pop("id"), **data, "criteria": [asdict(criterion) for criterion in self.criteria]}
 
 
 def rubric_from_document(document: JsonObject, id: str, version: str, origin: str = "") -> Rubric:
     """Return the rubric in a valid document, under this id and version."""
-    criteria = [cast("JsonObject", one) for one in document["criteria"]]
+    criteria = [cast("JsonObject", row) for row in document["criteria"]]
     threshold, schema = document.get("pass_threshold"), document.get("output_schema")
     return Rubric(
         id=id,
@@ -108,7 +108,7 @@ def rubric_from_document(document: JsonObject, id: str, version: str, origin: st
         description=str(document.get("description") or "").strip(),
         scoring_mode=document["scoring_mode"],
         pass_threshold=None if threshold is None else float(threshold),
-        criteria=tuple(_criterion(one) for one in criteria),
+        criteria=tuple(_criterion(criterion) for criterion in criteria),
         output_schema=cast("JsonObject", schema) if isinstance(schema, dict) else None,
         origin=origin,
     )

@@ -225,12 +225,12 @@ class Registry:
     ) -> NotFound:
         if there:
             versions = sorted({entry.version for entry in there}, key=version_key, reverse=True)
-            listed = ", ".join(one or "unversioned" for one in versions[:_VERSIONS])
+            listed = ", ".join(number or "unversioned" for number in versions[:_VERSIONS])
             return NotFound(
                 f"Version {version!r} of the {kind} {id!r} not found.", hint=f"Available versions: {listed}."
             )
         ids = sorted({_global_name(entry) for entry in self._all(kind, organization) if entry.value is not None})
-        same = [one for one in ids if one.rpartition("/")[2] == id]
+        same = [entry_id for entry_id in ids if entry_id.rpartition("/")[2] == id]
         if same:
             hint = f"Use its full name: {', '.join(same[:_NEAR])}."
             return NotFound(f"The {kind} {id[:200]!r} exists only in a skill.", hint=hint)
@@ -280,9 +280,9 @@ def add_reference_problems(
     others = [problem for problem in problems if problem.code not in UNKNOWN_CODES]
     found = list(find_unresolved(skill, registry, organization))
     return (
-        *(one for one in found if one.severity == "error"),
+        *(problem for problem in found if problem.severity == "error"),
         *others,
-        *(one for one in found if one.severity != "error"),
+        *(problem for problem in found if problem.severity != "error"),
     )
 
 

@@ -75,7 +75,7 @@ def _fields(answer: Mapping[str, Any]) -> list[str]:
     written = (
         json.dumps({name: value}, ensure_ascii=False)[1:-1] for name, value in answer.items() if name != _SURENESS
     )
-    return [_normalize(one)[0] for one in written]
+    return [_normalize(quote)[0] for quote in written]
 
 
 def _normalize(text: str) -> tuple[str, bool]:

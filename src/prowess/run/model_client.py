@@ -49,7 +49,7 @@ class ModelClient:
         if named:
             self._models.check_chooser(named, "A skill")
         if purpose == "evaluation":
-            wishes = (
+            candidates = (
                 call.request.evaluation_model,
                 named,
                 self._models.evaluation,
@@ -57,8 +57,12 @@ class ModelClient:
                 call.run.session_model,
             )
         else:
-            wishes = (call.request.model, named, call.run.session_model)
-        chosen = next((wish for wish in wishes if wish), self._models.default) or call.request.fallback_model or ""
+            candidates = (call.request.model, named, call.run.session_model)
+        chosen = (
+            next((candidate for candidate in candidates if candidate), self._models.default)
+            or call.request.fallback_model
+            or ""
+        )
         if not isinstance(chosen, str):
             if not hasattr(chosen, "complete"):
                 raise Invalid(f"Not a model: {type(chosen).__name__}.", hint="Pass a model, or its name as a string.")

@@ -42,7 +42,7 @@ def produce_files(skill: Skill, output: Output | None) -> tuple[ProducedFile, ..
     if output is None:
         return ()
     files = (_made(entry, output) for entry in _entries(skill)[:_MOST])
-    return tuple(one for one in files if one is not None)
+    return tuple(file for file in files if file is not None)
 
 
 def declared_files(skill: Skill) -> tuple[tuple[str, str], ...]:
@@ -158,7 +158,7 @@ class RunPart:
             view["printed"] = self.printed
         if self.plan:
             view["would_do"] = self.plan
-        return {**view, "would_send": [_sent(one) for one in self.sent]} if self.sent else view
+        return {**view, "would_send": [_sent(request) for request in self.sent]} if self.sent else view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ class RunResult:
             "ok": self.ok,
             "output": None if self.output is None else self.output.value,
             "parts": [part.as_json() for part in self.parts],
-            "produced": [one.as_json() for one in self.produced],
+            "produced": [file.as_json() for file in self.produced],
             "input_tokens": self.usage.input_tokens,
             "output_tokens": self.usage.output_tokens,
             "cost_usd": self.cost,

@@ -98,9 +98,9 @@ def _declared(skill: Skill, found: list[Artifact]) -> list[Artifact]:
     """Of a descriptor, return its templates, or its implementation if it has none; the rest are prompts and rubrics for them."""
     if not form_info(skill.form).is_descriptor:
         return found
-    reviews = [one for one in found if isinstance(one, Review) and not is_registered(one)]
-    templates: list[Artifact] = [*(one for one in found if isinstance(one, JsonGeneration)), *reviews]
-    return templates or [one for one in found if kind_info(one.kind).is_tool] or found
+    reviews = [artifact for artifact in found if isinstance(artifact, Review) and not is_registered(artifact)]
+    templates: list[Artifact] = [*(artifact for artifact in found if isinstance(artifact, JsonGeneration)), *reviews]
+    return templates or [artifact for artifact in found if kind_info(artifact.kind).is_tool] or found
 
 
 def _is_registered(artifact: Artifact, skill: Skill) -> bool:

@@ -57,14 +57,16 @@ def start_confined(
     Return it with what its launcher reported: how it is confined and, if it could not be executed, why not. Raise `OSError` if
     the launcher cannot be started.
     """
-    report, tell = os.pipe()
+    report, report_end = os.pipe()
     options = {"argv": list(argv), "env": dict(env), "lock": dict(lock), "required": list(required)}
     command = program_command("launcher", package="sandbox.confine", parent=os.getpid(), **options)
     with os.fdopen(report, "rb") as pipe:
         try:
-            child = ChildProcess.start([*command, str(tell)], channel="stdio", stderr=stderr, pass_fds=(tell,))
+            child = ChildProcess.start(
+                [*command, str(report_end)], channel="stdio", stderr=stderr, pass_fds=(report_end,)
+            )
         finally:
-            os.close(tell)  # or the end of the report would never be seen
+            os.close(report_end)  # or the end of the report would never be seen
         try:
             return child, [json.loads(line) for line in pipe]
         except ValueError:

@@ -25,7 +25,7 @@ MAX_PACKS = 50
 _MAX_LISTING_BYTES = 64 << 20
 _LOCK_POLL_SECONDS = 0.05
 _TIPS = "refs/prowess/tips"
-"""One ref for each commit whose trees are all here. Other commits came alone, to tell the history."""
+"""One ref for each commit whose trees are all here. Other commits were fetched without trees, for the history."""
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 # Ancestry is looked for in steps: most updates are few commits apart.
 _HISTORY_STEPS = (200, 4_000)
@@ -117,7 +117,7 @@ class GitRepository:
     def find_tip(self, ref: str, path: str) -> Tip:
         """Ask the remote what a ref points to; '' is the default branch. Raise `NotFound` if there is no such ref.
 
-        Without a branch or tag of that name, one whose name continues in the path is tried: a URL does not tell where the
+        Without a branch or tag of that name, one whose name continues in the path is tried: a URL does not show where the
         name ends in `/tree/feature/x/skills`.
         """
         names = list(_ref_candidates(ref, path))

@@ -185,12 +185,12 @@ class Installation:
         """
         with self._changing() as made:
             known = self.known()
-            for one in new:
-                in_the_way = self.obstacles(one, known.get(one.name))
+            for skill in new:
+                in_the_way = self.obstacles(skill, known.get(skill.name))
                 fatal = [each for each in in_the_way if each.state == "foreign" or not discard_changes]
                 if fatal:
-                    raise conflict_error(one.name, fatal)
-                for place in self._plan(one):
+                    raise conflict_error(skill.name, fatal)
+                for place in self._plan(skill):
                     check_inside(place.path, self.base)
             try:
                 return self._install(new, known, made)
@@ -206,23 +206,23 @@ class Installation:
         """Place skills. Both lock files are written for all of them at once, so that many skills take no longer each."""
         now = javascript_time()
         lock = ProwessLock.read(self.base.prowess_lock)
-        entries = {one.name: make_entry(one, lock.skills.get(one.name), now) for one in new}
-        todo = [one for one in new if not self._is_in_place(known.get(one.name), entries[one.name])]
+        entries = {skill.name: make_entry(skill, lock.skills.get(skill.name), now) for skill in new}
+        todo = [skill for skill in new if not self._is_in_place(known.get(skill.name), entries[skill.name])]
         if not todo:
             return entries
-        created = [*new_folders, *(path for one in todo for path in missing_folders(self._plan(one), self.base))]
+        created = [*new_folders, *(path for skill in todo for path in missing_folders(self._plan(skill), self.base))]
         if not os.path.lexists(self.base.skills_lock) and self.base.skills_lock.is_relative_to(self.base.root):
             created.append(str(self.base.skills_lock.relative_to(self.base.root)))
-        pending = {one.name: make_pending(entries[one.name], lock.skills.get(one.name)) for one in todo}
+        pending = {skill.name: make_pending(entries[skill.name], lock.skills.get(skill.name)) for skill in todo}
         self._write_lock(lock.with_skills(pending).with_created(created))
-        for one in todo:
-            copied = place_files(one.placed, self._plan(one), self.base)
-            before = lock.skills.get(one.name)
+        for skill in todo:
+            copied = place_files(skill.placed, self._plan(skill), self.base)
+            before = lock.skills.get(skill.name)
             if before is not None:
-                self._remove_left_places(one, before)
-            entries[one.name] = entries[one.name].model_copy(update={"copied": tuple(sorted(copied))})
-        sources = {one.name: (one.locked, entries[one.name].updated_at) for one in todo}
-        self._confirm(lock.with_created(created), {one.name: entries[one.name] for one in todo}, sources)
+                self._remove_left_places(skill, before)
+            entries[skill.name] = entries[skill.name].model_copy(update={"copied": tuple(sorted(copied))})
+        sources = {skill.name: (skill.locked, entries[skill.name].updated_at) for skill in todo}
+        self._confirm(lock.with_created(created), {skill.name: entries[skill.name] for skill in todo}, sources)
         return entries
 
     def _plan(self, new: NewSkill) -> tuple[Place, ...]:
@@ -317,8 +317,8 @@ class Installation:
 
     def _prune_created(self, lock: ProwessLock) -> ProwessLock:
         """Return the lock without the paths that Prowess made and that are gone, after removing folders that are empty."""
-        files = {one for one in lock.created if (self.base.root / one).is_file()}
-        left = remove_empty([one for one in lock.created if one not in files], self.base)
+        files = {path for path in lock.created if (self.base.root / path).is_file()}
+        left = remove_empty([path for path in lock.created if path not in files], self.base)
         return lock.model_copy(update={"created": tuple(sorted({*files, *left}))})
 
     def _recover(self) -> None:

@@ -92,7 +92,7 @@ def make_entry(new: NewSkill, before: InstalledSkill | None, now: str) -> Instal
         source_digest=new.package.digest,
         computed_hash=new.computed_hash,
         files=lock_files(placed.manifest),
-        left_out=lock_files(one for one in new.package.manifest if is_left_out(one.path)),
+        left_out=lock_files(file for file in new.package.manifest if is_left_out(file.path)),
         mode=new.mode,
         agents=tuple(sorted(new.agents)),
         approval=new.approval,

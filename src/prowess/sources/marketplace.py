@@ -174,7 +174,7 @@ class _Downloads:
         skills = [_make_skill(entry, stored[entry.name], index.registry) for entry in entries if entry.name in stored]
         skills += [result for result in results if isinstance(result, FetchedSkill)]
         unreadable = [result for result in results if isinstance(result, UnreadableSkill)]
-        return skills, unreadable, all(isinstance(one.error, Invalid) for one in unreadable)
+        return skills, unreadable, all(isinstance(skill.error, Invalid) for skill in unreadable)
 
     def _find_stored(self, entries: Sequence[IndexEntry]) -> dict[str, Package]:
         """Return the packages that need not be downloaded, by name."""

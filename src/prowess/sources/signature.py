@@ -121,7 +121,7 @@ def verify(digest: str, signature: bytes, keys: Collection[str] = ()) -> Signer:
             hint="Verify it with the identity of its signer: prowess verify --signer IDENTITY --issuer URL",
         )
     key = check_public_key(str(document.get("key", "")))
-    if keys and key not in {check_public_key(one) for one in keys}:
+    if keys and key not in {check_public_key(trusted_key) for trusted_key in keys}:
         raise Refused(
             f"The package is signed with another key: {key}.",
             hint="Ask its publisher whether the key changed, and compare it over another channel.",

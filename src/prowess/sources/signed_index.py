@@ -87,7 +87,7 @@ class RegistryIndex(_Document):
         """Return one version of a package, the newest one by default; None if there is none."""
         if not version:
             return next((entry for entry in self.latest() if entry.name == name), None)
-        return next((one for one in self.versions if (one.name, one.version) == (name, version)), None)
+        return next((entry for entry in self.versions if (entry.name, entry.version) == (name, version)), None)
 
 
 def latest_entries(versions: Iterable[IndexEntry]) -> tuple[IndexEntry, ...]:
@@ -148,7 +148,7 @@ def open_index(envelope: bytes, key: str = "") -> tuple[RegistryIndex, str]:
         )
     raise Refused(
         "The signature of the registry's index is not valid.",
-        hint="The index was changed after signing. Nothing of it was used. Try again, and tell the registry's operator.",
+        hint="The index was changed after signing. Nothing in it was used. Try again, and inform the registry's operator.",
     )
 
 
@@ -199,7 +199,7 @@ def _parse_envelope(envelope: bytes) -> tuple[bytes, list[dict[str, Any]]]:
     if fields.get("payloadType") != PAYLOAD_TYPE or not isinstance(signatures, list):
         raise _malformed()
     listed = cast("list[object]", signatures)[:_MAX_SIGNATURES]
-    return payload, [cast("dict[str, Any]", one) for one in listed if isinstance(one, dict)]
+    return payload, [cast("dict[str, Any]", row) for row in listed if isinstance(row, dict)]
 
 
 def _parse_payload(payload: bytes) -> RegistryIndex:

@@ -115,7 +115,7 @@ def plan_sync(
     if fetched.complete:
         failed = {change.path for change in changes if change.status in ("invalid", "refused")}
         gone = [item for slug, item in stored.items.items() if slug not in planner.seen and item.path not in failed]
-    # An empty answer is far more often a renamed folder or a broken export than the wish to delete everything.
+    # An empty answer is far more often a renamed folder or a broken export than an intended deletion of everything.
     if gone and not fetched.skills:
         gone = []
         warnings = (*warnings, _nothing_found(len(stored.items)))
@@ -147,7 +147,7 @@ class _Planner:
         change = PlannedChange(
             status="unchanged", path=skill.path, digest=package.digest, revision=skill.revision, origin=skill.origin
         )
-        # Exactly what was delivered before was valid then. Whether somebody edited the skill makes no difference: there is
+        # Exactly what was delivered before was valid then. It makes no difference if somebody edited the skill: there is
         # nothing new to offer.
         if known is not None and known.digest == package.digest and known.slug not in self.take | self.seen:
             self.seen.add(known.slug)

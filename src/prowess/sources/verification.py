@@ -150,7 +150,7 @@ def compare(
 def _verify_signature(entry: InstalledSkill, expected: ExpectedSigner | None) -> tuple[str, list[Difference]]:
     if entry.signature is None:
         return "absent", [_NOT_SIGNED] if expected else []
-    # Whoever can change the files can change the lock file. Only these exact files make the digest that was signed.
+    # Anybody who can change the files can change the lock file. Only these exact files make the digest that was signed.
     if compute_digest(entry.source_manifest) != entry.source_digest or not all(map(is_left_out, entry.left_out)):
         message = "the signature is not over the files in the lock file; run `prowess update`"
         return "wrong", [Difference(kind="signature", path="", message=message)]

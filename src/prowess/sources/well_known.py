@@ -141,8 +141,8 @@ async def _fetch(site: _Site, reference: SourceReference, last: SourceState | No
             hint=f"It lists {', '.join(entry.name for entry in index.entries[:20])}.",
         )
     read = await _read_entries(site, entries)
-    skills = tuple(one for one in read if isinstance(one, FetchedSkill))
-    unreadable = (*index.unreadable, *(one for one in read if isinstance(one, UnreadableSkill)))
+    skills = tuple(result for result in read if isinstance(result, FetchedSkill))
+    unreadable = (*index.unreadable, *(result for result in read if isinstance(result, UnreadableSkill)))
     if not index.pinned:
         await _check_unchanged(site, address, file)
     # A state with an ETag or a revision lets the next fetch stop early. One with missing skills must not: they would stay

@@ -97,8 +97,8 @@ async def check_draft(package: Package, draft: Draft, around: Surroundings) -> C
     """Return everything that is found about the files of a draft. Bad content never raises."""
     report = await offload(validate, package, "prowess", around.limits)
     problems = list(report.problems)
-    findings = [one.as_json() for one in await offload(scan_package, package)]
-    known = [one.as_json() for one in await offload(scan_package, around.base)] if around.base else []
+    findings = [finding.as_json() for finding in await offload(scan_package, package)]
+    known = [finding.as_json() for finding in await offload(scan_package, around.base)] if around.base else []
     problems += _report_dangers(findings, known)
     skill = report.reading.skill
     if skill is None:
@@ -139,7 +139,7 @@ def _evaluate(skill: Skill, package: Package, matcher: Matcher) -> tuple[JsonObj
         "precision": round(report.precision, 4),
         "recall": round(report.recall, 4),
         "queries": len(report.outcomes),
-        "missed": [{"query": one.case.query, "instead": list(one.instead)} for one in report.missed],
+        "missed": [{"query": outcome.case.query, "instead": list(outcome.instead)} for outcome in report.missed],
         "false_triggers": [outcome.case.query for outcome in report.false_triggers],
         "collides_with": _find_collision(report),
     }
@@ -149,7 +149,9 @@ def _evaluate(skill: Skill, package: Package, matcher: Matcher) -> tuple[JsonObj
 def _find_collision(report: TriggerReport) -> str:
     """Return the skill that takes most of the queries that should trigger this one; '' if there is none."""
     expected = [outcome for outcome in report.outcomes if outcome.case.should_trigger]
-    first = Counter(one.top[0] for one in expected if one.top and one.top[0] != report.slug and one.instead)
+    first = Counter(
+        outcome.top[0] for outcome in expected if outcome.top and outcome.top[0] != report.slug and outcome.instead
+    )
     for slug, count in first.most_common(1):
         if count > _COLLISION_SHARE * len(expected):
             return slug
@@ -183,7 +185,7 @@ def _judge(report: TriggerReport, collision: str) -> list[Problem]:
 
 def _report_dangers(findings: Sequence[JsonObject], known: Sequence[JsonObject]) -> list[Problem]:
     """Return an error for each danger. Those of an existing skill are known: a person accepted it with them."""
-    before = {(one["kind"], one["path"], one["message"]) for one in known}
+    before = {(finding["kind"], finding["path"], finding["message"]) for finding in known}
     return [
         Problem(
             code="scan-danger",

@@ -104,7 +104,7 @@ class Composer:
     async def rounds(self, composition: str) -> list[Round]:
         """Return all rounds, oldest first. Raise `Refused` for an agent."""
         self._require_person("see the rounds of a draft")
-        return [to_round(one) for one in await offload(self._records.list_rounds, composition)]
+        return [to_round(row) for row in await offload(self._records.list_rounds, composition)]
 
     async def files(self, composition: str, *, round: int | None = None) -> Package:
         """Return the files of the current round, or of another one. Raise `Refused` for an agent."""
@@ -256,9 +256,9 @@ class Composer:
             base=base[1] if base else None,
         )
         found = resources.matcher.search(row.request, limit=4 * NEIGHBOURS)
-        # What nobody has accepted must not reach a model, neither as a description.
+        # Nothing that nobody has accepted may reach a model, not even a description.
         accepted = [item for item in visibility.recommendations(found) if item.trust == "local"]
-        near = [one for one in accepted if not base or one.slug != base[0].slug]
+        near = [item for item in accepted if not base or item.slug != base[0].slug]
         return base, surroundings, near[:NEIGHBOURS]
 
     def _read_base(self, slug: str) -> _Base:

@@ -209,7 +209,7 @@ def _read_evals(package: Package) -> tuple[DraftEval, ...]:
     except (ValueError, RecursionError):
         return ()
     listed = json_list(json_object(parsed).get("evals"))
-    rows = [cast("JsonObject", one) for one in listed if isinstance(one, dict)]
+    rows = [cast("JsonObject", row) for row in listed if isinstance(row, dict)]
     return tuple(
         DraftEval(prompt=str(row.get("prompt") or ""), expected=str(row.get("expected_output") or "")) for row in rows
     )

@@ -174,7 +174,7 @@ class Evals:
         first, second = await self.find(before), await self.find(after)
         # Resampling thousands of cases takes a second.
         compared = await offload(compare_arms, first, second)
-        if not any(one["cases"] for one in compared):
+        if not any(comparison["cases"] for comparison in compared):
             raise Invalid("The two runs have no case in common.", hint="Compare runs of the same eval files.")
         runs = [{"id": run.id, "skill": run.skill, "digest": run.digest} for run in (first, second)]
         return {"before": runs[0], "after": runs[1], "comparisons": compared}
@@ -192,7 +192,7 @@ class Evals:
         def write() -> None:
             with self._context.resources.records().write() as connection:
                 found = storage.read_scores(connection, organization, {digest for _, digest in measured})
-                known = {(one.skill_slug, one.skill_digest): one for one in found}
+                known = {(score.skill_slug, score.skill_digest): score for score in found}
                 for (slug, digest), f1 in measured.items():
                     row = add_triggers(known.get((slug, digest)), slug, digest, f1)
                     storage.put_score(connection, replace(row, organization_id=organization))

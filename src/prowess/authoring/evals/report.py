@@ -179,7 +179,7 @@ def _failures(run: EvalRun) -> str:
     found = [result for result in run.results if run.arms[result.arm].kind == "skill" and result.passed is not True]
     if not found:
         return '<section><h2>Failed cases</h2><p class="small">Every case passed with the skill.</p></section>'
-    return f"<section><h2>Failed cases</h2>{''.join(_failure(run, one) for one in found)}</section>"
+    return f"<section><h2>Failed cases</h2>{''.join(_failure(run, result) for result in found)}</section>"
 
 
 def _failure(run: EvalRun, result: CaseResult) -> str:

@@ -13,7 +13,7 @@ BEAT_SECONDS = 5.0
 """How often the process of a run shows that it is alive, and stores how far it is."""
 
 DEAD_SECONDS = 30.0
-"""A run whose process has shown nothing for so long was interrupted."""
+"""A run whose process has not updated it for this long was interrupted."""
 
 ArmKind = Literal["skill", "without", "version"]
 
@@ -117,7 +117,7 @@ class EvalRun:
     def ok(self) -> bool:
         """True if every case passed with the skill as it is."""
         own = [result for result in self.results if self.arms[result.arm].kind == "skill"]
-        return self.state == "done" and bool(own) and all(one.passed for one in own)
+        return self.state == "done" and bool(own) and all(result.passed for result in own)
 
     def label(self, place: int) -> str:
         """Return what an arm is called, by its position: with its model only if there are several."""

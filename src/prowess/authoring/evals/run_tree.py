@@ -99,7 +99,7 @@ def write_run_tree(folder: Path, skill: str, records: Sequence[TrialRecord], *, 
 
 def _new_iteration(workspace: Path) -> Path:
     """Create and return the next free `iteration-N`; two evaluations that end at the same time get one each."""
-    known = [int(found[1]) for one in workspace.iterdir() if (found := _ITERATION.fullmatch(one.name))]
+    known = [int(found[1]) for folder in workspace.iterdir() if (found := _ITERATION.fullmatch(folder.name))]
     first = max(known, default=0) + 1
     for number in range(first, first + _MAX_ITERATIONS):
         try:

@@ -121,7 +121,7 @@ def rate_interval(
     Unlike the bootstrap, it stays honest when every case passes: 5 of 5 may well be a skill that fails one time in four. With
     repeats it counts cases, not answers, so it is rather too wide than too narrow.
     """
-    rates = _cluster_means([float(one) for one in passed], clusters)
+    rates = _cluster_means([float(outcome) for outcome in passed], clusters)
     count = len(rates)
     if not count:
         return Interval(mean=math.nan, low=-math.inf, high=math.inf)

@@ -59,10 +59,10 @@ def summarize(arms: Sequence[Arm], results: Sequence[CaseResult]) -> JsonObject:
 
 def _figures(results: Sequence[CaseResult]) -> JsonObject:
     decided = [result for result in results if result.passed is not None]
-    cases = [one.digest for one in decided]
+    cases = [result.digest for result in decided]
     costs = [cost for result in results if (cost := result.whole_cost) is not None]
     priced = [result for result in results if result.cost is not None]
-    passed = [bool(one.passed) for one in decided]
+    passed = [bool(result.passed) for result in decided]
     return {
         "cases": len({result.digest for result in results}),
         "answers": len(results),
@@ -71,12 +71,12 @@ def _figures(results: Sequence[CaseResult]) -> JsonObject:
         "errors": len(results) - len(decided),
         "cached": sum(result.cached for result in results),
         "pass_rate": rate_interval(passed, clusters=cases).as_json(),
-        "score": mean_interval([one.score or 0.0 for one in decided], clusters=cases).as_json(),
+        "score": mean_interval([result.score or 0.0 for result in decided], clusters=cases).as_json(),
         "total_cost_usd": math.fsum(costs) if costs else None,
         "cost_usd": mean_interval(
-            [one.cost or 0.0 for one in priced], clusters=[one.digest for one in priced]
+            [result.cost or 0.0 for result in priced], clusters=[result.digest for result in priced]
         ).as_json(),
-        "seconds": mean_interval([one.seconds for one in decided], clusters=cases).as_json(),
+        "seconds": mean_interval([result.seconds for result in decided], clusters=cases).as_json(),
     }
 
 
@@ -86,7 +86,7 @@ def compare_results(before: Sequence[CaseResult], after: Sequence[CaseResult]) -
     second = {name: _case_means(after, metric) for name, metric in _METRICS.items()}
     pairs = {name: _pairs(first[name], second[name]) for name in _METRICS}
     score, passed = (compare_paired(*pairs[name]) for name in ("score", "pass_rate"))
-    everything = {one.digest for one in before} | {one.digest for one in after}
+    everything = {result.digest for result in before} | {result.digest for result in after}
     return {
         "verdict": score.verdict,
         "cases": score.cases,
@@ -117,7 +117,7 @@ def _arm_pairs(first: EvalRun, second: EvalRun) -> list[tuple[int, int]]:
     """Return the positions of arms to compare: those with the skill and the same model, or the first of each run."""
     before = [index for index, arm in enumerate(first.arms) if arm.kind == "skill"]
     after = [index for index, arm in enumerate(second.arms) if arm.kind == "skill"]
-    same = [(one, two) for one in before for two in after if first.arms[one].model == second.arms[two].model]
+    same = [(old, new) for old in before for new in after if first.arms[old].model == second.arms[new].model]
     return same or [(before[0], after[0])]
 
 

@@ -45,7 +45,7 @@ async def read_cases(
         cases += [trace for trace in await _from_traces(engine, skill, names, days) if trace.inputs_digest not in known]
     found = [with_metric(case, metric) for case in cases]
     asserted = bool(skill.find_artifact(artifact).assertions)
-    measurable = [one for one in found if one.checks or asserted]
+    measurable = [case for case in found if case.checks or asserted]
     if found and not measurable:
         raise Refused(
             f"Nothing says which outputs of {artifact!r} are good: it has no assertions, and its cases have no checks.",
@@ -100,7 +100,7 @@ async def _from_traces(engine: Engine, skill: Skill, names: Sequence[str], days:
             passed = row["status"] == "ok" and row["assertions_run"] == row["assertions_passed"]
             expected = row["raw_output"] if passed and row["raw_output"] else None
             newest.append(EvalCase(id=f"trace-{row['id']}", inputs=inputs, artifact=names[0], expected=expected))
-    return list({one.inputs_digest: one for one in newest}.values())
+    return list({case.inputs_digest: case for case in newest}.values())
 
 
 def _is_incomplete(value: Any) -> bool:

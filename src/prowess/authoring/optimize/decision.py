@@ -27,7 +27,7 @@ MIN_OLD_RUNS = 20
 MAX_OLD_RUNS = 1_000
 """Live runs of the old version, the newest, that are compared with."""
 LIVE_CONFIDENCE = 0.95
-"""The confidence of all looks together that a version that is no worse stays."""
+"""The probability that a version that is not worse is kept, over all looks together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,9 +34,9 @@ from prowess.storage.proposals import ProposalRow
 from prowess.threads import offload
 
 BUSY_SECONDS = 10.0
-"""An optimization that has stored something as short ago is being done: its process does that every second."""
+"""An optimization that was updated this recently is running: its process updates it every second."""
 DEAD_SECONDS = 60.0
-"""An optimization that has stored nothing for so long is not being done by any process."""
+"""An optimization that was not updated for this long has no process any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,7 +322,7 @@ def _choose_artifact(skill: Skill, request: OptimizationRequest) -> str:
         return chosen.name
     fitting = [artifact for artifact in select_artifacts(skill) if artifact.kind in ("prompt_template", "dspy_module")]
     if len(fitting) != 1:
-        there = ", ".join(one.name for one in fitting) or "none"
+        there = ", ".join(artifact.name for artifact in fitting) or "none"
         raise Invalid(
             f"The skill {skill.slug!r} has {len(fitting)} artifacts that can be optimized: {there}.",
             hint="Name one with `--artifact`, or use `--method phrases`.",

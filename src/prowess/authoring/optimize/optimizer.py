@@ -130,7 +130,7 @@ class Optimizer:
             results = await asyncio.gather(work, stop, return_exceptions=True)
         error = results[0]
         if isinstance(error, ProwessError):
-            # What was found before is kept, unless nothing was.
+            # Keep what was found before the error, if anything.
             if plan.best is None:
                 raise error
             ended = error.message.rstrip(".")

@@ -133,11 +133,11 @@ class TriggerPlan:
                 return
             examples: list[JsonObject] = [
                 {
-                    "message": one.case.query,
-                    "should_be_chosen": one.case.should_trigger,
-                    "chosen_before_it": list(one.instead),
+                    "message": outcome.case.query,
+                    "should_be_chosen": outcome.case.should_trigger,
+                    "chosen_before_it": list(outcome.instead),
                 }
-                for one in wrong[:MAX_EXAMPLES]
+                for outcome in wrong[:MAX_EXAMPLES]
             ]
             texts = await ask_rewrites(
                 self._bench,

@@ -121,7 +121,7 @@ class HostedSkills:
             if skill.state == "fixed"
         ]
         ranked = await offload(lambda: rank_entries(words, entries))
-        hits = [make_ranked_hit(one) for one in ranked[: max(1, limit)]]
+        hits = [make_ranked_hit(entry) for entry in ranked[: max(1, limit)]]
         return hits if self._context.actor.is_person else [redact_hit(hit) for hit in hits]
 
     async def read(self, connector: str, uri: str) -> bytes:

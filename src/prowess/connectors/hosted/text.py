@@ -94,7 +94,7 @@ def check_content(skill: HostedSkill, path: str, content: bytes) -> None:
     Whoever approved the skill saw its entry, not this text, so nobody has agreed to the danger.
     """
     found = scan_package(Package(name=skill.name, files=(File(path=path, content=content),)))
-    danger: Any = next((one for one in found if one.severity == "danger"), None)
+    danger: Any = next((finding for finding in found if finding.severity == "danger"), None)
     if danger is not None:
         raise Refused(
             f"The security scan found a danger in {path!r} of the skill {skill.slug!r}: {danger.message}",

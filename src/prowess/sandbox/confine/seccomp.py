@@ -148,7 +148,7 @@ _PIPES: Calls = {"socketpair": (ArgumentTest(0, (1,)), ArgumentTest(1, (_STREAM,
 _SOCKET_OPTIONS: Calls = {"setsockopt": (ArgumentTest(1, (1,)), ArgumentTest(2, (2, 9, 13, 16, 20, 21, 66, 67)))}
 # Process 0 is the calling one: the limits and cores of others must not be changed.
 _ON_SELF: Calls = {"prlimit64": (ArgumentTest(0, (0,)),), "sched_setaffinity": (ArgumentTest(0, (0,)),)}
-# What programs use to tell a terminal from a pipe, and for their own descriptors. TIOCSTI is not among them: it types
+# What programs use to distinguish a terminal from a pipe, and for their own descriptors. TIOCSTI is not among them: it types
 # into the user's terminal.
 _TERMINAL_SIZE, _TERMINAL, _UNREAD, _NONBLOCKING, _KEPT_OPEN, _CLOSED = 0x5413, 0x5401, 0x541B, 0x5421, 0x5450, 0x5451
 _IOCTLS = (_TERMINAL_SIZE, _TERMINAL, _UNREAD, _NONBLOCKING, _KEPT_OPEN, _CLOSED)

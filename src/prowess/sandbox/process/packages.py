@@ -73,7 +73,7 @@ def _parse_requirements(requirements: Iterable[str]) -> list[str]:
     wrong = [text for text, found in read if found is None]
     if wrong:
         raise Invalid(
-            f"Invalid requirements: {', '.join(repr(one[:80]) for one in wrong)}.",
+            f"Invalid requirements: {', '.join(repr(requirement[:80]) for requirement in wrong)}.",
             hint="Use package names with versions, for example 'httpx>=0.28'. Paths, URLs and options are not allowed.",
         )
     return sorted({found for _, found in read if found is not None})
@@ -118,7 +118,7 @@ def _fetch(argv: list[str], packages: list[str], cached: Path, environment: dict
         target = Path(tempfile.mkdtemp(prefix=BUILDING, dir=folder))
         if packages:
             command = [*argv, "--python", sys.executable, "--target", str(target), "--", *packages]
-            run_uv(command, [_package_name(one) for one in packages], environment, folder)
+            run_uv(command, [_package_name(package) for package in packages], environment, folder)
         _remove_startup_files(target)
         target.rename(cached)
     except OSError as error:

@@ -96,7 +96,7 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     task["lock"]["processes"] = task["processes"] if alone else 0  # otherwise all processes of the user would count
     # The command may run as the same user: it must not attach to the launcher or read its memory.
     libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
-    report, tell = os.pipe()
+    report, report_end = os.pipe()
     # The init process waits for a byte on this pipe: it asked to die with its parent only after the fork, and a launcher that
     # was killed in between would leave it behind. It recognizes that by the end of file.
     alive, life = os.pipe()
@@ -104,8 +104,8 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     if not first:
         os.close(report)
         os.close(life)
-        _run_init(task, libc, tell, alive)
-    os.close(tell)
+        _run_init(task, libc, report_end, alive)
+    os.close(report_end)
     os.close(alive)
     # The host reads the output until the last writer has closed it, which must be the command.
     _drop_standard_streams()
@@ -148,7 +148,7 @@ def _enter_namespaces(libc: ctypes.CDLL) -> bool:
     return True
 
 
-def _run_init(task: dict[str, Any], libc: ctypes.CDLL, tell: int, alive: int) -> NoReturn:
+def _run_init(task: dict[str, Any], libc: ctypes.CDLL, report_end: int, alive: int) -> NoReturn:
     """Be the init process of the PID namespace: start the command, reap orphans, and exit with the command or the launcher."""
     try:
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
@@ -156,55 +156,55 @@ def _run_init(task: dict[str, Any], libc: ctypes.CDLL, tell: int, alive: int) ->
             os._exit(1)
         command = os.fork()
         if not command:
-            _exec_command(task, libc, tell)
+            _exec_command(task, libc, report_end)
         _drop_standard_streams()
         while True:
             ended, status = os.wait()
             if ended == command:
-                os.write(tell, json.dumps({"status": status}).encode() + b"\n")
+                os.write(report_end, json.dumps({"status": status}).encode() + b"\n")
                 os._exit(0)
     finally:
         os._exit(1)
 
 
-def _exec_command(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoReturn:
+def _exec_command(task: dict[str, Any], libc: ctypes.CDLL, report_end: int) -> NoReturn:
     """Confine this process, and execute the command."""
     try:
         os.setsid()
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         # Nothing of the launcher may stay open: its socket decides how the command is said to have ended.
-        os.closerange(3, tell)
-        os.closerange(tell + 1, 1024)
+        os.closerange(3, report_end)
+        os.closerange(report_end + 1, 1024)
         os.umask(0o077)
         os.nice(_NICE)
         confined = lock_down(may_start=True, **task["lock"])
         os.chdir(task["work"])
-        _report(tell, confined=confined)
+        _report(report_end, confined=confined)
         needed = (*NEEDED, "network", "masks") if task["lock"]["mask"] else (*NEEDED, "network")
         missing = [word for word in needed if word not in confined]
         if missing:
-            _report(tell, failed=f"this system cannot confine {', '.join(missing)}")
+            _report(report_end, failed=f"this system cannot confine {', '.join(missing)}")
             os._exit(1)
         # Python ignores SIGPIPE and SIGXFSZ, and a background job may ignore SIGINT. A program would inherit that, and for
         # instance `yes | head` would never end.
         for number in _RESTORED_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
-        _exec_program(task, tell)
+        _exec_program(task, report_end)
     except OSError as error:
-        _report(tell, failed=f"{error.strerror}")
+        _report(report_end, failed=f"{error.strerror}")
     finally:
         os._exit(1)
 
 
-def _exec_program(task: dict[str, Any], tell: int) -> None:
+def _exec_program(task: dict[str, Any], report_end: int) -> None:
     try:
         os.execve(task["program"], task["argv"], task["env"])  # noqa: S606  (no shell is wanted)
     except OSError as error:
-        _report(tell, not_started=f"{error.strerror}")
+        _report(report_end, not_started=f"{error.strerror}")
 
 
-def _report(tell: int, **what: Any) -> None:
-    os.write(tell, json.dumps(what).encode() + b"\n")
+def _report(report_end: int, **what: Any) -> None:
+    os.write(report_end, json.dumps(what).encode() + b"\n")
 
 
 def _watch(task: dict[str, Any], first: int, line: socket.socket, group: MemoryGroup | None) -> str:

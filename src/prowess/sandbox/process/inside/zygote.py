@@ -119,14 +119,14 @@ def serve(line: int, confinement: Confinement, run_task: RunTask, skillkit: type
 
 def probe_confinement(confinement: Confinement) -> list[str]:
     """Return what a confinement achieves; it is tried in a forked process."""
-    achieved, tell = os.pipe()
+    achieved, report_end = os.pipe()
     if os.fork() == 0:
         try:
             # A confinement cannot be undone, so it is tried in a process that is thrown away.
-            os.write(tell, json.dumps(_confine(confinement)).encode())
+            os.write(report_end, json.dumps(_confine(confinement)).encode())
         finally:
             os._exit(0)
-    os.close(tell)
+    os.close(report_end)
     with os.fdopen(achieved) as pipe:
         report = pipe.read()
     os.wait()
