@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,7 +88,7 @@ class TrustList:
 
     skills: tuple[Acceptance, ...] = ()
     folders: tuple[TrustedFolder, ...] = ()
-    operator_folders: tuple[str, ...] = field(default=())
+    operator_folders: tuple[str, ...] = ()
     """The folders of the setting `trusted_folders`."""
 
 
@@ -308,11 +308,7 @@ class Trust(Part):
 
         def write(connection: sa.Connection) -> tuple[int, list[AuditEntry]]:
             acceptances = list_acceptances(connection, actor.owner)
-            skills = [
-                acceptance
-                for acceptance in acceptances
-                if target and (acceptance.slug == slug or acceptance.digest == target)
-            ]
+            skills = [skill for skill in acceptances if target and (skill.slug == slug or skill.digest == target)]
             folders = [folder for folder in list_folders(connection, actor.owner) if folder.folder in (target, real)]
             if any(one.user_id != actor.user for one in (*skills, *folders)) and not actor.admin:
                 raise Refused(

@@ -43,7 +43,12 @@ def check_inputs(
     names = list(dict.fromkeys(name for schema in declared for name in declared_inputs(schema)))
     missing = [name for name in _required(declared) if name not in values]
     unknown = _unknown(inputs, names, refused, missing)
-    if is_used is not None and names and PREVIOUS not in inputs and not any(_allows_others(schema) for schema in given):
+    if (
+        is_used is not None
+        and names
+        and PREVIOUS not in inputs
+        and not any(_allows_others(schema) for schema in declared)
+    ):
         unknown = [name for name in inputs if name in unknown or not (name in names or is_used(name))]
     if not errors and not unknown:
         return values

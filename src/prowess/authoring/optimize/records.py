@@ -70,7 +70,9 @@ class Records:
         actor = self._context.actor
 
         def count(connection: sa.Connection) -> int:
-            return proposals.count_proposals(connection, actor.organization, actor.visible_user, skill=skill, states=states)
+            return proposals.count_proposals(
+                connection, actor.organization, actor.visible_user, skill=skill, states=states
+            )
 
         return await offload(read_rows, self._context, count, 0)
 
