@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
+from prowess.engine.decisions import RecentDecisions
 from prowess.errors import Invalid, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Actor
@@ -170,6 +171,8 @@ class Resources:
         default_factory=dict["tuple[Actor, str]", "tuple[float, Actor]"], init=False, repr=False
     )
     """Actors in the role of their conversation, each with the time until which that may be used."""
+    decisions: RecentDecisions = field(default_factory=RecentDecisions, init=False, repr=False)
+    """What the gate has just allowed to run."""
     role_prompts: dict[tuple[Actor, Path | None], RolePrompts] = field(
         default_factory=dict["tuple[Actor, Path | None]", "RolePrompts"], init=False, repr=False
     )

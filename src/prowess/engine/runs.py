@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from prowess.engine.context import Context, Part, check_string
+from prowess.engine.decisions import Decision
 from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.lazy_dataclass import dataclass
@@ -146,32 +147,36 @@ class Runs(Part):
         """Look up everything that a run needs, and pass the gate. Blocking."""
         context = self._context
         gate, runner = context.resources.gate, context.resources.runner
+        # A dry run shows texts of the skill and executes nothing, so it needs no more than loading does.
+        action = "load" if request.dry_run else "run"
+        decisions = context.resources.decisions
         with context.resources.snapshot():
             inside = gate.inside(context.actor, context.session_key(request.session))
             store, skill = context.catalog.find(request.slug)
             facts = runner.facts(skill)
-            standing = read_standing(context.catalog, store, facts.outline)
-            policy = gate.read_policy(inside.actor)
-        if request.digest and skill.digest != request.digest:
-            raise changed_skill(skill.slug)
-        artifacts, checkpoint = request.artifacts, None
-        inputs = request.inputs(skill) if callable(request.inputs) else request.inputs
-        if request.resume:
-            _check_resume_arguments(artifacts, inputs)
-            checkpoint = self._find_checkpoint(request.resume)
-            artifacts, inputs = (checkpoint.artifact, *checkpoint.following), normalize_inputs(checkpoint.inputs)
-        elif context.actor.is_person:
-            inputs = _check_inputs(skill, artifacts, inputs)
-        limits = read_allowance(skill, seconds=runner.seconds, requested=request.timeout)
-        uses = list_used(context, skill, artifacts)
-        subject = facts.subject(standing, artifacts)
-        if uses:
+            if request.digest and skill.digest != request.digest:
+                raise changed_skill(skill.slug)
+            artifacts, inputs, checkpoint = self._read_inputs(request, skill)
+            limits = read_allowance(skill, seconds=runner.seconds, requested=request.timeout)
+            uses = list_used(context, skill, artifacts)
+            mark = gate.read_mark(inside.actor)
+            key = (inside.actor, action, facts, artifacts, uses)
+            decision = decisions.find(key, mark)
+            if decision is not None:
+                subject, policy = decision.subject, decision.policy
+            else:
+                subject = facts.subject(read_standing(context.catalog, store, facts.outline), artifacts)
+                policy = gate.read_policy(inside.actor)
+        if uses and decision is None:
             subject = replace(subject, uses=uses)
         if request.started_by is not None:
             _check_declared_tool(request.started_by, subject)
-        # A dry run shows texts of the skill and executes nothing, so it needs no more than loading does.
-        action = "load" if request.dry_run else "run"
-        admission = gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
+        if decision is None:
+            admission = gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
+            subject = admission.subject or replace(subject, trust="found")
+            # A decision that is not audited was made by a rule alone. Approvals expire.
+            if not admission.audits:
+                decisions.keep(key, mark, Decision(policy=policy, subject=subject))
         # An agent may not read anything of a skill before the gate lets it, not even the names of its inputs.
         if not context.actor.is_person and checkpoint is None:
             inputs = _check_inputs(skill, artifacts, inputs)
@@ -186,12 +191,25 @@ class Runs(Part):
             needs=facts.needs,
             actor=inside.actor,
             policy=policy,
-            trust=admission.subject.trust if admission.subject else "found",
+            trust=subject.trust,
             session=request.evaluation or inside.session,
             session_model=inside.model,
             resumes=checkpoint.trace if checkpoint else "",
             uses=uses,
         )
+
+    def _read_inputs(
+        self, request: RunRequest, skill: Skill
+    ) -> tuple[tuple[str, ...], Mapping[str, Any], Checkpoint | None]:
+        """Return the artifacts to run and their inputs, checked if a person gave them, and the checkpoint of a resumed run."""
+        inputs = request.inputs(skill) if callable(request.inputs) else request.inputs
+        if request.resume:
+            _check_resume_arguments(request.artifacts, inputs)
+            checkpoint = self._find_checkpoint(request.resume)
+            return (checkpoint.artifact, *checkpoint.following), normalize_inputs(checkpoint.inputs), checkpoint
+        if self._context.actor.is_person:
+            inputs = _check_inputs(skill, request.artifacts, inputs)
+        return request.artifacts, inputs, None
 
 
 def preview_calls(context: Context, skills: Sequence[CallableSkill]) -> tuple[tuple[Subject, Ruling], ...]:

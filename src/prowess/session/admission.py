@@ -20,6 +20,7 @@ from prowess.policy.subject import Subject
 from prowess.policy.trust import TrustRecords, conclude, is_settled
 from prowess.session.sessions import viewer_of, with_session_role
 from prowess.storage import ledger
+from prowess.storage.catalog_state import read_catalog_state
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, EventEntry, catalog_events
 from prowess.storage.sessions import get_session
@@ -109,6 +110,16 @@ class Gate:
         if admission.error is not None:
             raise admission.error
         return admission
+
+    def read_mark(self, actor: Actor) -> str:
+        """Return a text that stays the same as long as nothing changes that decisions are made from; '' without records.
+
+        Whoever changes a skill, a setting or what is accepted adds a row to the audit before that is acknowledged.
+        """
+        if not self.present():
+            return ""
+        with self.records.read() as connection:
+            return f"audit:{read_catalog_state(connection, actor.owner).mark}"
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Let the reads that this thread makes inside the block share one transaction. They see nothing written in it."""
