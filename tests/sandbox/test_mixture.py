@@ -73,10 +73,5 @@ async def mixture(sandbox: WasmSandbox, runs: int) -> None:
 
 
 @pytest.mark.long
-async def test_a_mixture_of_scripts_keeps_every_end_apart(sandbox):
-    await mixture(sandbox, 90)
-
-
-@pytest.mark.long
 async def test_a_long_mixture_of_scripts_keeps_every_end_apart(sandbox):
-    await mixture(sandbox, 5_000)
+    await mixture(sandbox, 1_500)  # about 160 of each kind, 16 at a time

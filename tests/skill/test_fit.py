@@ -341,10 +341,10 @@ def test_real_skills_can_be_fitted_to_every_profile(shared: Callable[[str], Path
     for number, package in enumerate(corpus(shared)):
         if not validate(package).ok:
             continue
-        # Every skill, and every profile with skills from all of the corpus: a third of all pairs.
-        for profile in PROFILE_NAMES[number % 3 :: 3]:
+        # Every skill, and every profile with skills from all of the corpus: a seventh of all pairs.
+        for profile in PROFILE_NAMES[number % 7 :: 7]:
             writing = fitted(package, profile)
             count += 1
             if profile in ("agentskills", "claude-api"):
                 assert _reference_accepts(writing.package, tmp_path / str(count))
-    assert count > 8_000
+    assert count > 3_500

@@ -37,10 +37,11 @@ def test_whenever_a_backup_is_killed_its_file_is_whole_or_the_one_before(tmp_pat
     row = ledger.AuditEntry(actor="ann", action="run", outcome="x" * 4_000)
     with database.write() as connection:
         ledger.append(connection, "", audits=[row] * 4_000)
-    ended = threading.Event()
+    ended, backing_up = threading.Event(), threading.Event()
 
     def write() -> None:
-        while not ended.is_set():
+        """Write while a backup runs. In between, rows would only make the next checks longer."""
+        while backing_up.wait() and not ended.is_set():
             with database.write() as connection:
                 ledger.append(connection, "", audits=[row])
 
@@ -53,16 +54,19 @@ def test_whenever_a_backup_is_killed_its_file_is_whole_or_the_one_before(tmp_pat
                 [sys.executable, "-c", BACK_UP, path, copy, home], stdout=subprocess.PIPE, text=True
             ) as running:
                 assert running.stdout.readline() == "ready\n"
+                backing_up.set()
                 # Anywhere in the copy, in the check, or after both.
                 with suppress(subprocess.TimeoutExpired):
                     running.wait(chance.uniform(0, 0.25))
                 running.kill()
+            backing_up.clear()
             if copy.exists():
                 contents = examine(copy, seals, whole=True)
                 assert contents.audits[""].ok
                 assert contents.rows["audit"] >= 4_000
     finally:
         ended.set()
+        backing_up.set()
         writer.join()
     with database.read() as connection:
         assert check_integrity(connection) == ""
