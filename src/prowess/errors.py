@@ -75,11 +75,28 @@ class ProwessError(Exception):
         """Add a note to print after the hint."""
         self._notes = (*self._notes, note)
 
+    def for_agent(self) -> ProwessError:
+        """Return the error as an agent may be told it."""
+        return self
+
 
 class NotFound(ProwessError):
-    """The requested item does not exist."""
+    """The requested item does not exist, or cannot be used.
+
+    `for_agents` is the message for agents if `message` quotes files that nobody may have accepted.
+    """
 
     code = "not-found"
+
+    def __init__(self, message: str, *, hint: str = "", for_agents: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.for_agents = for_agents
+
+    def for_agent(self) -> ProwessError:
+        """Return the error without text of files that nobody may have accepted."""
+        if not self.for_agents:
+            return self
+        return NotFound(self.for_agents, hint="Ask the user to run `prowess doctor` for details.")
 
 
 class Invalid(ProwessError):

@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from prowess.errors import ApprovalRequired, Invalid, NotFound, Refused
 from prowess.interfaces.auth.caller import Caller
+from prowess.interfaces.auth.guard import known_tokens
 from prowess.open import Prowess
 from prowess.policy.actor import Actor, agent_of
 from prowess.skill.kinds import Function, Instructions
@@ -368,3 +370,34 @@ async def test_trusting_changed_bytes_leaves_the_request_for_the_old_ones_pendin
         await prowess.trust.accept(await prowess.trust.preview("deploy"))
 
         assert [row.slug for row in await prowess.approvals.list()] == ["deploy"]
+
+
+async def test_an_agent_is_not_told_in_words_of_its_files_why_a_skill_cannot_be_used(untrusted: Any) -> None:
+    pytest.importorskip("mcp")
+    from mcp import Client, MCPError
+
+    from prowess.interfaces.mcp.server import make_security, make_server
+    from prowess.interfaces.server import make_app
+
+    untrusted.skill(
+        "deploy", files={"agents/prowess.yaml": f"artifacts:\n  - {{path: {ORDER}.txt, kind: a, name: a}}\n"}
+    )
+    async with untrusted.open(ANN) as prowess:
+        with pytest.raises(NotFound) as told:
+            await prowess.skills.get("deploy")
+        assert "EVERYTHING" in str(told.value)
+        box = Toolbox(prowess, actor=AGENT, conversation="talk")
+        for tool in ("load_skill", "enable_skill", "run_skill"):
+            answer = await box.call(tool, {"skill": "deploy"})
+            assert "EVERYTHING" not in json.dumps(answer.data) + str(answer.error), tool
+        caller = Caller(actor=AGENT, person=ANN)
+        async with Client(make_server(prowess, caller, security=make_security([b"k" * 32], caller))) as client:
+            with pytest.raises(MCPError) as read:
+                await client.read_resource("skill://deploy/SKILL.md")
+            assert "EVERYTHING" not in repr(read.value)
+        callers = known_tokens({"agent": Caller(actor=AGENT), "ann": Caller(actor=ANN)})
+        app = make_app(prowess, callers=callers, keys=[b"k" * 32], hosts=("testserver",))
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://testserver") as http:
+            for token, is_told in (("agent", False), ("ann", True)):
+                response = await http.get("/api/v1/skills/deploy", headers={"authorization": f"Bearer {token}"})
+                assert (response.status_code, "EVERYTHING" in response.text) == (404, is_told)

@@ -103,7 +103,9 @@ def _carry_out(
     try:
         turn = carry_out(context, package, decision, more=_research_json(lookups))
     except ProwessError as error:
-        decision = TurnDecision(action="answer", reason=f"{decision.skill} could not be activated: {error.message}")
+        decision = TurnDecision(
+            action="answer", reason=f"{decision.skill} could not be activated: {error.for_agent().message}"
+        )
         hint, turn = "", Turn(decision=decision)
         carry_out(context, package, decision)
     return MadeDecision(
@@ -146,7 +148,9 @@ def _find_obstacle(context: Context, session: Session, skill: str) -> tuple[Turn
     try:
         text = read_skill_text(context.catalog, skill)
     except ProwessError as error:
-        return TurnDecision(action="answer", reason=f"{name} fits but has no text: {error.message}"), _may_fit([name])
+        return TurnDecision(
+            action="answer", reason=f"{name} fits but has no text: {error.for_agent().message}"
+        ), _may_fit([name])
     actor = with_session_role(session, context.actor)
     ruling = context.resources.gate.preview(actor, text.subject, context.read_policy())
     if ruling.answer == "ask":

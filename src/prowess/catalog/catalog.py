@@ -311,15 +311,12 @@ class Catalog:
         for location, error in unavailable:
             # The store has the skill and refuses to serve it, for instance because its bytes were changed.
             if isinstance(error, Invalid):
-                message = f"The skill {slug[:80]!r} at {location!r} cannot be used: {error.message}"
-                return NotFound(message, hint=error.hint)
+                return _broken(slug, location, error.message, error.hint)
         slugs, faults = self._recent_names()
         broken = next((fault for fault in faults if fault.slug == name), None)
         if broken is not None and broken.problems:
             first = broken.problems[0]
-            return NotFound(
-                f"The skill {slug[:80]!r} at {broken.location!r} cannot be used: {first.message}", hint=first.hint
-            )
+            return _broken(slug, broken.location, first.message, first.hint)
         last = next((versions[-1] for _, versions in self._past(slug)), None)
         hint = suggest_names(name, slugs)
         if last is not None and last.change == "delete":
@@ -362,6 +359,14 @@ class Catalog:
             served.append(card)
             faults += conflicts
         return served, sorted(faults, key=lambda fault: (fault.location, fault.slug))
+
+
+def _broken(slug: str, location: str, reason: str, hint: str) -> NotFound:
+    return NotFound(
+        f"The skill {slug[:80]!r} at {location!r} cannot be used: {reason}",
+        hint=hint,
+        for_agents=f"The skill {slug[:80]!r} cannot be used: its files have a problem.",
+    )
 
 
 def _split_address(slug: str, stores: list[Store]) -> tuple[list[Store], str]:

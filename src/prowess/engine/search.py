@@ -165,6 +165,7 @@ def _judge(context: Context, item: Recommendation, actor: Actor, policy: OrgPoli
         text = read_skill_text(context.catalog, item.slug)
     # A skill without text, or one that is just being changed, is still part of the explanation.
     except ProwessError as error:
-        return Candidate(found=item, ruling=Ruling(answer="deny", rule="no-text", reason=error.message), need=0)
+        said = error if actor.is_person else error.for_agent()
+        return Candidate(found=item, ruling=Ruling(answer="deny", rule="no-text", reason=said.message), need=0)
     ruling = context.resources.gate.preview(actor, text.subject, policy)
     return Candidate(found=item, ruling=ruling, need=len(text.block))

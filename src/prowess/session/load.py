@@ -133,6 +133,7 @@ class Loader:
             # The text of a local skill is no secret, even if the actor may not load it now.
             if known and self.gate.resolve(actor, [known[1]])[0].trust == "local":
                 answer |= _names_of(known[0])
+            error = error if actor.is_person else error.for_agent()
             answer |= {"error": error.message, "hint": error.hint or _HINT, "approval_id": waits_for, "failure": error}
         return LoadResult(**answer)
 
@@ -158,7 +159,7 @@ class Loader:
                 raise _no_file_error(outline, path)
             return replace(answer, content=read_verified_file(store, outline, path))
         except ProwessError as error:
-            return replace(answer, error=error)
+            return replace(answer, error=error if actor.is_person else error.for_agent())
 
     def _describe(self, store: Store, outline: SkillOutline, subject: Subject) -> Subject:
         """Return the subject with the size of the skill's text, as enabling it would show it."""

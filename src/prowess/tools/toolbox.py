@@ -206,7 +206,7 @@ class Toolbox:
             await self._permit(tool)
             return await tool.call(self.context, arguments)
         except ProwessError as error:
-            return refusal(error)
+            return refusal(error.for_agent())
         except Exception:
             log.exception("The tool %s failed.", clean_text(name, limit=80))
             return refusal(ProwessError("Internal error. Your call was correct.", hint=DEFAULT_HINT))
@@ -214,9 +214,9 @@ class Toolbox:
     async def refusal(self, name: str, error: ProwessError) -> ToolAnswer:
         """Return an error in the shape of the tool with this name."""
         try:
-            return (await self._find_tool(name)).refusal(error)
+            return (await self._find_tool(name)).refusal(error.for_agent())
         except ProwessError:
-            return _error_answer(error)
+            return _error_answer(error.for_agent())
 
     async def _find_tool(self, name: str) -> Tool:
         """Return the tool with this name, offered or not, or raise `NotFound`."""
@@ -301,7 +301,7 @@ def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
         try:
             answer = await function(context, **values)
         except NotFound as error:
-            return ToolAnswer(data=error_data(error), error=error)
+            return _error_answer(error.for_agent())
         return answer if isinstance(answer, ToolAnswer) else ToolAnswer(data=answer)
 
     async def call(context: ToolContext, given: Mapping[str, Any]) -> ToolAnswer:

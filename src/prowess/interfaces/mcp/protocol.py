@@ -75,6 +75,7 @@ def _show_controls(value: Any) -> Any:
 
 def protocol_error(error: ProwessError, uri: str = "") -> MCPError:
     """Return the protocol error for a request that is not a tool call."""
+    error = error.for_agent()
     code = INVALID_PARAMS if isinstance(error, NotFound | Invalid) else REFUSED
     about = {"uri": uri} if uri else {}
     return MCPError(code=code, message=error.message, data={**about, **error_answer(error)})

@@ -27,6 +27,7 @@ from prowess.errors import (
     TryLater,
     Unavailable,
 )
+from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.rest.hints import API, hint_fields, name_requests
 from prowess.interfaces.rest.web_app import make_page
 from prowess.view import error_json
@@ -141,6 +142,9 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(ProwessError)
     async def _(request: Request, error: ProwessError) -> Response:  # pyright: ignore[reportUnusedFunction]
+        caller: Caller | None = request.scope.get(SCOPE_KEY)
+        if caller is None or not caller.actor.is_person:
+            error = error.for_agent()
         return problem_response(error, _without_location(error, request.app.state.engine.database))
 
     @app.exception_handler(RequestValidationError)
