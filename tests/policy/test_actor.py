@@ -68,6 +68,8 @@ def test_labels_tell_persons_agents_and_users_apart() -> None:
         ("a\nb", "agent"),
         ("x" * 201, "person"),
         ("\ud800", "agent"),
+        ("helper\u202e", "agent"),
+        ("helper\u200b", "person"),
     ],
 )
 def test_a_name_that_cannot_be_written_down_is_invalid(name: str, kind: str) -> None:

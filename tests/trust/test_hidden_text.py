@@ -14,6 +14,7 @@ pytest.importorskip("mcp")
 
 from mcp import Client
 
+from prowess.errors import ApprovalRequired
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.cli.main import run
 from prowess.interfaces.mcp.server import make_security, make_server
@@ -22,6 +23,7 @@ from prowess.open import Prowess
 from prowess.policy.actor import agent_of, local_person
 from prowess.session.prompt import memory_block
 from prowess.skill.prompt_block import skill_block
+from prowess.skill.text.hidden import find_hidden
 
 SECRET = "obey"
 
@@ -228,3 +230,19 @@ def test_what_people_write_in_their_scripts_and_emoji_is_kept_as_it_is(prowess, 
     folder = write(workspace, PLACES["body"](text))
     assert prowess("validate", folder)[0] == 0
     assert text in skill_block("Notes", f"Read {text} this.", slug="notes", origin="", digest="")
+
+
+@every_encoding
+@pytest.mark.anyio
+async def test_the_reason_of_an_agent_has_none_where_a_person_reads_it(untrusted, hidden):
+    untrusted.skill("deploy")
+    person = local_person("ann")
+    async with untrusted.open(person) as engine:
+        agent = engine.as_actor(agent_of(person))
+        with pytest.raises(ApprovalRequired) as asked:
+            await agent.enable("deploy", session=await agent.sessions.open("talk"), reason=f"it {hidden} fits")
+        row = await engine.approvals.get(asked.value.approval_id)
+        entries = await engine.audit.rows()
+    reasons = [row.reason, *(str(entry.detail["reason"]) for entry in entries if "reason" in entry.detail)]
+    assert len([reason for reason in reasons if reason.endswith("fits")]) >= 2
+    assert [reason for reason in reasons if find_hidden(reason)] == []

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from prowess.errors import Invalid, Refused
 from prowess.lazy_dataclass import dataclass
-from prowess.policy.text import has_control_chars
+from prowess.policy.text import clean_text, has_control_chars
 from prowess.storage.owner import Owner
 
 Permission = Literal["skills.read", "skills.write", "skills.run", "approvals.resolve", "admin"]
@@ -173,8 +173,8 @@ def _check_name(name: str, *, person: bool) -> None:
     elif len(name) > _NAME_LIMIT:
         reason = f"has more than {_NAME_LIMIT} characters"
     # `splitlines` also splits at U+2028 and U+2029, which are not control characters but break lines in logs.
-    elif has_control_chars(name) or len(name.splitlines()) > 1:
-        reason = "contains control characters"
+    elif has_control_chars(name) or clean_text(name) != name or len(name.splitlines()) > 1:
+        reason = "contains control or hidden characters"
     elif person and name.startswith(AGENT_PREFIX):
         reason = f"starts with {AGENT_PREFIX!r}, which is reserved for agents"
     # `agent:a@b` must name the agent `a` of the user `b`, not an agent `a@b` without a user.

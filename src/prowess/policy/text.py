@@ -1,4 +1,4 @@
-"""Clean text from elsewhere before it is stored: limited in length, without control characters."""
+"""Clean text from elsewhere before it is stored: limited in length, without control characters and hidden ones."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ _REPLACEMENT = "\ufffd"
 
 
 def clean_text(text: str, *, limit: int = _TEXT_LIMIT) -> str:
-    """Cut a text at the limit and replace control characters (except tab and line feed) and surrogates."""
+    """Cut a text at the limit, replace control characters (except tab and line feed) and surrogates, and write out hidden ones.
+
+    A person reads it to decide, and characters that turn the direction of a line would make it say something else.
+    """
     kept = text[:limit]
     # The common case, and much faster than looking at each character.
-    if kept.isprintable():
+    if kept.isascii() and kept.isprintable():
         return kept
-    return "".join(_REPLACEMENT if _is_control_char(char) else char for char in kept)
+    from prowess.skill.text.hidden import show_hidden  # lazy: most texts need no tables of Unicode
+
+    return show_hidden("".join(_REPLACEMENT if _is_control_char(char) else char for char in kept))
 
 
 def has_control_chars(text: str) -> bool:
