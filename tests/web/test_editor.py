@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Locator, Page, expect
 
+from prowess.interfaces.auth.guard import COOKIE
+from prowess.policy.actor import Actor
 from prowess.skill.draft import SkillDraft, parse_document
 
-from .site import ROOT, Site, View
+from .site import ME, ROOT, Site, View
 
 GUIDE = """---
 # How we speak to customers.
@@ -136,6 +138,24 @@ def test_a_draft_outlives_a_reload_and_a_server_that_is_gone(site: Site, look: C
     assert "description: How to speak in a crisis." in stored_text(site)
     page.reload()
     expect(page.get_by_text("were restored")).to_have_count(0)
+
+
+def test_a_draft_is_not_shown_to_the_next_person_at_this_browser(
+    place: Any, serve: Callable[..., Site], look: Callable[..., View]
+) -> None:
+    site = serve(place, {"me": ME, "ann": Actor(name="ann", channel="http")})
+    view = look(site)
+    page = view.go("/skills/new")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_label("Name", exact=True).fill("my-secret")
+    expect(page.get_by_text("Not saved · draft kept here")).to_be_visible()
+    page = view.go("/skills/new")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("my-secret")
+
+    view.context.add_cookies([{"name": COOKIE, "value": "token-ann", "url": site.url, "httpOnly": True}])
+    page = view.go("/skills/new")
+    expect(page.get_by_label("Name", exact=True)).not_to_have_value("my-secret")
+    assert "my-secret" not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
 
 
 @pytest.mark.long
