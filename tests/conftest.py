@@ -218,6 +218,12 @@ def _try_fewer_examples(item: pytest.Item) -> None:
 
 
 @pytest.fixture
+def anyio_backend() -> str:
+    """Async tests run on asyncio, as everything in Prowess does."""
+    return "asyncio"
+
+
+@pytest.fixture
 def shared() -> Callable[[str], Path]:
     """A path under the shared data; the test is skipped, with the reason, where that data is absent."""
 

@@ -25,11 +25,6 @@ COMMIT = {"skill": "commit-messages"}
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The workspace of the examples, where nobody has accepted anything yet."""
     monkeypatch.delenv("PROWESS_TRUSTED_FOLDERS")

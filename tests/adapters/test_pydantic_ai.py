@@ -17,11 +17,6 @@ WORKSPACE = ROOT / "examples/workspace"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def skills() -> AsyncIterator[AgentSkills]:
     async with Prowess.open(WORKSPACE, trusted_folders=[WORKSPACE / ".agents"]) as prowess:
         yield AgentSkills(prowess, conversation="chat")

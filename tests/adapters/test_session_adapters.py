@@ -19,11 +19,6 @@ LOAD = ("load_skill", {"skill": "commit-messages"})
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def prowess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Prowess]:
     """An engine with a skill that nobody has accepted yet."""
     monkeypatch.delenv("PROWESS_TRUSTED_FOLDERS")

@@ -56,11 +56,6 @@ def loop(request: pytest.FixtureRequest) -> Loop:
     return request.param
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def _open() -> Prowess:
     return Prowess.open(WORKSPACE, trusted_folders=[WORKSPACE / ".agents"])
 

@@ -6,11 +6,6 @@ import pytest
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def place(place):
     place.environment["PROWESS_EMBEDDER"] = "none"
     return place

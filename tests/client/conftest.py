@@ -111,12 +111,6 @@ class _QuietServer(uvicorn.Server):
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """The client is made of asyncio."""
-    return "asyncio"
-
-
-@pytest.fixture
 def place(tmp_path: Path, home: Path) -> Place:
     """A workspace with two skills."""
     workspace = tmp_path / "work"

@@ -17,11 +17,6 @@ SERVER = str(Path(__file__).with_name("scripted_server.py"))
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def ann() -> Actor:
     """A person who may do everything."""
     return ANN

@@ -29,11 +29,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> FakeSkillServer:
     return made
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 async def test_an_agent_finds_fetches_and_reads_a_skill_with_the_tools_it_has(place: Any, server: FakeSkillServer):
     place.environment["PROWESS_EMBEDDER"] = "none"

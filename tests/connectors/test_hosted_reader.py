@@ -24,11 +24,6 @@ LIMITS_URI = f"{ROOT}/references/limits.md"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def server() -> FakeSkillServer:
     made = FakeSkillServer()
     made.add(references__limits_md=LIMITS)

@@ -20,11 +20,6 @@ LIMITS_PATH = "references/limits.md"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def server() -> FakeSkillServer:
     made = FakeSkillServer()
     made.add(references__limits_md=LIMITS)

@@ -13,11 +13,6 @@ import pytest
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 OLD = "2001-01-01T00:00:00.000000Z"
 
 

@@ -17,11 +17,6 @@ BOB = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all files be older than the tick of the file system's clock, in which a change would keep their times."""
     now = time.time_ns

@@ -28,11 +28,6 @@ BOB = Actor(name="bob", organization="borg", user="ann")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def ann(each_place: Any) -> AsyncIterator[Any]:
     """Ann's engine. She has a private skill with two versions, a session in which it is enabled, a run and an approval."""
     async with each_place.open(ANN) as engine:

@@ -20,11 +20,6 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "functions.md").read_text
 KEY = "sk-9876543210fedcba"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class _Answering(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers.get("content-length", 0)))

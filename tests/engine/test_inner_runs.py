@@ -22,11 +22,6 @@ PERSON = local_person("pat")
 AGENT = agent_of(PERSON, name="robin")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def skill(place: Any, slug: str, code: str, **manifest: Any) -> None:
     told = {"id": slug, "name": slug, "description": f"Does {slug}.", **manifest}
     place.write(slug, {"skill.json": json.dumps(told), "execute.py": code})

@@ -13,11 +13,6 @@ pytestmark = pytest.mark.anyio
 PARAMETERS = {"type": "object", "properties": {"topic": {"type": "string"}}}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def write(place, sidecar: dict, **files: str) -> None:
     document = "---\nname: outline\ndescription: Outlines a talk.\n---\n\nOutline it.\n"
     told = {"version": "1.0.0", "parameters": PARAMETERS, **sidecar}

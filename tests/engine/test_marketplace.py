@@ -21,11 +21,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     with open_world(tmp_path / "registry", listen=True, clock=Clock(datetime.now(UTC))) as opened:
         yield opened

@@ -18,11 +18,6 @@ pytestmark = pytest.mark.anyio
 ANN = Actor(name="ann", organization="acme", user="ann")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def files(*folders: Path) -> set[str]:
     return {str(path) for folder in folders for path in folder.rglob("*") if path.is_file()}
 

@@ -20,11 +20,6 @@ ANN = Actor(name="ann", organization="acme")
 BOB = Actor(name="bob", organization="borg")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def skill(slug: str, about: str, text: str) -> Skill:
     return Skill(
         slug=slug,

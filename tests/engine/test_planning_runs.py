@@ -23,11 +23,6 @@ artifacts:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def skill(place):
     files = {
         "agents/prowess.yaml": SIDECAR,

@@ -22,11 +22,6 @@ SCRIPT = "import sys, settings\nprint(settings.GREETING, sys.argv[1:], sys.stdin
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def tools(place):
     """A skill with a script and a command, in a workspace with a file."""
     files = {"agents/prowess.yaml": SIDECAR, "scripts/greet.py": SCRIPT, "scripts/settings.py": "GREETING = 'Hello'"}

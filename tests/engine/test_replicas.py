@@ -23,11 +23,6 @@ ANN = Actor(name="ann", organization="acme", user="ann")
 BEN = Actor(name="ben", organization="acme", user="ben")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def skill(slug: str, about: str, text: str = "Do it.") -> Skill:
     return Skill(
         slug=slug, title=slug.title(), description=about, artifacts=(Instructions(name="instructions", content=text),)

@@ -56,11 +56,6 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def long(each_sandboxed: Any) -> Any:
     """A place with a skill of a script and a prompt after it."""
     each_sandboxed.skill(

@@ -14,11 +14,6 @@ from prowess.run.request import RunRequest, Step
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_a_prompt_is_rendered_sent_and_answered(each_place, greeter, traces):
     greeter(each_place)
     async with each_place.open() as prowess:

@@ -18,11 +18,6 @@ from prowess.run.request import RunRequest, Step
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_an_agent_runs_its_own_persons_skills_at_once_and_asks_where_the_policy_says_so(place, greeter):
     greeter(place)
     person = local_person("ann")

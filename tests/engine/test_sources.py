@@ -26,11 +26,6 @@ ANN = Actor(name="ann", organization="acme")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def upstream() -> ScriptedFetcher:
     return ScriptedFetcher()
 

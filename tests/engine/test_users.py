@@ -21,11 +21,6 @@ BOB = Actor(name="bob", organization="borg", user="ann")
 """A person of another organization, whose user happens to have the same id."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def skill(slug: str, about: str, text: str) -> Skill:
     return Skill(
         slug=slug, title=slug.title(), description=about, artifacts=(Instructions(name="instructions", content=text),)

@@ -23,11 +23,6 @@ ANN = Actor(name="ann")
 AGENT = agent_of(ANN)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def skill(slug: str = "tidy", text: str = "Tidy up.") -> Skill:
     return Skill(
         slug=slug,

@@ -60,11 +60,6 @@ OTHERS |= {
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def engine(place, greeter):
     greeter(place)
     async with place.open() as opened:

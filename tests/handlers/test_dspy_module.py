@@ -28,11 +28,6 @@ STATE = {"predict": PREDICTOR, "metadata": {"dependency_versions": {"dspy": "3.3
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def write(place):
     """Write a skill with a dspy_module `count` and its fallback."""
 

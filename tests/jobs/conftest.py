@@ -14,11 +14,6 @@ from prowess.run.request import RunRequest
 from .station import Station, skill_files
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at queues and jobs more often, so that tests do not wait."""

@@ -18,11 +18,6 @@ from prowess.llm.scripted import ScriptedModel
 KEY = "sk-canary-4f1d9a7c2b8e6053"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="session")
 def key() -> str:
     """The key that no error, log or representation may show."""

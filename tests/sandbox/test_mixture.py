@@ -28,11 +28,6 @@ LIMITS = SandboxLimits(fuel=10**8, memory_bytes=64 << 20, output_chars=10_000, c
 LONG = SandboxLimits(fuel=10**14, seconds=600)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def echo(value: object) -> object:
     return value
 

@@ -22,11 +22,6 @@ PLAIN = script_from_template("import prowess\nprowess.submit('innermost')", {})
 PATIENCE_SECONDS = 120
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def within(turns: list[RunSlots], work: Any) -> None:
     """Take one turn of each within the one before, and then do something."""
     if not turns:

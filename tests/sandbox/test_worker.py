@@ -30,11 +30,6 @@ PATIENCE_SECONDS = 60
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def own(sandbox_home: Path):
     """A sandbox of one test's own, to be broken."""
     opened = WasmSandbox(sandbox_home)

@@ -58,11 +58,6 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def call(name: str, text: str = "", **arguments: Any) -> Reply:
     return Reply(text=text, calls=(ToolCall(id="", name=name, arguments=arguments),))
 

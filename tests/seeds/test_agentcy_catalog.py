@@ -77,11 +77,6 @@ def test_rows_of_an_older_version_get_their_content_at_the_next_read(database: D
     assert row.content_hash != EMPTY
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 TEXTS = {
     "instructions": {"SKILL.md": "---\nname: one\ndescription: Triages slow queries.\n---\n\nBegin <skill> here.\n"},
     "description": {

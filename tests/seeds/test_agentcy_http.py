@@ -21,11 +21,6 @@ CALLERS = {"ann": Caller(actor=ANN), "agent": Caller(actor=agent_of(ANN))}
 SLUG = "postgres.health-triage"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Api:
     """The server of a place, as ann or her agent sees it."""
 

@@ -51,11 +51,6 @@ class Graph:
         return f"checkout-svc uses the prod Postgres ({session.id}, {len(message)})."
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 # A turn is up to eight answers of up to 512 tokens: each takes seconds, or minutes on a busy machine.
 @pytest.mark.timeout(3_600, method="signal")
 async def test_the_typical_conversation_of_the_page_runs_with_a_real_model(

@@ -29,11 +29,6 @@ LIVE = {"search_skills_registry", "fetch_registry_skill"}
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def registry() -> Iterator[SkillsShStub]:
     with SkillsShStub().served() as stub:
         stub.add(f"{SOURCE}/{SKILL}", files={"SKILL.md": skill_md(SKILL, "Find out why Kafka lags.", BODY)})

@@ -21,11 +21,6 @@ SLUG = "postgres.health-triage"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def triage(printed: Any, each_place: Any) -> Any:
     """A workspace with the printed skill and a second one of the page."""
     text = printed("agentcy", "markdown\n---\n", "The body is prose", keep="---\n")

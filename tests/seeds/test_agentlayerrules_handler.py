@@ -17,11 +17,6 @@ PYTHON = (
 TYPESCRIPT = "export async function execute(args, ctx) { return args.topic; }\n"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def descriptor(handler: str, **fields: object) -> str:
     told = {
         "skill_id": "outliner",

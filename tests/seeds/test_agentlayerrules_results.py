@@ -57,11 +57,6 @@ WITH_AUDIENCE = {
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def run(place):
     """Run a descriptor that a person imported, with a model that answers so; the result of the attempt."""
 

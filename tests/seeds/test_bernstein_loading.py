@@ -15,11 +15,6 @@ REFERENCES = ("python-conventions.md", "test-patterns.md", "error-handling.md")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def packs(printed: Any, each_place: Any) -> Any:
     """A workspace with the printed backend pack and its files."""
     files: dict[str, str | bytes] = {f"references/{name}": f"# {name}\r\n" for name in REFERENCES}

@@ -17,11 +17,6 @@ QA = "---\nname: qa\ndescription: Tests what the others ship.\n---\n\nTest every
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An installed plugin that brings a skill `qa`; the folder of its skills."""
     site = tmp_path / "site"

@@ -19,11 +19,6 @@ TAGS = ("</skill>", "<SKILL", "</ skill", "<available_skills>")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def prompt(place, tmp_path: Path):
     """Write the files of the role `pilot`, and resolve its prompt."""
 

@@ -5,11 +5,6 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 async def test_the_report_tells_what_is_used_what_can_be_retired_and_the_core_set(place) -> None:
     for slug in ("tidy", "rare", "never"):

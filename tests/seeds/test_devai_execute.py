@@ -22,11 +22,6 @@ KEY = "sk-0123456789abcdefghij"
 TOOL = "skill_generate_image"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def _needs_deno() -> None:
     try:

@@ -30,11 +30,6 @@ READS_ENV = {
 }
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def box_of(engine: Any, name: str, role: str = "builder") -> Toolbox:
     return Toolbox(engine, actor=agent_of(ANN, name=name, role=role), conversation="chat")
 

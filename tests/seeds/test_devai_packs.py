@@ -12,11 +12,6 @@ from prowess.tools.toolbox import TOOL_ALIASES, builtin_tools
 SECTIONS = {"coordinator": "## SKILLS\n", "builder": "## SKILL-ERSTELLUNG\n"}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.parametrize("role", SECTIONS)
 def test_each_tool_that_the_section_names_is_in_both_languages_of_the_pack(printed, role) -> None:
     section = printed("devai", SECTIONS[role], "```")

@@ -18,11 +18,6 @@ ROLES = {"CHAPO": "coordinator", "DEVO": "builder", "SCOUT": "scout", "CAIO": "c
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def page(printed: Any) -> str:
     return printed("devai", "## 6. Management Tools for DEVO\n", "## 7.")
 

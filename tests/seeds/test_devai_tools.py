@@ -20,11 +20,6 @@ CODE = (
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def manifest(printed: Any) -> dict[str, Any]:
     return json.loads(printed("devai", "what inputs it needs:\n\n```json\n", "\n```"))
 

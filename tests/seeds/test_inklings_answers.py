@@ -27,11 +27,6 @@ inklings.submit([answer["n"] for answer in inklings.llm_query_batched(["One?", "
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def document(*artifacts: dict[str, object]) -> dict[str, object]:
     return {
         "id": "550e8400-e29b-41d4-a716-446655440001",

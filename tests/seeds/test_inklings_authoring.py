@@ -16,11 +16,6 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples/compose"
 FIRST, SECOND = (json.loads((EXAMPLES / f"{name}-draft.json").read_text())[0]["json"] for name in ("first", "second"))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_the_workflow_of_the_page(place, printed):
     """Create → validated → presented → "add a dspy_module" → re-validated → approved → saved to its scope."""
     page = printed("inklings", "Authoring Workflow\n", "Manual Import")

@@ -28,11 +28,6 @@ THOUGHT = (
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def document(printed: Callable[..., str]) -> dict[str, Any]:
     text = printed("inklings", '{ "id": "550e8400', "Artifact Kinds\n", keep='{ "id": "550e8400')
     return json.loads(text)

@@ -11,11 +11,6 @@ from prowess.errors import Conflict
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.parametrize("scope", ["system", "account"])
 async def test_a_fork_copies_the_skill_to_the_workspace_and_says_what_it_overrides(place: Any, scope: str) -> None:
     place.environment["PROWESS_SYSTEM_SKILLS"] = "on"

@@ -14,11 +14,6 @@ MESSAGE = "are there any contradictions between my pages?"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def checker(place, tmp_path, printed):
     """An engine that keeps the printed Consistency Checker."""
     text = printed("inklings", '{ "id": "550e8400', "Artifact Kinds\n", keep='{ "id": "550e8400')

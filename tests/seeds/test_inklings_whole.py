@@ -20,11 +20,6 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples/workspace"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def sample(place, sandbox_home: Path) -> Callable[[], Prowess]:
     """An engine over a copy of the sample workspace, with the sandbox built."""
     shutil.copytree(EXAMPLE, place.workspace, dirs_exist_ok=True)

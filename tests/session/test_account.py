@@ -19,11 +19,6 @@ OTHER = agent_of(ANN, name="other")
 MESSAGE = "the prod Postgres is slow, can you triage the locks?"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def fill(place: Any) -> None:
     place.skill("postgres-triage", "Look at the locks of the slow Postgres.", fields="metadata:\n  tags: sre\n")
     place.skill("poetry", "Write verse.")

@@ -21,11 +21,6 @@ FILES: dict[str, str | bytes] = {"references/locks.md": "Locks.\n", "scripts/top
 NEW = "Do it otherwise."
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def alter(folder: Path, path: str, change: Callable[[bytes], bytes]) -> None:
     file = folder / path
     file.write_bytes(change(file.read_bytes()))

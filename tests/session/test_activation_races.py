@@ -20,11 +20,6 @@ AGENT = agent_of(ANN)
 SLUGS = ("a", "b", "c", "d", "e")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def sum_of(state: dict[str, Any]) -> int:
     return sum(skill["content_length"] for skill in state["enabled_skills"])
 

@@ -52,11 +52,6 @@ HOSTILE = [
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def filled(each_place: Any) -> Any:
     """A skill with files of all kinds, and another one whose files are none of its business."""
     each_place.skill(

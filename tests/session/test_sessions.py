@@ -30,11 +30,6 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_a_session_has_the_defaults_of_its_organization(each_place: Any):
     async with each_place.open() as engine:
         session = await engine.sessions.open("chat")

@@ -130,11 +130,6 @@ class Callbacks:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def callbacks() -> Callbacks:
     """What answers the calls of a program."""
     return Callbacks()

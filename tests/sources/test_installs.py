@@ -28,11 +28,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     made = Repository(tmp_path / "repo.git")
     made.commit({"skills/pdf/SKILL.md": skill("pdf"), "skills/doc/SKILL.md": skill("doc")})

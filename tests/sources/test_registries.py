@@ -36,11 +36,6 @@ ANN = Actor(name="ann")
 POSTGRES = "acme/runbooks/postgres-triage"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 pytestmark = pytest.mark.anyio
 
 

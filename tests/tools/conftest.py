@@ -14,11 +14,6 @@ ANN = Actor(name="ann")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def ann() -> Actor:
     """A person who may do everything."""
     return ANN

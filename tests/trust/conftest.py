@@ -9,11 +9,6 @@ import pytest
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def untrusted(place: Any) -> Any:
     """A workspace without standing rules: what lies in its folders was found there."""
     return replace(place, environment={**place.environment, "PROWESS_TRUSTED_FOLDERS": ""})

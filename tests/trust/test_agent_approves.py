@@ -21,11 +21,6 @@ PROWESS = [sys.executable, "-m", "prowess"]
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace with a skill that nobody has accepted."""
     monkeypatch.delenv("PROWESS_TRUSTED_FOLDERS")

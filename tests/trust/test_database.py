@@ -37,11 +37,6 @@ GUIDE = "---\nname: guide\ndescription: Guides people.\n---\n\n# Guide\n\nWalk s
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def kept(each_sandboxed: Any, tmp_path: Path) -> Any:
     """A place with two skills in the account's database: one with a function, one with text."""
     for slug, files in (

@@ -24,11 +24,6 @@ async def execute(args, ctx):
 SEARCHER = "import prowess\nprowess.submit(prowess.search('payroll'))\n"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def document(text: str) -> str:
     return f"---\nname: shared\ndescription: What shared is for.\n---\n\n{text}\n"
 

@@ -18,11 +18,6 @@ pytestmark = [
 NOBODY = 65534
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def give_away(folder: Path, user: int = NOBODY) -> None:
     os.chown(folder, user, -1)
 

@@ -18,11 +18,6 @@ READ = "def execute(args, ctx):\n    return ctx.read_file(args['path'])"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def at_home(sandboxed, home: Path):
     """The home folder as the workspace, with credentials in it and a skill that asks for them."""
     for store in STORES:

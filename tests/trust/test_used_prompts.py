@@ -31,11 +31,6 @@ RUBRIC = {
 AGENT = Actor(name="helper", kind="agent", permissions=frozenset({"skills.read", "skills.run"}))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def put(folder: Path, template: str) -> Path:
     """Put the prompt into a folder of prompts; its file."""
     file = folder / "prompts" / "ask@1.0.0.json"

@@ -24,11 +24,6 @@ pytestmark = pytest.mark.anyio
 ASK = "check timeline consistency"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Stop code that loops early."""

@@ -23,11 +23,6 @@ pytestmark = pytest.mark.anyio
 CASES = ("red", "green", "blue")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def case_file(*words: str, **settings: object) -> str:
     cases = [{"id": word, "prompt": f"Say {word}.", "checks": [{"type": "contains", "value": word}]} for word in words]
     return yaml.safe_dump({"cases": cases, **settings})

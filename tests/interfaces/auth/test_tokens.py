@@ -17,11 +17,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def engine(each_place: Any) -> AsyncGenerator[Prowess]:
     async with each_place.open() as prowess:
         yield prowess

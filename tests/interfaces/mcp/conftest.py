@@ -56,11 +56,6 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 Write = Callable[..., Path]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for changes more often, so that tests do not wait."""

@@ -291,11 +291,6 @@ class Site:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def site(tmp_path: Path) -> AsyncGenerator[Site]:
     """A server without sockets, for streams and for several callers at once."""
     async with Site(tmp_path) as site:

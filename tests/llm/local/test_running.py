@@ -72,11 +72,6 @@ RUBRIC = {
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
 async def prowess(place, smollm2, home):
     """An engine with a skill of every kind that asks a model, and the small model for all of them."""
     place.skill(

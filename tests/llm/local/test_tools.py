@@ -29,11 +29,6 @@ ASKING = (
 )
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 async def test_the_small_model_calls_a_tool_and_goes_on_with_its_result(smollm2, home):
     models = Models(ModelConfig(home=home / ".prowess"))
     model = models.open(f"local:{smollm2}")

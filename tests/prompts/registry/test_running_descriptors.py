@@ -42,11 +42,6 @@ PASSES = {
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def outliner(place):
     """The place with a descriptor that names a prompt and brings none."""
     place.write("outliner", {"outliner.yaml": GENERATION})
