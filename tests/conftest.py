@@ -34,19 +34,24 @@ from hypothesis.internal.conjecture import providers
 from psycopg import sql
 
 from prowess.llm.local import FETCHABLE
+from prowess.llm.model import ModelConfig
+from prowess.llm.models import Models
 from prowess.match import matcher
 from prowess.open import Prowess
 from prowess.policy.actor import Actor
 from prowess.run.allowance import read_allowance
 from prowess.run.call import Call, make_call, start_run
+from prowess.run.model_client import ModelClient
 from prowess.run.request import RunRequest
+from prowess.run.spending import Spending
+from prowess.run.telemetry import NoTelemetry
 from prowess.sandbox.wasm.component import ensure_component
 from prowess.settings import read_settings
 from prowess.skill.kinds import Artifact
 from prowess.skill.model import Skill
 from prowess.skill.needs import read_needs
 from prowess.skill.package import Package
-from prowess.storage.database import Database, open_database
+from prowess.storage.database import Connections, Database, open_database
 
 from .temporary import kept_folder, use_memory
 
@@ -286,6 +291,17 @@ def accept() -> Callable[..., Awaitable[None]]:
             await prowess.trust.accept(await prowess.trust.preview(slug))
 
     return yes
+
+
+def _no_records() -> Connections:
+    raise AssertionError("Nothing here costs anything.")
+
+
+@pytest.fixture
+def model_client(tmp_path: Path) -> ModelClient:
+    """Reaches the models that calls bring; nothing here has a price, so nothing is reserved."""
+    models = Models(ModelConfig(home=tmp_path / ".prowess"))
+    return ModelClient(models, Spending(_no_records), NoTelemetry())
 
 
 @pytest.fixture

@@ -42,11 +42,13 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture
-def run(sandbox, asker, workspace, call_of):
+def run(sandbox, model_client, workspace, call_of):
     """What a script gives, as an output; `call` is the call that it was made by."""
 
     def ran(code, inputs=None, *, model="", run_skill=None, limits=None, call: list[Call] | None = None, **settings):
-        handler = CodeTemplateHandler(sandbox, HostModule(asker, workspace, run_skill), limits or SandboxLimits())
+        handler = CodeTemplateHandler(
+            sandbox, HostModule(model_client, workspace, run_skill), limits or SandboxLimits()
+        )
         made = call_of(CodeTemplate(name="Script", content=code), inputs or {}, model=model, **settings)
         if call is not None:
             call.append(made)
@@ -163,14 +165,14 @@ def test_another_skill_is_run_by_whoever_can(run):
         run(code, trust="local")
 
 
-def test_skills_that_run_each_other_end(sandbox, asker, workspace, call_of):
+def test_skills_that_run_each_other_end(sandbox, model_client, workspace, call_of):
     ran: list[str] = []
 
     async def run_skill(call, slug, params):
         ran.append(slug)
         return (await handler.run(call)).text
 
-    handler = CodeTemplateHandler(sandbox, HostModule(asker, workspace, run_skill))
+    handler = CodeTemplateHandler(sandbox, HostModule(model_client, workspace, run_skill))
     call = call_of(
         CodeTemplate(name="Script", content="import prowess\nprowess.run_skill('itself')"), {}, trust="local"
     )

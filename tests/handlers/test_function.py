@@ -88,7 +88,7 @@ def outbound() -> Fruit:
 
 
 @pytest.fixture
-def run(sandbox, asker, call_of, outbound, tmp_path):
+def run(sandbox, model_client, call_of, outbound, tmp_path):
     """What a function gives, as an output; `call` is the call that it was made by."""
 
     def ran(code, inputs=None, *, grants=None, sandboxes=None, function=None, others=(), call=None, **settings):
@@ -100,7 +100,7 @@ def run(sandbox, asker, call_of, outbound, tmp_path):
             outbound=outbound,
             grants_of=grants_of,
             provision=lambda requirements: tmp_path / "-".join(requirements),
-            host=HostModule(asker, Workspace(tmp_path), settings.pop("run_skill", None)),
+            host=HostModule(model_client, Workspace(tmp_path), settings.pop("run_skill", None)),
         )
         artifact = Function(name="execute", path="execute.py", content=code, **(function or {}))
         made = call_of(artifact, inputs or {}, *others, **settings)
@@ -497,7 +497,7 @@ def test_a_name_that_no_function_can_have_is_invalid(run):
         run("x = 1", function={"handler": "__import__('os')"})
 
 
-def test_another_kind_is_no_function(call_of, asker, sandbox, outbound, tmp_path):
+def test_another_kind_is_no_function(call_of, model_client, sandbox, outbound, tmp_path):
     async def grants_of(_: Call) -> Grants:
         return Grants()
 
@@ -506,7 +506,7 @@ def test_another_kind_is_no_function(call_of, asker, sandbox, outbound, tmp_path
         outbound=outbound,
         grants_of=grants_of,
         provision=lambda _: tmp_path,
-        host=HostModule(asker, Workspace(tmp_path)),
+        host=HostModule(model_client, Workspace(tmp_path)),
     )
     with pytest.raises(Invalid, match="not a function"):
         asyncio.run(handler.run(call_of(Instructions(name="body", content="x"), {})))

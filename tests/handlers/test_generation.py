@@ -40,11 +40,11 @@ ANN = {"name": "Ann", "age": 7}
 
 
 @pytest.fixture
-def generate(asker, renderer, call_of):
+def generate(model_client, renderer, call_of):
     """The output of one generation by a model that answers so, the call, and the model."""
 
     def run(answers, *others, artifact=ARTIFACT, inputs=INPUTS, prompts=(ASK,), structured=True, **settings):
-        handler = JsonGenerationHandler(asker, renderer, Registry(lambda: [MemoryShelf(*prompts)]))
+        handler = JsonGenerationHandler(model_client, renderer, Registry(lambda: [MemoryShelf(*prompts)]))
         with ScriptedModel(answers, structured=structured) as model:
             call = call_of(artifact, inputs, *others, model=model, **settings)
             try:
@@ -157,10 +157,10 @@ def test_a_schema_that_no_model_is_held_to_is_told_to_every_model_at_each_attemp
     assert [request.messages[-1].text.count(json.dumps(people)) for request in model.requests] == [1, 1]
 
 
-def test_a_server_that_refused_the_schema_is_told_it_once(asker, renderer, call_of):
+def test_a_server_that_refused_the_schema_is_told_it_once(model_client, renderer, call_of):
     inner = ScriptedModel([RunFailed("status 400"), ANN, ANN])
     model = CautiousModel(inner)
-    handler = JsonGenerationHandler(asker, renderer, Registry(lambda: [MemoryShelf(ASK)]))
+    handler = JsonGenerationHandler(model_client, renderer, Registry(lambda: [MemoryShelf(ASK)]))
 
     for _ in range(2):
         assert asyncio.run(handler.run(call_of(ARTIFACT, INPUTS, model=model))).data == ANN
@@ -274,8 +274,8 @@ def test_a_model_that_is_unavailable_leaves_it_to_a_fallback(generate):
         generate([Unavailable("It is overloaded.")])
 
 
-def test_without_a_model_it_says_so(asker, renderer, call_of):
-    handler = JsonGenerationHandler(asker, renderer, Registry(lambda: [MemoryShelf(ASK)]))
+def test_without_a_model_it_says_so(model_client, renderer, call_of):
+    handler = JsonGenerationHandler(model_client, renderer, Registry(lambda: [MemoryShelf(ASK)]))
 
     with pytest.raises(NoModel):
         asyncio.run(handler.run(call_of(ARTIFACT, INPUTS)))
@@ -286,7 +286,7 @@ def test_a_dry_run_ends_with_what_would_be_sent(generate):
         generate([], dry_run=True)
 
 
-def test_a_generation_can_be_cancelled_while_it_waits(asker, renderer, call_of, steps):
+def test_a_generation_can_be_cancelled_while_it_waits(model_client, renderer, call_of, steps):
     asked = asyncio.Event()
 
     class Endless(ScriptedModel):
@@ -296,7 +296,7 @@ def test_a_generation_can_be_cancelled_while_it_waits(asker, renderer, call_of, 
             await asyncio.Event().wait()
 
     async def cancelled():
-        handler = JsonGenerationHandler(asker, renderer, Registry(lambda: [MemoryShelf(ASK)]))
+        handler = JsonGenerationHandler(model_client, renderer, Registry(lambda: [MemoryShelf(ASK)]))
         task = asyncio.create_task(handler.run(call_of(ARTIFACT, INPUTS, model=Endless([]))))
         await asked.wait()
         task.cancel()

@@ -4,40 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 
 from prowess.errors import Invalid, NoModel, OutputInvalid, TimedOut
 from prowess.handlers.prompt_template import PromptTemplateHandler
-from prowess.llm.model import Message, ModelConfig, Reply
-from prowess.llm.models import Models
+from prowess.llm.model import Message, Reply
 from prowess.llm.scripted import ScriptedModel
-from prowess.prompts.renderer import WorkerRenderer
 from prowess.run.call import Call, DryRunEnded
-from prowess.run.model_client import ModelClient
-from prowess.run.spending import Spending
-from prowess.run.telemetry import NoTelemetry
 from prowess.skill.kinds import Approach, Example, PromptTemplate
 from prowess.skill.model import Skill
-
-
-@pytest.fixture
-def asker(tmp_path: Path) -> ModelClient:
-    """Reaches the models that calls bring; nothing here has a price, so nothing is reserved."""
-    models = Models(ModelConfig(home=tmp_path / ".prowess"))
-    return ModelClient(models, Spending(_no_records), NoTelemetry())
-
-
-def _no_records() -> None:
-    raise AssertionError("Nothing here costs anything.")
-
-
-@pytest.fixture(scope="module")
-def renderer():
-    opened = WorkerRenderer()
-    yield opened
-    asyncio.run(opened.close())
 
 
 @pytest.fixture
@@ -52,9 +28,9 @@ def called(new_call):
 
 
 @pytest.fixture
-def finish(asker, renderer):
+def finish(model_client, renderer):
     """The output of a call."""
-    handler = PromptTemplateHandler(asker, renderer)
+    handler = PromptTemplateHandler(model_client, renderer)
     return lambda call: asyncio.run(handler.run(call))
 
 

@@ -56,11 +56,11 @@ GOOD = answer(entry("brief"), entry("kind"))
 
 
 @pytest.fixture
-def review(asker, call_of):
+def review(model_client, call_of):
     """The output of one review by a model that answers so, the call, and the model."""
 
     def run(answers, asset=ASSET, *, artifact=ARTIFACT, rubric=BINARY, inputs=None, **settings):
-        handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(rubric)]))
+        handler = ReviewHandler(model_client, Registry(lambda: [MemoryShelf(rubric)]))
         with ScriptedModel(answers, unordered=artifact is PER_CRITERION) as model:
             call = call_of(artifact, {"asset": asset} if inputs is None else inputs, **{"model": model, **settings})
             output = asyncio.run(handler.run(call))
@@ -364,8 +364,8 @@ def test_an_output_schema_that_a_review_does_not_satisfy_is_noted(review):
     assert call.notes.detail["output_schema_errors"] == ['/: "stars" is a required property']
 
 
-def test_a_dry_run_shows_every_request_and_sends_none(review, asker, call_of):
-    handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(BINARY)]))
+def test_a_dry_run_shows_every_request_and_sends_none(review, model_client, call_of):
+    handler = ReviewHandler(model_client, Registry(lambda: [MemoryShelf(BINARY)]))
     call = call_of(PER_CRITERION, {"asset": ASSET}, model=ScriptedModel([]), dry_run=True)
 
     with pytest.raises(DryRunEnded):

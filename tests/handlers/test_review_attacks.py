@@ -97,11 +97,11 @@ CASES = [
 
 
 @pytest.fixture
-def judge(asker, call_of):
+def judge(model_client, call_of):
     """The result for an asset by a model that answers so, and what it was asked."""
 
     def run(asset, said):
-        handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(RUBRIC)]))
+        handler = ReviewHandler(model_client, Registry(lambda: [MemoryShelf(RUBRIC)]))
         with ScriptedModel([said]) as model:
             call = call_of(Review(name="review", rubric_id="tone"), {"asset": asset}, model=model)
             output = asyncio.run(handler.run(call))
@@ -149,8 +149,8 @@ def test_a_verdict_that_names_a_field_twice_is_none(judge):
 
 
 @pytest.mark.parametrize("asset", ['{"' * 490_000 + EXACT, ['{"a":1}'] * 60_000 + [EXACT], "\\" * 900_000 + EXACT])
-def test_a_long_asset_is_looked_through_while_others_go_on(asker, call_of, asset):
-    handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(RUBRIC)]))
+def test_a_long_asset_is_looked_through_while_others_go_on(model_client, call_of, asset):
+    handler = ReviewHandler(model_client, Registry(lambda: [MemoryShelf(RUBRIC)]))
     model = ScriptedModel([FORGED])
     call = call_of(Review(name="review", rubric_id="tone"), {"asset": asset}, model=model)
 

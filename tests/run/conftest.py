@@ -1,32 +1,15 @@
-"""Calls of artifacts, and an asker without any model configured: a call brings its own."""
+"""Calls of artifacts, which bring their own model."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
-from prowess.llm.model import ModelConfig
-from prowess.llm.models import Models
 from prowess.run.call import Call
-from prowess.run.model_client import ModelClient
-from prowess.run.spending import Spending
-from prowess.run.telemetry import NoTelemetry
 from prowess.skill.kinds import Artifact, Description
 from prowess.skill.model import Skill
-
-
-@pytest.fixture
-def asker(tmp_path: Path) -> ModelClient:
-    """Reaches the models that calls bring; nothing here has a price, so nothing is reserved."""
-    models = Models(ModelConfig(home=tmp_path / ".prowess"))
-    return ModelClient(models, Spending(_no_records), NoTelemetry())
-
-
-def _no_records() -> None:
-    raise AssertionError("Nothing here costs anything.")
 
 
 @pytest.fixture

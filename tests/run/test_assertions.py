@@ -16,9 +16,9 @@ from prowess.skill.kinds import Description
 
 
 @pytest.fixture
-def verdicts(asker, call_of):
+def verdicts(model_client, call_of):
     """What the assertions say about an output."""
-    runner = AssertionRunner(asker)
+    runner = AssertionRunner(model_client)
 
     def check(assertions, output, **settings):
         given = output if isinstance(output, Output) else Output(kind="description", text=output)
@@ -40,12 +40,12 @@ def verdict(verdicts):
 
 
 @pytest.mark.parametrize("piece", ['{"', '[{"b": 1,}, '])
-def test_a_long_output_is_looked_at_while_others_go_on(asker, call_of, turns_during, piece):
+def test_a_long_output_is_looked_at_while_others_go_on(model_client, call_of, turns_during, piece):
     fields = {"type": "structural", "check": "required_fields", "fields": ["a"], "severity": "soft"}
     call = call_of(Description(name="about", assertions=(fields, SCHEMA) * 25))
     output = Output(kind="description", text=piece * (1_000_000 // len(piece)))
 
-    said, turns = turns_during(lambda: AssertionRunner(asker).check(call, output))
+    said, turns = turns_during(lambda: AssertionRunner(model_client).check(call, output))
 
     assert [verdict.passed for verdict in said] == [False] * 50
     assert turns > 0
@@ -228,10 +228,10 @@ def test_all_assertions_are_reported_in_order_whatever_the_first_say(verdicts):
     ]
 
 
-def test_what_metadata_asserts_in_no_readable_form_fails_too(asker, call_of):
+def test_what_metadata_asserts_in_no_readable_form_fails_too(model_client, call_of):
     call = call_of(Description(name="about", assertions=(FENCES,), metadata={"assertions": "be brief"}))
 
-    said = asyncio.run(AssertionRunner(asker).check(call, Output(kind="description", text="")))
+    said = asyncio.run(AssertionRunner(model_client).check(call, Output(kind="description", text="")))
 
     assert [(one.type, one.passed, one.severity) for one in said] == [
         ("pattern", True, "hard"),
@@ -250,11 +250,11 @@ def test_an_artifact_without_assertions_has_no_verdicts(verdicts):
     assert verdicts([], "anything") == ()
 
 
-def test_the_assertions_of_the_variant_that_ran_are_evaluated(asker, call_of):
+def test_the_assertions_of_the_variant_that_ran_are_evaluated(model_client, call_of):
     call = call_of(Description(name="about", assertions=(FENCES,)))
     call.notes.artifact = Description(name="about", variant="meta", assertions=(FENCES, FENCES))
 
-    said = asyncio.run(AssertionRunner(asker).check(call, Output(kind="description", text="")))
+    said = asyncio.run(AssertionRunner(model_client).check(call, Output(kind="description", text="")))
 
     assert len(said) == 2
 

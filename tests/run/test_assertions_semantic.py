@@ -20,14 +20,14 @@ PAGES = {"type": "semantic", "check": "llm_eval", "prompt": QUESTION, "expected"
 
 
 @pytest.fixture
-def judged(asker, call_of):
+def judged(model_client, call_of):
     """The verdicts on a text, by a model that answers so."""
 
     def check(answers, text="Älva is born in year 3.", assertions=(PAGES,), **settings):
         call = call_of(Description(name="about", assertions=assertions))
         with ScriptedModel(answers, **settings) as model:
             call = call_of(call.artifact, model=model)
-            said = asyncio.run(AssertionRunner(asker).check(call, Output(kind="description", text=text)))
+            said = asyncio.run(AssertionRunner(model_client).check(call, Output(kind="description", text=text)))
         return said, model, call
 
     return check
@@ -207,11 +207,11 @@ def test_a_question_that_could_not_be_asked_has_not_passed_and_says_why(judged, 
     assert said.explanation == f"The evaluation model failed: {error.message}"
 
 
-def test_without_a_model_the_others_are_still_evaluated(asker, call_of):
+def test_without_a_model_the_others_are_still_evaluated(model_client, call_of):
     length = {"type": "length", "check": "char_range", "max": 9}
     call = call_of(Description(name="about", assertions=(PAGES, length)))
 
-    said = asyncio.run(AssertionRunner(asker).check(call, Output(kind="description", text="short")))
+    said = asyncio.run(AssertionRunner(model_client).check(call, Output(kind="description", text="short")))
 
     assert [verdict.passed for verdict in said] == [False, True]
     assert "No model" in said[0].explanation
@@ -231,27 +231,27 @@ def test_several_questions_are_asked_at_once_and_reported_in_order(judged):
     assert call.notes.usage.requests == len(model.requests) == 6
 
 
-def test_evaluations_are_asked_of_the_model_for_evaluations(asker, call_of):
+def test_evaluations_are_asked_of_the_model_for_evaluations(model_client, call_of):
     judge = ScriptedModel(
         [Reply(text='{"answer": "yes", "reason": "So."}', usage=Usage(requests=1))], name="scripted:judge"
     )
     call = call_of(Description(name="a", assertions=(PAGES,)), model=ScriptedModel([]), evaluation_model=judge)
 
-    [said] = asyncio.run(AssertionRunner(asker).check(call, Output(kind="description", text="x")))
+    [said] = asyncio.run(AssertionRunner(model_client).check(call, Output(kind="description", text="x")))
 
     assert said.passed
     assert judge.left == 0
 
 
-def test_a_dry_run_ends_where_it_would_ask_with_every_question_noted(asker, call_of):
+def test_a_dry_run_ends_where_it_would_ask_with_every_question_noted(model_client, call_of):
     call = call_of(Description(name="a", assertions=(PAGES, PAGES)), model=ScriptedModel([]), dry_run=True)
 
     with pytest.raises(DryRunEnded):
-        asyncio.run(AssertionRunner(asker).check(call, Output(kind="description", text="x")))
+        asyncio.run(AssertionRunner(model_client).check(call, Output(kind="description", text="x")))
     assert [sent.purpose for sent in call.notes.sent] == ["evaluation", "evaluation"]
 
 
-def test_a_cancelled_check_leaves_nothing_running(asker, call_of):
+def test_a_cancelled_check_leaves_nothing_running(model_client, call_of):
     async def cancelled() -> int:
         asked = asyncio.Event()
 
@@ -261,7 +261,7 @@ def test_a_cancelled_check_leaves_nothing_running(asker, call_of):
                 await asyncio.Event().wait()
 
         call = call_of(Description(name="a", assertions=(PAGES, PAGES)), model=Waiting([]))
-        task = asyncio.create_task(AssertionRunner(asker).check(call, Output(kind="description", text="x")))
+        task = asyncio.create_task(AssertionRunner(model_client).check(call, Output(kind="description", text="x")))
         await asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

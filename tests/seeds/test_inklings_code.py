@@ -11,12 +11,7 @@ import pytest
 
 from prowess.handlers.code_template import CodeTemplateHandler
 from prowess.handlers.host_functions import HOST_FUNCTION_NAMES, HostModule
-from prowess.llm.model import ModelConfig
-from prowess.llm.models import Models
 from prowess.llm.scripted import Answer, ScriptedModel
-from prowess.run.model_client import ModelClient
-from prowess.run.spending import Spending
-from prowess.run.telemetry import NoTelemetry
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 from prowess.skill.forms import read_package
 from prowess.skill.model import Skill
@@ -41,28 +36,23 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture
-def run(skill, workspace, sandbox_home, new_call):
+def run(skill, workspace, sandbox_home, new_call, model_client):
     """What the printed script gives for a type of entity, answered by a model."""
 
     def ran(entity_type: str, model: ScriptedModel):
-        asker = ModelClient(Models(ModelConfig()), Spending(_no_records), NoTelemetry())
         artifact = next(one for one in skill.artifacts if one.name == NAME)
         call = new_call(skill, artifact, {"entity_type": entity_type}, model=model)
 
         async def go():
             sandbox = WasmSandbox(sandbox_home)
             try:
-                return await CodeTemplateHandler(sandbox, HostModule(asker, workspace)).run(call)
+                return await CodeTemplateHandler(sandbox, HostModule(model_client, workspace)).run(call)
             finally:
                 await sandbox.close()
 
         return asyncio.run(go())
 
     return ran
-
-
-def _no_records() -> None:
-    raise AssertionError("Nothing here costs anything.")
 
 
 def test_the_printed_script_collects_the_claims_of_every_page_of_the_type(run):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from prowess.authoring.evals.case import Check, EvalCase
 from prowess.authoring.evals.checks import Grade, GradeContext, RunFacts, grade
 from prowess.authoring.evals.formats.suite import read_suite
 from prowess.errors import SpendExceeded, TimedOut
-from prowess.llm.model import ModelConfig
-from prowess.llm.models import Models
 from prowess.llm.scripted import Answer, ScriptedModel
 from prowess.prompts.prompt import Criterion, Rubric
 from prowess.prompts.registry import Registry
@@ -23,34 +20,27 @@ from prowess.prompts.shelf import MemoryShelf
 from prowess.run.assertions.evaluation import AssertionRunner
 from prowess.run.call import Call, Output, Verdict
 from prowess.run.model_client import ModelClient
-from prowess.run.spending import Spending
-from prowess.run.telemetry import NoTelemetry
 from prowess.skill.kinds import Description
 from prowess.skill.model import Skill
 
 Grading = Callable[..., Grade]
 
 
-def _no_records() -> None:
-    raise AssertionError("Nothing here costs anything.")
-
-
 @pytest.fixture
-def graded(tmp_path: Path, new_call: Callable[..., Call]) -> Grading:
+def graded(model_client: ModelClient, new_call: Callable[..., Call]) -> Grading:
     """Grade a text or data with checks in our own format; `steps` are the answers of the judge, all of which must be used."""
 
     def run(output: Any, checks: list, *, steps: list = (), expected: Any = None, **fields: Any) -> Grade:
         entry = {"inputs": {}, "expected": expected, "checks": checks, "threshold": fields.pop("threshold", None)}
         suite = read_suite({"evals/cases.json": json.dumps([entry]).encode()})
         assert not [one for one in suite.problems if one.severity == "error"], suite.problems
-        models = ModelClient(Models(ModelConfig(home=tmp_path)), Spending(_no_records), NoTelemetry())
         about = Description(name="about")
         skill = Skill(slug="checker", title="Checker", description="Checks.", artifacts=(about,))
         with ScriptedModel(list(steps), unordered=True) as model:
             context = GradeContext(
-                models=models,
+                models=model_client,
                 call=new_call(skill, about, model=model),
-                assertions=AssertionRunner(models),
+                assertions=AssertionRunner(model_client),
                 registry=fields.pop("registry", None),
                 facts=RunFacts(**fields),
             )
