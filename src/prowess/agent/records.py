@@ -15,6 +15,7 @@ from prowess.agent.conversation import Conversation, ConversationMessage, to_con
 from prowess.agent.journal import Journal, open_calls, storable
 from prowess.agent.memory import MAX_FACTS
 from prowess.engine.context import Part
+from prowess.engine.records import read_rows
 from prowess.errors import Conflict, Invalid, NotFound
 from prowess.policy.actor import Actor
 from prowess.policy.configuration import read_policy
@@ -105,12 +106,13 @@ class ConversationRecords(Part):
         """Return conversations without their messages, the last active first."""
         actor = self._context.actor
         actor.require("skills.read")
-        if not self._context.resources.has_records():
-            return []
-        by = "" if actor.is_person else actor.label
-        with self._context.resources.records().read() as connection:
+
+        def read(connection: sa.Connection) -> list[Conversation]:
+            by = "" if actor.is_person else actor.label
             rows = conversations.list_conversations(connection, actor.owner, created_by=by, limit=limit)
             return [to_conversation(row, self._find_session(connection, row.id)) for row in rows]
+
+        return read_rows(self._context, read, [])
 
     def delete(self, conversation: str) -> Conversation:
         """Delete a conversation with its messages; raise `Conflict` while a turn runs."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from prowess.engine.context import Context, Part
+from prowess.engine.records import read_rows
 from prowess.errors import Conflict, Invalid, NotFound, Refused
 from prowess.policy.actor import Actor
 from prowess.policy.people_log import is_operator
 from prowess.policy.text import has_control_chars
 from prowess.storage import ledger, sources
 from prowess.storage.ledger import AuditEntry
-from prowess.storage.owner import Owner
 from prowess.storage.sources import Source, SourceItem, SourceType
 from prowess.threads import offload
 
@@ -45,9 +46,8 @@ class Sources(Part):
     async def list(self) -> list[Source]:
         """Return all sources, by name."""
         self._context.actor.require("skills.read")
-        if not self._context.resources.has_records():
-            return []
-        return await offload(lambda: self._read(sources.list_sources))
+        list_own = partial(sources.list_sources, owner=self._context.actor.owner)
+        return await offload(read_rows, self._context, list_own, [])
 
     async def get(self, source_id: str) -> Source:
         """Return a source, or raise `NotFound`."""
@@ -222,14 +222,7 @@ class Sources(Part):
         """Return the sources with the policy `auto` of all organizations. Only the operator can."""
         if not is_operator(self._context.actor):
             raise Refused("Only the operator lists the sources of all organizations.", hint="List your own sources.")
-        if not self._context.resources.has_records():
-            return []
-
-        def read() -> list[Source]:
-            with self._context.resources.records().read() as connection:
-                return sources.list_automatic(connection)
-
-        return await offload(read)
+        return await offload(read_rows, self._context, sources.list_automatic, [])
 
     async def sync_one_due(self, source: Source) -> SyncResult | None:
         """Sync a source that `list_due` returned; None if another process is syncing it."""
@@ -332,10 +325,6 @@ class Sources(Part):
         if found is None:
             raise _unknown(source_id)
         return found
-
-    def _read(self, read: Callable[[sa.Connection, Owner], T]) -> T:
-        with self._context.resources.records().read() as connection:
-            return read(connection, self._context.actor.owner)
 
     def _write(self, action: str, source: Source, write: Callable[[sa.Connection], Source]) -> Source:
         """Write with an audit row in the same transaction."""
