@@ -43,8 +43,8 @@ def fit_history(rows: Sequence[MessageRow], limit: int) -> list[Message]:
     messages = [(row.turn, to_message(row)) for row in rows]
     if _size(messages) <= limit:
         return [message for _, message in messages]
-    places = [place for place, (_, message) in enumerate(messages) if message.role == "tool"]
-    _shorten(messages, places[:-RECENT_RESULTS], _SHORT, limit)
+    indexes = [index for index, (_, message) in enumerate(messages) if message.role == "tool"]
+    _shorten(messages, indexes[:-RECENT_RESULTS], _SHORT, limit)
     turns = [list(group) for _, group in groupby(messages, key=lambda one: one[0])]
     left_out: list[list[tuple[int, Message]]] = []
     room = limit - _SUMMARY_CHARS
@@ -53,9 +53,9 @@ def fit_history(rows: Sequence[MessageRow], limit: int) -> list[Message]:
         left_out.append(turns.pop(0))
         size -= _size(left_out[-1])
     remaining = [message for turn in turns for message in turn]
-    places = [place for place, (_, message) in enumerate(remaining) if message.role == "tool"]
+    indexes = [index for index, (_, message) in enumerate(remaining) if message.role == "tool"]
     for most in (4_000, 1_000, _SHORT):
-        _shorten(remaining, places, most, room)
+        _shorten(remaining, indexes, most, room)
     fitted = [message for _, message in remaining]
     return [_summarize(left_out), *fitted] if left_out else fitted
 
@@ -73,16 +73,16 @@ def cut_text(text: str, limit: int) -> str:
     return text[:limit] + "\n" + _LEFT_OUT.format(left=f"{len(text) - limit:,}", size=f"{len(text):,}")
 
 
-def _shorten(messages: list[tuple[int, Message]], places: Sequence[int], most: int, limit: int) -> None:
+def _shorten(messages: list[tuple[int, Message]], indexes: Sequence[int], most: int, limit: int) -> None:
     over = _size(messages) - limit
-    for place in places:
+    for index in indexes:
         if over <= 0:
             return
-        turn, message = messages[place]
+        turn, message = messages[index]
         short = cut_text(message.text, most)
         if len(short) < len(message.text):
             over -= len(message.text) - len(short)
-            messages[place] = (turn, replace(message, text=short))
+            messages[index] = (turn, replace(message, text=short))
 
 
 def _summarize(turns: Sequence[Sequence[tuple[int, Message]]]) -> Message:

@@ -69,8 +69,8 @@ class Journal:
 
     def note_detail(self, detail: dict[str, Any]) -> None:
         """Keep what is known about the person's message, such as the decision. It is stored with the next change."""
-        place = self.messages.index(self.question)
-        self.messages[place] = self._noted = replace(self.question, detail=detail)
+        index = self.messages.index(self.question)
+        self.messages[index] = self._noted = replace(self.question, detail=detail)
 
     async def add_answer(self, text: str, calls: list[ToolCall], usage: Usage, cost: float | None, model: str) -> None:
         """Store an answer of the model, and add up what it cost. An answer without calls ends the turn."""

@@ -63,13 +63,13 @@ class LiveTurn:
         Pieces of text that wait for the caller come as one. Any number of callers can follow; one who stops listening
         stops nothing.
         """
-        place = 0
-        while place < len(self._updates) or not self.is_done:
+        sent = 0
+        while sent < len(self._updates) or not self.is_done:
             changed = self._changed
-            waiting, place = self._updates[place:], len(self._updates)
+            waiting, sent = self._updates[sent:], len(self._updates)
             for update in join_texts(waiting):
                 yield update
-            if place == len(self._updates) and not self.is_done:
+            if sent == len(self._updates) and not self.is_done:
                 await changed.wait()
         if self.task.cancelled():
             if not self._was_stopped:

@@ -261,10 +261,10 @@ class TurnLoop:
         """Return the calls, each with an id that no other call of the conversation has: models repeat ids, or give none."""
         used = {str(call["id"]) for row in self.journal.messages for call in row.calls}
         named: list[ToolCall] = []
-        for place, call in enumerate(calls[:MAX_CALLS], 1):
+        for index, call in enumerate(calls[:MAX_CALLS], 1):
             name = call.id or "call"
             if name in used:
-                name = f"{name}.{self.journal.messages[-1].number + 1}.{place}"
+                name = f"{name}.{self.journal.messages[-1].number + 1}.{index}"
             used.add(name)
             named.append(replace(call, id=name))
         return named

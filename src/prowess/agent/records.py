@@ -198,7 +198,7 @@ _AGAIN = "Call it again if it is still needed."
 
 def _whole_turns(messages: list[MessageRow]) -> list[MessageRow]:
     """Return the messages from the first turn on that is whole: a model API rejects a result without its call."""
-    first = next((place for place, one in enumerate(messages) if one.role == "user"), 0)
+    first = next((index for index, one in enumerate(messages) if one.role == "user"), 0)
     return messages[first:]
 
 
@@ -208,8 +208,8 @@ def _make_question(row: ConversationRow, messages: list[MessageRow], text: str) 
     # A model API rejects a call without a result.
     answer = json.dumps(not_made("not-made", "The user wrote another message before this call had a result.", _AGAIN))
     added = [
-        _message(row, last + place, messages[-1].turn, role="tool", call_id=call.id, name=call.name, text=answer)
-        for place, call in enumerate(open_calls(messages), 1)
+        _message(row, last + index, messages[-1].turn, role="tool", call_id=call.id, name=call.name, text=answer)
+        for index, call in enumerate(open_calls(messages), 1)
     ]
     return [*added, _message(row, last + len(added) + 1, row.turn, role="user", text=storable(text))]
 

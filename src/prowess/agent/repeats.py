@@ -89,12 +89,12 @@ def _features(text: str) -> _Features:
     plain = _VARIABLE.sub(" ", text.casefold())
     found: set[str] = set()
     for run in _UNSPACED.findall(plain):
-        found.update(run[place : place + 2] for place in range(max(len(run) - 1, 1)))
+        found.update(run[index : index + 2] for index in range(max(len(run) - 1, 1)))
     for word in _WORD.findall(_UNSPACED.sub(" ", plain)):
         padded = f"  {word} "
-        found.update(padded[place : place + 3] for place in range(len(padded) - 2))
-    places = {hash(feature) % _BITS for feature in found}
-    return _Features(frozenset(found), sum(1 << place for place in places), len(found) - len(places))
+        found.update(padded[index : index + 3] for index in range(len(padded) - 2))
+    bits = {hash(feature) % _BITS for feature in found}
+    return _Features(frozenset(found), sum(1 << bit for bit in bits), len(found) - len(bits))
 
 
 def _overlap(first: _Features, second: _Features) -> float:

@@ -116,7 +116,7 @@ def search_tools(query: str, tools: Sequence[ConnectorTool], *, limit: int) -> l
     from prowess.match.ranking import rank
     from prowess.match.vectors.embedder import WordsOnly
 
-    documents = [_document(place, tool) for place, tool in enumerate(tools)]
+    documents = [_document(position, tool) for position, tool in enumerate(tools)]
     if not documents:
         return []
     try:
@@ -127,13 +127,13 @@ def search_tools(query: str, tools: Sequence[ConnectorTool], *, limit: int) -> l
     return [(tools[int(item.version)], round(item.score, 4)) for item in found]
 
 
-def _document(place: int, tool: ConnectorTool) -> SearchDocument:
+def _document(position: int, tool: ConnectorTool) -> SearchDocument:
     words = " ".join(part for part in slugify(tool.name.replace("_", "-").replace(".", "-")).split("-") if part)
     return SearchDocument(
         # Two connectors may have tools of the same name, and slugs must differ.
-        slug=f"t{place}.{slugify(tool.name) or 'tool'}",
+        slug=f"t{position}.{slugify(tool.name) or 'tool'}",
         title=tool.title or words or tool.name,
         description=f"{words}. {tool.description}" if tool.description else words or tool.name,
-        # The version is not searched: here it carries the place of the tool.
-        version=str(place),
+        # The version is not searched: here it carries the position of the tool.
+        version=str(position),
     )

@@ -69,7 +69,7 @@ class Registries(Part):
         shows_texts, opened = await offload(self._open, registry)
         most = _check_limit(limit)
         found = (await opened.trending(limit=most))[:most]
-        hits = [replace(make_hit(entry), trending=place) for place, entry in enumerate(found, 1)]
+        hits = [replace(make_hit(entry), trending=index) for index, entry in enumerate(found, 1)]
         return await offload(lambda: self._present(hits, shows_texts))
 
     async def metadata(self, id: str, *, skill_id: str = "", registry: str = "") -> RegistryPreview:

@@ -100,7 +100,7 @@ def _sort(
     ranked: Mapping[str, Recommendation],
     scores: Mapping[tuple[str, str], float],
 ) -> list[SkillCard]:
-    places = {slug: place for place, slug in enumerate(ranked)}
+    places = {slug: index for index, slug in enumerate(ranked)}
     match query.sort:
         case "name":
             listed = sorted(cards, key=lambda card: (card.title.casefold(), card.slug))

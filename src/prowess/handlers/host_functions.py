@@ -160,11 +160,11 @@ class HostFunctions:
         if validator is None:
             return [reply.text for reply in replies]
         read = [await read_answer(reply.text, validator) for reply in replies]
-        again = [place for place, (_, errors) in enumerate(read) if errors]
+        again = [index for index, (_, errors) in enumerate(read) if errors]
         if again:
-            corrections = [correct_request(requests[place], replies[place].text, read[place][1]) for place in again]
-            for place, reply in zip(again, await self._ask(corrections), strict=True):
-                read[place] = await read_answer(reply.text, validator)
+            corrections = [correct_request(requests[index], replies[index].text, read[index][1]) for index in again]
+            for index, reply in zip(again, await self._ask(corrections), strict=True):
+                read[index] = await read_answer(reply.text, validator)
         failed = next((errors for _, errors in read if errors), ())
         if failed:
             raise output_error(

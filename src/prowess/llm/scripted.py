@@ -108,9 +108,9 @@ class ScriptedModel:
         request = fit_schema(request, structured=self.structured)
         self.requests.append(request)
         candidates = self._steps if self._unordered else self._steps[:1]
-        for place, step in enumerate(candidates):
+        for index, step in enumerate(candidates):
             if _matches(step, request):
-                del self._steps[place]
+                del self._steps[index]
                 return _make_reply(step.reply if isinstance(step, Answer) else step, request, self.name)
         expected = " or ".join(_describe_step(step) for step in candidates[:3]) or "no more requests"
         raise RunFailed(
@@ -304,8 +304,8 @@ def _build_reply(step: _Step) -> ScriptedReply:
         return _ERRORS[step.error.code](step.error.message, hint="The script of the model contains this error.")
     text = json.dumps(step.data, ensure_ascii=False) if "data" in step.model_fields_set else step.text
     calls = tuple(
-        ToolCall(id=call.id or f"call-{place}", name=call.name, arguments=call.arguments)
-        for place, call in enumerate(step.calls, 1)
+        ToolCall(id=call.id or f"call-{index}", name=call.name, arguments=call.arguments)
+        for index, call in enumerate(step.calls, 1)
     )
     counted = "usage" in step.model_fields_set
     usage = Usage(

@@ -226,7 +226,7 @@ def _add_rules(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[
     follows the part that both prompts begin with.
     """
     rules = "\n".join((_RULES, *_lines(tools)))
-    first = next((place for place, message in enumerate(messages) if message.role == "system"), None)
+    first = next((index for index, message in enumerate(messages) if message.role == "system"), None)
     if first is None:
         return (Message(role="system", text=rules), *messages)
     with_rules = replace(messages[first], text=f"{rules}\n\n{messages[first].text}")

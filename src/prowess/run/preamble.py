@@ -102,8 +102,8 @@ def _marked(content: str) -> Iterator[Message]:
     """Yield the parts of a markdown text."""
     # A bare word such as `output` on its own line is prose; a heading, bold type or a colon makes it a mark.
     marks = [mark for mark in _PART.finditer(content) if mark["mark"] or mark["colon"]]
-    for place, mark in enumerate(marks):
-        end = marks[place + 1].start() if place + 1 < len(marks) else len(content)
+    for index, mark in enumerate(marks):
+        end = marks[index + 1].start() if index + 1 < len(marks) else len(content)
         rest = (mark["rest"] or "").strip()
         yield _message(_ROLES[mark["role"].lower()], f"{rest}\n{content[mark.end() : end]}")
 
@@ -114,7 +114,7 @@ def _alternates(turns: tuple[Message, ...]) -> bool:
     return (
         bool(turns)
         and len(turns) % 2 == 0
-        and all(turn.role == roles[place % 2] and turn.text for place, turn in enumerate(turns))
+        and all(turn.role == roles[index % 2] and turn.text for index, turn in enumerate(turns))
     )
 
 

@@ -48,7 +48,7 @@ def produce_files(skill: Skill, output: Output | None) -> tuple[ProducedFile, ..
 def declared_files(skill: Skill) -> tuple[tuple[str, str], ...]:
     """Return the declared files: each as written, and its safe name; '' if it gets none."""
     written = [_first_text(_settings(entry), _NAMES) for entry in _entries(skill)]
-    return tuple((name, _plain_name(name) if place < _MOST else "") for place, name in enumerate(written))
+    return tuple((name, _plain_name(name) if index < _MOST else "") for index, name in enumerate(written))
 
 
 def _entries(skill: Skill) -> list[object]:

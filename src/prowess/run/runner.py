@@ -106,16 +106,16 @@ class Runner:
         inputs = run.inputs
         outputs: dict[str, Any] = {}
         waiting: tuple[str, ...] = ()
-        for place, artifact in enumerate(selected, 1):
+        for index, artifact in enumerate(selected, 1):
             together = add_outputs(inputs, outputs)
-            following = tuple(one.name for one in selected[place:])
+            following = tuple(one.name for one in selected[index:])
             call = make_call(
                 run,
                 artifact,
                 together,
                 handed_on=frozenset(together.keys() - inputs.keys()),
                 following=following,
-                resumes=run.resumes if place == 1 else "",
+                resumes=run.resumes if index == 1 else "",
             )
             try:
                 output = await self._run_call(call)

@@ -99,7 +99,7 @@ def _list_buckets(first: str, last: str, bucket: Bucket) -> tuple[str, ...]:
             hint="Ask for fewer `days`, or use `bucket=day`.",
         )
     length = BUCKET_CHARS[bucket]
-    return tuple((begin + step * place).isoformat()[:length] for place in range(many))
+    return tuple((begin + step * index).isoformat()[:length] for index in range(many))
 
 
 def _parse(moment: str, bucket: Bucket) -> datetime:

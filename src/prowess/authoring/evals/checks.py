@@ -141,10 +141,10 @@ async def grade(case: EvalCase, output: Output, context: GradeContext) -> Grade:
             [_from_assertion(verdict, Check(type=verdict.type)) for verdict in context.facts.verdicts], threshold
         )
     subject = CheckedOutput(output)
-    plain = {place: one for place, one in enumerate(case.checks) if one.type in SCORERS or one.type in _FACTS}
-    judged = {place: one for place, one in enumerate(case.checks) if one.type == "expectation"}
-    model_checks = {place: one for place, one in enumerate(case.checks) if place not in plain and place not in judged}
-    decided = {place: await _compare(check, case, subject, context) for place, check in plain.items()}
+    plain = {index: one for index, one in enumerate(case.checks) if one.type in SCORERS or one.type in _FACTS}
+    judged = {index: one for index, one in enumerate(case.checks) if one.type == "expectation"}
+    model_checks = {index: one for index, one in enumerate(case.checks) if index not in plain and index not in judged}
+    decided = {index: await _compare(check, case, subject, context) for index, check in plain.items()}
     # A task costs more than most checks, so there is none unless a model may be asked.
     if judged or model_checks:
         answers = await asyncio.gather(
@@ -155,7 +155,7 @@ async def grade(case: EvalCase, output: Output, context: GradeContext) -> Grade:
         )
         groups = [_raised_or(group) for group in answers]
         decided |= dict(zip([*judged, *model_checks], [one for group in groups for one in group], strict=True))
-    return make_grade([decided[place] for place in sorted(decided)], threshold)
+    return make_grade([decided[index] for index in sorted(decided)], threshold)
 
 
 def _raised_or(group: list[CheckVerdict] | BaseException) -> list[CheckVerdict]:

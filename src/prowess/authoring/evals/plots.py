@@ -49,8 +49,8 @@ def draw_marks(
     drawn += [f'<text class="tick" x="{at(tick)}" y="{bottom + 20}">{escape(show(tick))}</text>' for tick in ticks]
     if zero is not None:
         drawn.append(f'<line class="zero" x1="{at(zero)}" x2="{at(zero)}" y1="{_TOP - 6}" y2="{bottom + 4}"/>')
-    for place, mark in enumerate(marks):
-        drawn += _draw_row(mark, _TOP + _ROW * place + _ROW / 2, at)
+    for index, mark in enumerate(marks):
+        drawn += _draw_row(mark, _TOP + _ROW * index + _ROW / 2, at)
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">'
         f"<title>{escape(title)}</title>{''.join(drawn)}</svg>"

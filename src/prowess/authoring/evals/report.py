@@ -68,7 +68,7 @@ def _header(run: EvalRun, summary: JsonObject) -> str:
 
 
 def _tiles(run: EvalRun, summary: JsonObject) -> str:
-    places = [place for place, arm in enumerate(run.arms) if arm.kind == "skill"]
+    places = [index for index, arm in enumerate(run.arms) if arm.kind == "skill"]
     if not places or not summary["arms"]:
         return ""
     figures = summary["arms"][places[0]]
@@ -126,22 +126,22 @@ def _arms(run: EvalRun, arms: Sequence[JsonObject]) -> str:
         return ""
     marks = [
         Mark(
-            label=run.label(place),
+            label=run.label(index),
             value=one["pass_rate"]["mean"],
             low=one["pass_rate"]["low"],
             high=one["pass_rate"]["high"],
-            style="plain" if run.arms[place].kind == "skill" else "muted",
+            style="plain" if run.arms[index].kind == "skill" else "muted",
             note=_percent(one["pass_rate"]["mean"]),
         )
-        for place, one in enumerate(arms)
+        for index, one in enumerate(arms)
     ]
     plot = draw_marks(marks, low=0.0, high=1.0, ticks=(0.0, 0.25, 0.5, 0.75, 1.0), show=_percent, title="Pass rate")
     rows = "".join(
-        f"<tr><td>{_text(run.label(place))}</td><td>{one['passed']}</td><td>{one['failed']}</td><td>{one['errors']}</td>"
+        f"<tr><td>{_text(run.label(index))}</td><td>{one['passed']}</td><td>{one['failed']}</td><td>{one['errors']}</td>"
         f"<td>{_percent(one['pass_rate']['mean'])} <span class='small'>{_range(one['pass_rate'], _percent)}</span></td>"
         f"<td>{_number(one['score']['mean'])}</td><td>{_seconds(one['seconds']['mean'])}</td>"
         f"<td>{_dollars(one['total_cost_usd'])}</td></tr>"
-        for place, one in enumerate(arms)
+        for index, one in enumerate(arms)
     )
     head = _head("", "Passed", "Failed", "Errors", "Pass rate", "Score", "Time", "Cost")
     return (
@@ -158,10 +158,10 @@ def _grid(run: EvalRun) -> str:
         cells.setdefault(result.digest, {}).setdefault(result.arm, []).append(result)
         names[result.digest] = result.title or result.case
     rows = "".join(
-        f"<tr><td>{_text(names[digest])}</td>{''.join(_cell(found.get(place, [])) for place in range(len(run.arms)))}</tr>"
+        f"<tr><td>{_text(names[digest])}</td>{''.join(_cell(found.get(index, [])) for index in range(len(run.arms)))}</tr>"
         for digest, found in cells.items()
     )
-    head = _head("Case", *(run.label(place) for place in range(len(run.arms))))
+    head = _head("Case", *(run.label(index) for index in range(len(run.arms))))
     return f'<section><h2>Cases</h2><div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div></section>'
 
 
@@ -263,10 +263,10 @@ def junit_report(run: EvalRun) -> bytes:
     """
     tested = [result for result in run.results if run.arms[result.arm].kind == "skill"]
     root = ET.Element("testsuites", {"name": f"prowess eval run {run.skill}", **_counts(tested)})
-    for place, arm in enumerate(run.arms):
+    for index, arm in enumerate(run.arms):
         if arm.kind != "skill":
             continue
-        own = [result for result in run.results if result.arm == place]
+        own = [result for result in run.results if result.arm == index]
         suite = ET.SubElement(root, "testsuite", {"name": _xml_text(arm.label), **_counts(own)})
         for one in own:
             name = one.title or one.case

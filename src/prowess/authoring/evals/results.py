@@ -119,9 +119,9 @@ class EvalRun:
         own = [result for result in self.results if self.arms[result.arm].kind == "skill"]
         return self.state == "done" and bool(own) and all(result.passed for result in own)
 
-    def label(self, place: int) -> str:
+    def label(self, position: int) -> str:
         """Return what an arm is called, by its position: with its model only if there are several."""
-        arm = self.arms[place]
+        arm = self.arms[position]
         return arm.label if len({one.model for one in self.arms}) > 1 else arm.name
 
     def as_json(self) -> JsonObject:

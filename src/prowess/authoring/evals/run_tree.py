@@ -115,7 +115,7 @@ def _numbers(records: Iterable[TrialRecord]) -> dict[str, int]:
     ids = list(dict.fromkeys(record.case.id for record in records))
     if all(name.isascii() and name.isdecimal() and len(name) < 10 and name == str(int(name)) for name in ids):
         return {name: int(name) for name in ids}
-    return {name: place for place, name in enumerate(ids)}
+    return {name: index for index, name in enumerate(ids)}
 
 
 def _metadata(case: EvalCase, number: int) -> JsonObject:

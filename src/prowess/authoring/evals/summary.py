@@ -31,7 +31,7 @@ _METRICS: Mapping[str, Callable[[CaseResult], float | None]] = {
 
 def summarize(arms: Sequence[Arm], results: Sequence[CaseResult]) -> JsonObject:
     """Return the figures of each arm, and of each arm with the skill against the others with the same model."""
-    by_arm = [[result for result in results if result.arm == place] for place in range(len(arms))]
+    by_arm = [[result for result in results if result.arm == index] for index in range(len(arms))]
     comparisons = [
         {
             "model": after.model,

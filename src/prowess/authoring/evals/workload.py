@@ -22,7 +22,8 @@ class Item:
     """One answer to get: a case in an arm."""
 
     position: int
-    place: int
+    arm: int
+    """The position of the arm."""
     case: EvalCase
     repeat: int
     key: str
@@ -43,11 +44,11 @@ def make_items(
     for case in cases:
         rubrics = rubric_digests(subject.variant.context, subject.variant.skill, case)
         for repeat in range(1, repeats + 1):
-            for place, active in enumerate(arms):
+            for index, active in enumerate(arms):
                 if active.arm.kind == "without" and case.inputs is not None:
                     continue
                 key = cache_key(
-                    skill=digests[place],
+                    skill=digests[index],
                     case=case,
                     rubrics=rubrics,
                     model=active.arm.model,
@@ -56,7 +57,7 @@ def make_items(
                     threshold=suite.pass_threshold,
                     seconds=seconds,
                 )
-                found.append(Item(position=len(found), place=place, case=case, repeat=repeat, key=key))
+                found.append(Item(position=len(found), arm=index, case=case, repeat=repeat, key=key))
     return found
 
 
@@ -99,7 +100,7 @@ class Workload:
                     return
                 try:
                     result = _reused(cached.get(item.key), item) or await self._runner.run(
-                        self._arms[item.place], item.place, item.case, item.repeat
+                        self._arms[item.arm], item.arm, item.case, item.repeat
                     )
                 except STOPPING as error:
                     stopped.append(error)
@@ -134,10 +135,10 @@ class Workload:
 
     def in_order(self) -> tuple[CaseResult, ...]:
         """Return the results so far, in the order of the items."""
-        return tuple(self._results[place] for place in sorted(self._results))
+        return tuple(self._results[position] for position in sorted(self._results))
 
 
 def _reused(found: CaseResult | None, item: Item) -> CaseResult | None:
     if found is None:
         return None
-    return replace(found, case=item.case.id, title=item.case.name, arm=item.place, repeat=item.repeat, cached=True)
+    return replace(found, case=item.case.id, title=item.case.name, arm=item.arm, repeat=item.repeat, cached=True)

@@ -281,7 +281,7 @@ def _allow_call(tests: tuple[ArgumentTest, ...]) -> list[bytes]:
         # The lower half of the argument, which comes first on both processors: the kernel itself reads these as 32 bits.
         steps += [_instruction(_LOAD, _ARGUMENTS_AT + 8 * test.argument), _instruction(_AND, test.mask)]
         count = len(test.values)
-        steps += [_instruction(_EQUAL, value, count - place, 0) for place, value in enumerate(test.values)]
+        steps += [_instruction(_EQUAL, value, count - index, 0) for index, value in enumerate(test.values)]
         steps.append(_instruction(_RETURN, _NOT_PERMITTED))
     return [*steps, _instruction(_RETURN, _ALLOW)]
 

@@ -46,7 +46,7 @@ def rank_entries(
     if not entries:
         return []
     found = _match(query, entries)
-    places = {entry.id.casefold(): place for place, entry in enumerate(trending, 1)}
+    places = {entry.id.casefold(): index for index, entry in enumerate(trending, 1)}
     most = max((entry.installs or 0 for entry in entries), default=0)
     ranked = [
         _rank(entry, order, len(entries), most, found.get(order), places, len(trending))
@@ -85,7 +85,7 @@ def _rank(
 
 def _match(query: str, entries: Sequence[RegistryEntry]) -> dict[int, _Fit]:
     """Return how well entries fit the query, by their place; those without anything in common are missing."""
-    documents = [_document(place, entry) for place, entry in enumerate(entries)]
+    documents = [_document(position, entry) for position, entry in enumerate(entries)]
     try:
         index = Index.build(documents)
     except Unavailable:  # a damaged installation still matches by words

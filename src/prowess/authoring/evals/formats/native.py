@@ -34,7 +34,7 @@ def read(source: EvalSource) -> EvalSuite:
     _report_unknown(source, (), settings, _SETTINGS)
     at: At = ("cases",) if top is not None else ()
     entries = as_list(settings.get("cases") if top is not None else source.value)
-    cases = [case for place, entry in enumerate(entries) for case in _read_case(source, (*at, place), entry, settings)]
+    cases = [case for index, entry in enumerate(entries) for case in _read_case(source, (*at, index), entry, settings)]
     return EvalSuite(skill=as_text(settings.get("skill")), cases=tuple(cases), **run_settings(source, settings, NAMES))
 
 
@@ -45,8 +45,8 @@ def _read_case(source: EvalSource, at: At, entry: Any, usual: JsonObject) -> lis
         return []
     _report_unknown(source, at, fields, _FIELDS)
     files = [
-        source.read_file(path, *at, "files", place, folders=("", source.folder))
-        for place, path in enumerate(as_list(fields.get("files")))
+        source.read_file(path, *at, "files", index, folders=("", source.folder))
+        for index, path in enumerate(as_list(fields.get("files")))
     ]
     inputs = fields.get("inputs")
     if inputs is not None and not isinstance(inputs, dict):
@@ -62,9 +62,9 @@ def _read_case(source: EvalSource, at: At, entry: Any, usual: JsonObject) -> lis
     written = fields.get("checks", usual.get("checks"))
     checks = [
         check
-        for place, one in enumerate(as_list(written))
+        for index, one in enumerate(as_list(written))
         for check in written_check(
-            source, (*at, "checks", place) if "checks" in fields else ("checks", place), one, expected
+            source, (*at, "checks", index) if "checks" in fields else ("checks", index), one, expected
         )
     ]
     if written is None and expected is not None:

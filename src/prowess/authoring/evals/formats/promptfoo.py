@@ -65,10 +65,10 @@ class _Usual:
 
 
 def _prompts(source: EvalSource, top: JsonObject) -> Iterator[str]:
-    for place, written in enumerate(as_list(top.get("prompts"))):
+    for index, written in enumerate(as_list(top.get("prompts"))):
         fields = as_object(written)
         text = as_text(fields.get("raw") or fields.get("id")) if fields else as_text(written)
-        at: At = ("prompts", place)
+        at: At = ("prompts", index)
         if _is_code(text):
             source.report(
                 "eval-code",
@@ -104,8 +104,8 @@ def _message(source: EvalSource, at: At, text: str) -> str:
 
 def _tests(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At, Any]]:
     """Yield each test with its source and place; tests may be in files of their own."""
-    for place, written in enumerate(as_list(top.get("tests"))):
-        at: At = ("tests", place)
+    for index, written in enumerate(as_list(top.get("tests"))):
+        at: At = ("tests", index)
         if not isinstance(written, str):
             yield source, at, written
             continue
@@ -154,14 +154,14 @@ def _read_test(
     share = read_share(source, (*at, "threshold"), test.get("threshold", usual.test.get("threshold")))
     combinations = list(itertools.islice(_combinations(variables), MAX_COMBINATIONS))
     pairs = list(itertools.product(prompts or [_default_prompt(variables)], combinations))
-    for place, (prompt, values) in enumerate(pairs, 1):
+    for index, (prompt, values) in enumerate(pairs, 1):
         fill = _Filling(source, at, values)
         checks = [
             *read_assertions(source, (*at, "assert"), test.get("assert"), fill),
             *read_assertions(usual.source, ("defaultTest", "assert"), usual.test.get("assert"), fill),
         ]
         case = EvalCase(
-            id=f"{number}.{place}" if len(pairs) > 1 else number,
+            id=f"{number}.{index}" if len(pairs) > 1 else number,
             name=title[:MAX_NAME_CHARS],
             prompt=fill(prompt),
             checks=tuple(checks),

@@ -50,14 +50,14 @@ class _Written:
 def read_assertions(source: EvalSource, at: At, written: Any, fill: Fill, *, depth: int = 0) -> list[Check]:
     """Return the checks of a list of assertions. Those that cannot be checked are reported and left out."""
     found: list[Check] = []
-    for place, entry in enumerate(as_list(written)):
+    for index, entry in enumerate(as_list(written)):
         fields = as_object(entry)
         if fields is None or not isinstance(fields.get("type"), str):
-            source.report_check("An assertion must be an object with `type`.", *at, place)
+            source.report_check("An assertion must be an object with `type`.", *at, index)
         elif fields["type"] == "assert-set" and depth < MAX_NESTING:
-            found += _read_set(source, (*at, place), fields, fill, depth)
+            found += _read_set(source, (*at, index), fields, fill, depth)
         else:
-            found += _read_one(source, (*at, place), fields, fill)
+            found += _read_one(source, (*at, index), fields, fill)
     return found
 
 

@@ -34,8 +34,8 @@ def read(source: EvalSource) -> EvalSuite:
     top = as_object(source.value) or {}
     found: list[EvalCase] = []
     for key in LISTS:
-        for place, entry in enumerate(as_list(top.get(key))):
-            found += _read_case(source, (key, place), entry)
+        for index, entry in enumerate(as_list(top.get(key))):
+            found += _read_case(source, (key, index), entry)
     skill = next((text for key in ("skill_name", "skill") if (text := as_text(top.get(key)))), "")
     return EvalSuite(skill=skill, cases=tuple(found))
 
@@ -46,8 +46,8 @@ def _read_case(source: EvalSource, at: At, entry: Any) -> list[EvalCase]:
         source.report("eval-case", "An eval must be an object with `prompt`.", *at, severity="error")
         return []
     files = [
-        source.read_file(path, *at, "files", place, folders=("", source.folder))
-        for place, path in enumerate(as_list(fields.get("files")))
+        source.read_file(path, *at, "files", index, folders=("", source.folder))
+        for index, path in enumerate(as_list(fields.get("files")))
     ]
     if None in files:
         return []
@@ -55,8 +55,8 @@ def _read_case(source: EvalSource, at: At, entry: Any) -> list[EvalCase]:
     checks = [
         check
         for key in _STATEMENTS
-        for place, written in enumerate(as_list(fields.get(key)))
-        for check in _read_statement(source, (*at, key, place), written)
+        for index, written in enumerate(as_list(fields.get(key)))
+        for check in _read_statement(source, (*at, key, index), written)
     ]
     if not checks and expected:
         checks = [

@@ -19,8 +19,8 @@ def read(source: EvalSource) -> EvalSuite:
     for key in LISTS if top is not None else ("",):
         entries = as_list(top.get(key)) if top is not None else as_list(source.value)
         at: At = (key,) if top is not None else ()
-        for place, entry in enumerate(entries):
-            cases += _read_case(source, (*at, place), entry)
+        for index, entry in enumerate(entries):
+            cases += _read_case(source, (*at, index), entry)
     return EvalSuite(skill=as_text((top or {}).get("name")), cases=tuple(cases))
 
 

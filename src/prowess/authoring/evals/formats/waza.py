@@ -70,19 +70,19 @@ def read(source: EvalSource) -> EvalSuite:
 def _tasks(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At, Any]]:
     """Yield each task with its source and its place there."""
     found: dict[str, None] = {}
-    for place, written in enumerate(as_list(top.get("tasks"))):
+    for index, written in enumerate(as_list(top.get("tasks"))):
         if isinstance(written, dict):
-            yield source, ("tasks", place), cast("JsonObject", written)
+            yield source, ("tasks", index), cast("JsonObject", written)
             continue
         inside = resolve(source.folder, written) if isinstance(written, str) else None
         if inside is None:
-            source.report("eval-file", f"{str(written)[:200]!r} is outside the skill's folder.", "tasks", place)
+            source.report("eval-file", f"{str(written)[:200]!r} is outside the skill's folder.", "tasks", index)
             continue
         # Of `*`, `fnmatch` also matches slashes; waza's tasks are in one folder.
         depth = inside.count("/")
         names = [path for path in source.files if fnmatch.fnmatchcase(path, inside) and path.count("/") == depth]
         if not names:
-            source.report("eval-file", f"No task file matches {inside[:200]!r}.", "tasks", place)
+            source.report("eval-file", f"No task file matches {inside[:200]!r}.", "tasks", index)
         found |= dict.fromkeys(sorted(names))
     for path in list(found)[:MAX_TASKS]:
         opened = open_source(path, source.files[path], source.files)
@@ -138,12 +138,12 @@ def _folders(eval_source: EvalSource, source: EvalSource, context: str) -> Itera
 
 def _files(source: EvalSource, at: At, inputs: JsonObject, folders: tuple[str, ...]) -> tuple[EvalFile, ...] | None:
     found: list[EvalFile] = []
-    for place, entry in enumerate(as_list(inputs.get("files"))):
+    for index, entry in enumerate(as_list(inputs.get("files"))):
         fields = as_object(entry) or {"path": entry}
         if isinstance(fields.get("content"), str):
-            found.append(EvalFile(path=as_text(fields.get("path")) or f"file-{place + 1}", text=fields["content"]))
+            found.append(EvalFile(path=as_text(fields.get("path")) or f"file-{index + 1}", text=fields["content"]))
             continue
-        read_one = source.read_file(fields.get("path"), *at, "files", place, folders=folders)
+        read_one = source.read_file(fields.get("path"), *at, "files", index, folders=folders)
         if read_one is None:
             return None
         found.append(read_one)
@@ -156,12 +156,12 @@ def _expected_checks(source: EvalSource, at: At, expected: JsonObject) -> Iterat
     if unwanted:
         yield from _each(source, at, expected, "output_not_contains", _absent)
     yield from _behavior(source, (*at, "behavior"), as_object(expected.get("behavior")) or {})
-    for place, outcome in enumerate(as_list(expected.get("outcomes"))):
+    for index, outcome in enumerate(as_list(expected.get("outcomes"))):
         text = as_text((as_object(outcome) or {}).get("value")) if not isinstance(outcome, str) else outcome
         if text and len(text.split()) > 1:
             yield expectation(text)
         else:
-            source.report_check("An outcome must be described in a sentence.", *at, "outcomes", place)
+            source.report_check("An outcome must be described in a sentence.", *at, "outcomes", index)
 
 
 def _absent(text: str) -> Check:
@@ -169,24 +169,24 @@ def _absent(text: str) -> Check:
 
 
 def _each(source: EvalSource, at: At, fields: JsonObject, name: str, make: Callable[[str], Check]) -> Iterator[Check]:
-    for place, value in enumerate(as_list(fields.get(name))):
+    for index, value in enumerate(as_list(fields.get(name))):
         if text := as_text(value):
-            yield from valid_check(source, (*at, name, place), make(text))
+            yield from valid_check(source, (*at, name, index), make(text))
 
 
 def _grader_checks(source: EvalSource, at: At, graders: Any, folders: tuple[str, ...]) -> list[Check]:
     found: list[Check] = []
-    for place, entry in enumerate(as_list(graders)):
+    for index, entry in enumerate(as_list(graders)):
         grader = as_object(entry)
         if grader is None:
-            source.report_check("A grader must be an object with `type` and `config`.", *at, place)
+            source.report_check("A grader must be an object with `type` and `config`.", *at, index)
             continue
         config = {**(as_object(grader.get("config")) or {})}
         for name in ("assertions", "rubric"):
             config.setdefault(name, grader.get(name))
         kind = as_text(grader.get("type")) or ("prompt" if config["rubric"] else "code")
-        checks = list(_GRADERS.get(kind, _unsupported)(source, (*at, place), config, folders, kind))
-        weight, title = read_weight(source, (*at, place), grader), as_text(grader.get("name"))
+        checks = list(_GRADERS.get(kind, _unsupported)(source, (*at, index), config, folders, kind))
+        weight, title = read_weight(source, (*at, index), grader), as_text(grader.get("name"))
         # A grader counts once, however many checks it stands for.
         found += [
             replace(check, weight=weight / len(checks), description=_titled(title, check, len(checks)))
@@ -241,13 +241,13 @@ def _prompt(source: EvalSource, at: At, config: JsonObject, _: tuple[str, ...], 
 
 
 def _code(source: EvalSource, at: At, config: JsonObject, _: tuple[str, ...], __: str) -> Iterator[Check]:
-    for place, written in enumerate(as_list(config.get("assertions"))):
+    for index, written in enumerate(as_list(config.get("assertions"))):
         checks = read_expression(written) if isinstance(written, str) else []
         for check in checks:
-            yield from valid_check(source, (*at, "config", "assertions", place), check)
+            yield from valid_check(source, (*at, "config", "assertions", index), check)
         if not checks:
             message = f"{str(written)[:120]!r} is code, which eval files never run. The check is left out."
-            source.report("eval-code", message, *at, "config", "assertions", place, hint=_CODE_HINT)
+            source.report("eval-code", message, *at, "config", "assertions", index, hint=_CODE_HINT)
 
 
 def _program(source: EvalSource, at: At, _: JsonObject, __: tuple[str, ...], kind: str) -> Iterator[Check]:

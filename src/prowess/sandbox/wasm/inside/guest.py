@@ -295,7 +295,7 @@ def _add_poll(root: LinkerInstance, current: Callable[[], WaitingGuest]) -> None
         moments = [moment(store, pollable) for pollable in pollables]
         first = min(moments)
         current().clock.sleep_until(first)
-        return [place for place, one in enumerate(moments) if one <= first]
+        return [index for index, one in enumerate(moments) if one <= first]
 
     def block(store: Store, pollable: ResourceAny) -> None:
         current().clock.sleep_until(moment(store, pollable))
