@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
-from prowess.engine.decisions import RecentDecisions
 from prowess.errors import Invalid, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.policy.actor import Actor
@@ -24,6 +23,7 @@ from prowess.skill.model import Scope
 if TYPE_CHECKING:
     from prowess.engine.answers import RecentAnswers
     from prowess.engine.callables import Inventory
+    from prowess.engine.decisions import RecentDecisions
     from prowess.engine.search import IndexPlanner
     from prowess.engine.skill_rows import SkillLists
     from prowess.engine.visibility import Visibility
@@ -171,8 +171,6 @@ class Resources:
         default_factory=dict["tuple[Actor, str]", "tuple[float, Actor]"], init=False, repr=False
     )
     """Actors in the role of their conversation, each with the time until which that may be used."""
-    decisions: RecentDecisions = field(default_factory=RecentDecisions, init=False, repr=False)
-    """What the gate has just allowed to run."""
     role_prompts: dict[tuple[Actor, Path | None], RolePrompts] = field(
         default_factory=dict["tuple[Actor, Path | None]", "RolePrompts"], init=False, repr=False
     )
@@ -199,6 +197,13 @@ class Resources:
                     f"The tables of the database {records.location} are older than this version of Prowess.",
                     hint="Restart the server to update them.",
                 )
+
+    @cached_property
+    def decisions(self) -> RecentDecisions:
+        """What the gate has just allowed to run."""
+        from prowess.engine.decisions import RecentDecisions
+
+        return RecentDecisions()
 
     @cached_property
     def runner(self) -> Runner:

@@ -9,7 +9,6 @@ from prowess.skill.kinds import FrozenModel
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
-from prowess.skill.text.reader import readable_text
 
 _MAX_DIFF_BYTES = 512 * 1024
 # `splitlines` also splits at form feeds, U+2028 and others, which are not line ends in a diff.
@@ -59,6 +58,8 @@ def _text_lines(file: File | None) -> list[str] | None:
     """Return the lines of a text file; [] for no file, None for a file that is not text or too large to compare."""
     if file is None:
         return []
+    from prowess.skill.text.reader import readable_text  # brings the YAML parser, which a list does not need
+
     text = readable_text(file.content) if len(file.content) <= _MAX_DIFF_BYTES else None
     return None if text is None or "\x00" in text else _LINE.findall(text)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, cast
 
+from prowess.storage.database_url import connect_existing
 from prowess.storage.owner import Owner
-from prowess.storage.sqlite_file import connect_existing
 
 _ACCEPTED = """
 SELECT slug, digest, hides, sends_out FROM skill_acceptances

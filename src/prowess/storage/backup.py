@@ -22,11 +22,11 @@ import sqlalchemy as sa
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.storage.audit_chain import AuditVerdict, verify_audit
 from prowess.storage.database import check_revision, revision, run_alembic
+from prowess.storage.database_url import connect_existing
 from prowess.storage.retention import list_audited
 from prowess.storage.schema_check import check_schema, has_mark
 from prowess.storage.seals import Seals
 from prowess.storage.sqlite import BUSY_SECONDS
-from prowess.storage.sqlite_file import connect_existing
 
 _COUNTED = {
     "skills": "skills",

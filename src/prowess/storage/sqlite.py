@@ -18,7 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from prowess.errors import Unavailable
-from prowess.storage.sqlite_file import check_sqlite_file
+from prowess.storage.database_url import check_sqlite_file
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

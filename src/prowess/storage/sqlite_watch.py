@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from prowess.storage.sqlite_file import connect_existing
+from prowess.storage.database_url import connect_existing
 
 if TYPE_CHECKING:
     import sqlite3
