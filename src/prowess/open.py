@@ -146,11 +146,11 @@ class LiveWatch:
 
     async def notice(self, organization: str, skill: str) -> None:
         """Note a live run whose output was checked. Never raises."""
-        from prowess.storage import proposals
+        from prowess.storage import watched
 
         def read() -> frozenset[tuple[str, str]]:
             with self._engine().context.resources.records().read() as connection:
-                return frozenset((row.organization_id, row.skill_slug) for row in proposals.list_watched(connection))
+                return watched.list_watched_skills(connection)
 
         try:
             if monotonic() >= self._read_again:

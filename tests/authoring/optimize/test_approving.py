@@ -11,7 +11,7 @@ from prowess.authoring.optimize.decision import LOOKS, MIN_OLD_RUNS
 from prowess.authoring.optimize.proposal import to_proposal
 from prowess.errors import Conflict, Refused
 from prowess.policy.actor import agent_of
-from prowess.storage import proposals
+from prowess.storage import proposals, watched
 from prowess.storage.clock import seconds_from_now
 
 from .conftest import BETTER, PROMPT, SortingModel
@@ -218,7 +218,7 @@ async def test_records_that_cannot_be_read_do_not_fail_a_run(place, triage, mode
     def refuse(*_, **__):
         raise Refused("Not now.")
 
-    monkeypatch.setattr(proposals, "list_watched", refuse)
+    monkeypatch.setattr(watched, "list_watched_skills", refuse)
     triage(place)
     async with place.open() as prowess:
         assert (await prowess.run("triage", {"message": "One word about billing"}, model=model)).ok

@@ -113,6 +113,49 @@ def test_a_prompt_needs_no_sqlalchemy_for_a_new_database_or_an_approved_skill(
     assert imported("prompt") & DATABASE == set()
 
 
+CHECKED_RUN = """
+import asyncio, sys, threading
+from prowess.llm.scripted import ScriptedModel
+from prowess.open import Prowess
+
+async def main():
+    async with Prowess.open() as prowess:
+        result = await prowess.run("greeter", {"name": "Ada"}, model=ScriptedModel(["Hello, Ada!"]))
+        assert result.verdicts
+        for thread in threading.enumerate():
+            if thread.name == "prowess-traces-tidy":
+                thread.join()
+
+asyncio.run(main())
+print(*sys.modules)
+"""
+GREETER = """
+artifacts:
+  - path: prompts/greet.j2
+    kind: prompt_template
+    name: greet
+    assertions:
+      - {type: length, check: char_range, min: 1, max: 100}
+"""
+
+
+def test_a_run_whose_output_is_checked_needs_no_sqlalchemy(sample: Path) -> None:
+    folder = sample / ".agents" / "skills" / "greeter"
+    files = {
+        "SKILL.md": "---\nname: greeter\ndescription: Greets.\n---\n\nGreet.\n",
+        "prompts/greet.j2": "Greet {{ name }}.",
+        "agents/prowess.yaml": GREETER,
+    }
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    # The first process in an hour deletes old records, and imports all of it.
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, "-c", CHECKED_RUN], capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+    assert set(ran.stdout.split()) & DATABASE == set()
+
+
 @pytest.mark.long
 def test_after_a_use_of_a_skill_the_list_and_the_index_are_still_known(sample: Path) -> None:
     # Enabling a skill writes to the database, in which there may be others.
