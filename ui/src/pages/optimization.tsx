@@ -207,7 +207,7 @@ function Candidate({ id }: { id: string }) {
             ))}
             <details>
               <summary>{t("optimization.files")}</summary>
-              <pre tabIndex={0}>{found.files.slice(0, 50_000)}</pre>
+              <pre tabIndex={0}>{found.files}</pre>
             </details>
           </>
         )}

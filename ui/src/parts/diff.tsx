@@ -12,7 +12,9 @@ interface Row {
 }
 
 const CONTEXT = 3;
-const LONGEST = 400_000;
+const SHOWN_ROWS = 1_000;
+/** Texts that have nothing in common take minutes to compare. */
+const MOST_MS = 2_000;
 
 interface Props {
   before: string;
@@ -22,7 +24,7 @@ interface Props {
 
 export function Diff({ before, after, labels }: Props) {
   const [isWhole, setWhole] = useState(false);
-  const rows = useMemo(() => compare(before.slice(0, LONGEST), after.slice(0, LONGEST)), [before, after]);
+  const rows = useMemo(() => compare(before, after), [before, after]);
   const shown = useMemo(() => (isWhole ? rows : fold(rows)), [rows, isWhole]);
   if (rows.every((row) => row.kind === "same")) return <p class="quiet">{t("diff.same")}</p>;
   return (
@@ -39,8 +41,8 @@ export function Diff({ before, after, labels }: Props) {
 
 /** A unified diff of the server side by side. What is not a diff, such as a sentence about a picture, is shown as it is. */
 export function UnifiedDiff({ text, labels }: { text: string; labels?: Props["labels"] }) {
-  const rows = useMemo(() => parse(text.slice(0, LONGEST)), [text]);
-  if (!rows.length) return <p class="quiet">{text.slice(0, LONGEST)}</p>;
+  const rows = useMemo(() => parse(text), [text]);
+  if (rows.every((row) => row.kind === "skipped")) return <p class="quiet">{text}</p>;
   return (
     <div class="diff">
       <Table rows={rows} labels={labels ?? [t("diff.before"), t("diff.after")]} />
@@ -49,39 +51,48 @@ export function UnifiedDiff({ text, labels }: { text: string; labels?: Props["la
 }
 
 function Table({ rows, labels }: { rows: Row[]; labels: Props["labels"] }) {
+  const [isLong, setLong] = useState(false);
+  const shown = isLong ? rows : rows.slice(0, SHOWN_ROWS);
   return (
-    <section class="scroll" tabIndex={0} aria-label={t("diff.label", { before: labels[0], after: labels[1] })}>
-      <table>
-        <colgroup>
-          <col class="number" />
-          <col />
-          <col class="number" />
-          <col />
-        </colgroup>
-        <thead>
-          <tr>
-            <th colSpan={2}>{labels[0]}</th>
-            <th colSpan={2}>{labels[1]}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, number) =>
-            row.kind === "skipped" ? (
-              <tr key={number} class="skipped">
-                <td colSpan={4}>{row.before ?? "⋯"}</td>
-              </tr>
-            ) : (
-              <tr key={number}>
-                <td class="number">{row.lines[0]}</td>
-                <td class={row.kind === "changed" && row.before !== undefined ? "removed" : ""}>{row.before}</td>
-                <td class="number">{row.lines[1]}</td>
-                <td class={row.kind === "changed" && row.after !== undefined ? "added" : ""}>{row.after}</td>
-              </tr>
-            ),
-          )}
-        </tbody>
-      </table>
-    </section>
+    <>
+      <section class="scroll" tabIndex={0} aria-label={t("diff.label", { before: labels[0], after: labels[1] })}>
+        <table>
+          <colgroup>
+            <col class="number" />
+            <col />
+            <col class="number" />
+            <col />
+          </colgroup>
+          <thead>
+            <tr>
+              <th colSpan={2}>{labels[0]}</th>
+              <th colSpan={2}>{labels[1]}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((row, number) =>
+              row.kind === "skipped" ? (
+                <tr key={number} class="skipped">
+                  <td colSpan={4}>{row.before ?? "⋯"}</td>
+                </tr>
+              ) : (
+                <tr key={number}>
+                  <td class="number">{row.lines[0]}</td>
+                  <td class={row.kind === "changed" && row.before !== undefined ? "removed" : ""}>{row.before}</td>
+                  <td class="number">{row.lines[1]}</td>
+                  <td class={row.kind === "changed" && row.after !== undefined ? "added" : ""}>{row.after}</td>
+                </tr>
+              ),
+            )}
+          </tbody>
+        </table>
+      </section>
+      {shown.length < rows.length && (
+        <Button look="plain" onClick={() => setLong(true)}>
+          {t("card.more_lines", { count: rows.length - shown.length })}
+        </Button>
+      )}
+    </>
   );
 }
 
@@ -97,6 +108,11 @@ class Rows {
     this.flush();
     [this.left, this.right] = [left - 1, right - 1];
     this.rows.push({ before: title, lines: [undefined, undefined], kind: "skipped" });
+  }
+
+  note(line: string) {
+    this.flush();
+    this.rows.push({ before: line, lines: [undefined, undefined], kind: "skipped" });
   }
 
   remove(line: string) {
@@ -132,7 +148,11 @@ class Rows {
 
 function compare(before: string, after: string): Row[] {
   const made = new Rows();
-  for (const change of diffLines(before, after))
+  const changes = diffLines(before, after, { timeout: MOST_MS }) ?? [
+    { value: before, removed: true, added: false },
+    { value: after, removed: false, added: true },
+  ];
+  for (const change of changes)
     for (const line of change.value.replace(/\n$/, "").split("\n"))
       if (change.removed) made.remove(line);
       else if (change.added) made.add(line);
@@ -141,28 +161,34 @@ function compare(before: string, after: string): Row[] {
   return made.rows;
 }
 
-const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
+const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
 
 function parse(text: string): Row[] {
   const made = new Rows();
   // The name of the file matters only if there are several.
   const isMany = text.split("\n+++ ").length > 2;
-  let isInside = false;
   let file = "";
+  // How many lines of each text the hunk still has. A line of a text may look like the header of a file.
+  let [left, right] = [0, 0];
   for (const line of text.replace(/\n$/, "").split("\n")) {
+    if (left > 0 || right > 0) {
+      const kind = line.charAt(0);
+      if (kind === "\\") continue;
+      if (kind === "-") made.remove(line.slice(1));
+      else if (kind === "+") made.add(line.slice(1));
+      else made.keep(line.slice(1));
+      if (kind !== "+") left -= 1;
+      if (kind !== "-") right -= 1;
+      continue;
+    }
     const hunk = HUNK.exec(line);
     if (hunk) {
-      made.startAt(Number(hunk[1]), Number(hunk[2]), (isMany && file) || undefined);
-      [isInside, file] = [true, ""];
-    } else if (line.startsWith("--- ")) {
-      // In a hunk, a removed line that begins with two dashes looks the same; the next file begins after an empty one.
-      if (isInside && !text.includes(`\n${line}\n+++ `)) made.remove(line.slice(1));
-      else isInside = false;
-    } else if (!isInside) {
-      if (line.startsWith("+++ ")) file = line.slice(4).replace(/^b\//, "");
-    } else if (line.startsWith("-")) made.remove(line.slice(1));
-    else if (line.startsWith("+")) made.add(line.slice(1));
-    else if (!line.startsWith("\\")) made.keep(line.slice(1));
+      made.startAt(Number(hunk[1]), Number(hunk[3]), (isMany && file) || undefined);
+      [left, right] = [Number(hunk[2] ?? 1), Number(hunk[4] ?? 1)];
+      file = "";
+    } else if (line.startsWith("+++ ")) file = line.slice(4).replace(/^b\//, "");
+    // Such as a sentence about a file that is not text.
+    else if (line && !line.startsWith("--- ")) made.note(line);
   }
   made.flush();
   return made.rows;
