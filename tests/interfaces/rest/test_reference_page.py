@@ -5,8 +5,11 @@ from __future__ import annotations
 import html
 import re
 import shlex
+from dataclasses import fields
 
 import pytest
+
+from prowess.engine.registry_results import RegistryHit
 
 
 @pytest.fixture
@@ -32,3 +35,9 @@ def test_it_shows_every_route_with_its_permission_parameters_and_a_command(clien
 def test_every_link_leads_to_something_on_the_page(page):
     targets = set(re.findall(r'id="([^"]+)"', page))
     assert set(re.findall(r'href="#([^"]+)"', page)) <= targets
+
+
+def test_the_reference_has_all_fields_of_a_value_that_inherits_some(client):
+    shapes = client.get("/api/v1/openapi.json").json()["components"]["schemas"]
+    hit = {field.name for field in fields(RegistryHit)}
+    assert hit == set(shapes["RegistryHitShape"]["properties"])

@@ -115,7 +115,8 @@ def shape_of(kind: type, *, without: Collection[str] = ()) -> Callable[[type[S]]
 
     def complete(own: type[S]) -> type[S]:
         hints = get_type_hints(kind, include_extras=True)
-        fields: dict[str, Any] = {name: (hints[name], ...) for name in kind.__annotations__ if name not in without}
+        # Also those that it inherits.
+        fields: dict[str, Any] = {name: (hint, ...) for name, hint in hints.items() if name not in without}
         fields |= {name: (field.annotation, field) for name, field in own.model_fields.items()}
         made = create_model(own.__name__, __base__=Shape, __module__=own.__module__, __doc__=own.__doc__, **fields)
         return cast("type[S]", made)
