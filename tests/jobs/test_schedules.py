@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import aclosing
 
 import pytest
@@ -63,7 +64,9 @@ async def test_a_job_is_deleted_some_time_after_its_end(place, line, station):
 
 async def test_without_the_extra_a_job_says_how_to_install_it(place, line, monkeypatch):
     monkeypatch.setattr(worker, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "dbos", None)
     async with place.open() as prowess:
         with pytest.raises(Unavailable) as raised:
             await prowess.jobs.start_run(line("one"))
+        assert await prowess.jobs.list() == []
     assert raised.value.hint == "Install them: pip install 'prowess[jobs]'"

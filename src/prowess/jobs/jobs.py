@@ -25,7 +25,7 @@ from prowess.jobs.job import (
     to_job,
 )
 from prowess.jobs.tasks import find_task
-from prowess.jobs.worker import DEAD_SECONDS, JobWorker
+from prowess.jobs.worker import DEAD_SECONDS, JobWorker, require_extra
 from prowess.policy.actor import actor_record, stored_actor
 from prowess.run.allowance import read_allowance
 from prowess.run.request import RunRequest
@@ -200,6 +200,7 @@ class Jobs:
         it. Raise `Conflict` if it has succeeded, and `Refused` for an agent if a person started it.
         """
         self._context.actor.require("skills.run")
+        require_extra()
         changes = {"concurrency": concurrency, "max_spend": max_spend}
         row = await offload(self._requeue, job, {name: value for name, value in changes.items() if value is not None})
         self._context.resources.wake(row.organization_id)
@@ -242,6 +243,7 @@ class Jobs:
 
     async def _hand_over(self, row: JobRow, items: Sequence[str]) -> Job:
         """Store a new job and hand it to the workers, or go on with the one of the same name."""
+        require_extra()  # before a job is stored that this process can never hand over
         stored = await offload(self._store, row, items)
         self._context.resources.wake(stored.organization_id)
         if stored.is_open:

@@ -179,6 +179,13 @@ def test_what_was_asked_for_is_in_the_entry(install, workspace, home, client):
     assert entry["env"] == {"PROWESS_HOME": str(home / ".prowess")}
 
 
+def test_an_entry_that_the_client_cannot_start_yet_says_what_to_install(install, monkeypatch):
+    monkeypatch.setattr("prowess.interfaces.cli.commands.mcp.find_spec", lambda _: None)
+    code, out, err = install("claude-code")
+    assert (code, "prowess" in json.loads(out)["mcpServers"]) == (0, True)
+    assert "pip install 'prowess[mcp]'" in err
+
+
 def test_toml_with_variables_is_read_back_and_written_once(planned):
     change = planned("codex", variables={"PROWESS_HOME": '/with "quotes" and é'})
     assert write_change(change) == "Wrote"

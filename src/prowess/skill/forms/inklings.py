@@ -148,7 +148,7 @@ def _artifact(where: str, item: Any, problems: list[Problem]) -> Artifact | None
     row = cast("JsonObject", item) if isinstance(item, dict) else {}
     kind = row.get("kind")
     if kind not in KINDS:
-        message = f"{where} has the unknown kind {kind!r}."
+        message = f"{where} has no kind." if kind is None else f"{where} has the unknown kind {kind!r}."
         problems.append(error("unknown-kind", message, f"Use one of: {', '.join(KINDS)}.", field=f"{where}.kind"))
         return None
     metadata = _metadata(row, where, problems)

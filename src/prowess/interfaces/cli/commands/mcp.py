@@ -8,6 +8,7 @@ import sys
 import uuid
 from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -128,8 +129,6 @@ def _check_client(name: str) -> str:
 
 
 def _require_extra() -> None:
-    from importlib.util import find_spec
-
     if any(find_spec(name) is None for name in ("httptools", "mcp", "uvicorn")):
         raise Unavailable("The MCP server is not installed.", hint="Install it: pip install 'prowess[mcp]'")
 
@@ -299,6 +298,10 @@ def _install_client(client: str, cli: Cli, options: list[tuple[str, str]], *, wr
         # The client may start the server without the variables of this shell.
         variables={"PROWESS_HOME": str(settings.home)} if os.environ.get("PROWESS_HOME") else {},
     )
+    try:
+        _require_extra()
+    except Unavailable as error:
+        click.echo(f"The client cannot start it yet: {error.message} {error.hint}", err=True)
     if program != [ENTRY_NAME]:
         click.echo(
             f"{ENTRY_NAME} may not be on the PATH of the client, so the entry uses {escape_path(program[0])}.", err=True
