@@ -205,3 +205,13 @@ def test_a_wrong_value_is_named_in_plain_words(prowess, workspace, command, told
 def test_a_closed_stream_is_no_bug(prowess, sample, closed, code):
     ran = subprocess.run(["sh", "-c", f"{PROWESS} {closed}"], capture_output=True, text=True, check=False)
     assert (ran.returncode, "bug" in ran.stderr) == (code, False)
+
+
+def test_a_list_says_that_the_database_cannot_be_reached(prowess, write_skill, monkeypatch):
+    write_skill("greet")
+    monkeypatch.setenv("PROWESS_DATABASE_URL", "mysql://somewhere/x")
+    ran = prowess("list")
+    assert ran.code == 0
+    assert "greet" in ran.out
+    assert "Databases of the type 'mysql' are not supported. Use sqlite:///" in ran.err
+    assert "Could not read" not in ran.err

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SCANNED_AT_ONCE = 40
 """How many skills one `prowess list` scans; more would be felt."""
+_REPORTED_AT_ONCE = ("slug-conflict", "store-unavailable")
 _CONFLICTS_LISTED = 5
 _USAGE_NAMES = 10
 SCOPES = ("session", "workspace", "user", "org", "account", "system")
@@ -150,11 +151,13 @@ def _format_scope(card: SkillCard) -> str:
 
 
 def _warn_faults(faults: Sequence[Fault]) -> None:
-    # Two skills of one name are reported at once, because the wrong one may be used. `doctor` reports everything else.
-    conflicts = [problem for fault in faults for problem in fault.problems if problem.code == "slug-conflict"]
-    for problem in conflicts[:_CONFLICTS_LISTED]:
-        click.echo(clean(problem.message), err=True)
-    count = len(faults) - min(len(conflicts), _CONFLICTS_LISTED)
+    # Two skills of one name are reported at once, because the wrong one may be used, and so is a database that cannot be
+    # reached, because skills are listed as off without its settings. `doctor` reports everything else.
+    grave = [problem for fault in faults for problem in fault.problems if problem.code in _REPORTED_AT_ONCE]
+    for problem in grave[:_CONFLICTS_LISTED]:
+        hint = "" if problem.code == "slug-conflict" else f" {problem.hint}"
+        click.echo(clean(f"{problem.message}{hint}"), err=True)
+    count = len(faults) - min(len(grave), _CONFLICTS_LISTED)
     if count:
         things = "1 skill or folder" if count == 1 else f"{count} skills or folders"
         click.echo(f"Could not read {things}. `prowess doctor` shows why.", err=True)
