@@ -9,6 +9,8 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from prowess.interfaces.rest.request import Admin, Page, PageQuery, PageShape, Shape, make_page, respond, shape_of
+from prowess.policy.account import Answer, SkillAccount, SkillBytes
+from prowess.storage.audit_chain import AuditVerdict
 from prowess.storage.ledger import AuditRow
 
 router = APIRouter(prefix="/audit", tags=["audit"])
@@ -28,48 +30,29 @@ class AuditPageShape(PageShape[AuditRowShape]):
     last: int
 
 
+@shape_of(AuditVerdict)
 class AuditVerdictShape(Shape):
     """The result of verifying the chain. If it is not `ok`, `first_bad` is the number at which it breaks."""
 
-    rows: int
-    ok: bool
-    first_bad: int | None
-    problem: str
-    head: str
 
-
+@shape_of(Answer)
 class AnswerShape(Shape):
     """A person's answer about one content of a skill."""
 
-    digest: str
-    how: str
-    by: str
-    at: str
-    channel: str
-    proof: str
-    state: str
-    shown: str
-    shown_ok: bool | None
 
-
+@shape_of(SkillBytes)
 class ContentShape(Shape):
     """One content of a skill: the answers about it, and where it is in a prompt or was run."""
 
-    digest: str
-    current: bool
     answers: list[AnswerShape]
     prompts: list[dict[str, Any]]
     runs: list[dict[str, Any]]
 
 
+@shape_of(SkillAccount)
 class AccountShape(Shape):
     """Everything that is recorded about one skill."""
 
-    slug: str
-    location: str
-    digest: str
-    trust: str
-    standing: str
     contents: list[ContentShape]
     decisions: list[AuditRowShape]
 

@@ -14,6 +14,7 @@ from prowess.authoring.compose.composition import Composition
 from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, WholeNumber, Writer, paginate, respond
 from prowess.interfaces.rest.sessions import Name
 from prowess.open import Prowess
+from prowess.skill.model import Skill
 from prowess.storage.compositions import CompositionState
 from prowess.view import files_json
 
@@ -99,8 +100,8 @@ async def start_composition(body: StartBody, engine: Writer) -> Response:
 
     Answers 502 if the model wrote no usable draft. The composition stays, and can be refined without feedback.
     """
-    made = await engine.compose.start(body.request, skill=body.skill, model=body.model)
-    return respond(_view(engine, made), 201)
+    composition = await engine.compose.start(body.request, skill=body.skill, model=body.model)
+    return respond(_view(engine, composition), 201)
 
 
 @router.get("", response_model=PageShape[CompositionShape])
@@ -112,7 +113,7 @@ async def list_compositions(
     """Return the caller's compositions without their rounds, the last changed first, at most 1,000."""
     found = await engine.compose.list(state=state or None, limit=MAX_LISTED)
     show = partial(_view, engine)
-    return respond(paginate(found, page, lambda one: f"{one.updated_at} {one.id}", newest_first=True, show=show))
+    return respond(paginate(found, page, lambda row: f"{row.updated_at} {row.id}", newest_first=True, show=show))
 
 
 @router.get("/{id}", response_model=CompositionShape)
@@ -151,14 +152,18 @@ async def go_back(id: CompositionId, body: BackBody, engine: Writer) -> Response
 async def approve_composition(id: CompositionId, body: ApproveBody, engine: Writer) -> Response:
     """Save the current round as a skill that the caller accepts. Only a person can. Answers 409 for other files."""
     saved = await engine.compose.approve(id, digest=body.digest, scope=body.scope, allow_collision=body.allow_collision)
-    return respond({"id": saved.id, "slug": saved.slug, "scope": saved.scope, "digest": saved.digest})
+    return respond(_saved_json(saved))
 
 
 @router.post("/{id}/propose", response_model=SavedShape)
 async def propose_composition(id: CompositionId, body: ProposeBody, engine: Writer) -> Response:
     """Ask a person to approve the current round; once they have, the same request saves it. For agents."""
     saved = await engine.compose.propose(id, scope=body.scope)
-    return respond({"id": saved.id, "slug": saved.slug, "scope": saved.scope, "digest": saved.digest})
+    return respond(_saved_json(saved))
+
+
+def _saved_json(skill: Skill) -> dict[str, str]:
+    return {"id": skill.id, "slug": skill.slug, "scope": skill.scope, "digest": skill.digest}
 
 
 @router.post("/{id}/discard", response_model=CompositionShape)

@@ -101,7 +101,7 @@ class AllowBody(Body):
 @router.get("", response_model=PageShape[ConnectorShape])
 async def list_connectors(engine: Reader, page: Page) -> Response:
     """Return the connectors of the organization, by name. Nothing is started."""
-    return respond(paginate(await engine.connectors.list(), page, lambda one: one.name))
+    return respond(paginate(await engine.connectors.list(), page, lambda row: row.name))
 
 
 @router.get("/{name}", response_model=ConnectorShape)

@@ -45,10 +45,10 @@ class DirectRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a plain request, or pass it on."""
-        taken: list[Message] = []
+        messages: list[Message] = []
         answer = self._find(scope) if scope["type"] == "http" else None
         if answer is None and scope["type"] == "http" and self._is_match(scope):
-            answer = await _read_match(receive, taken)
+            answer = await _read_match(receive, messages)
         caller: Caller | None = scope.get(SCOPE_KEY)
         if answer is not None and caller is not None:
             try:
@@ -59,7 +59,7 @@ class DirectRoutes:
             else:
                 await response(scope, receive, send)
                 return
-        await self._api(scope, _replayed(taken, receive) if taken else receive, send)
+        await self._api(scope, _replayed(messages, receive) if messages else receive, send)
 
     def _find(self, scope: Scope) -> Answer | None:
         if scope["method"] != "GET" or scope.get("root_path"):
@@ -67,9 +67,9 @@ class DirectRoutes:
         path: str = scope["path"]
         query: bytes = scope["query_string"]
         if path == self._list:
-            given = _LIMIT.fullmatch(query)
-            limit = int(given[1]) if given else _DEFAULT_LIMIT
-            if (query and given is None) or limit > MAX_PAGE:
+            match = _LIMIT.fullmatch(query)
+            limit = int(match[1]) if match else _DEFAULT_LIMIT
+            if (query and match is None) or limit > MAX_PAGE:
                 return None
             return lambda engine: list_skills(engine, PageQuery(limit, ""))
         if query or path in self._literal or not path.startswith(self._skill):
@@ -85,22 +85,22 @@ class DirectRoutes:
         return (b"content-type", b"application/json") in scope["headers"]
 
 
-async def _read_match(receive: Receive, taken: list[Message]) -> Answer | None:
-    """Read the body of a match into `taken`. Return None if it is not a valid one."""
-    while not taken or taken[-1].get("more_body", False):
-        taken.append(await receive())
-    if any(message["type"] != "http.request" for message in taken):
+async def _read_match(receive: Receive, messages: list[Message]) -> Answer | None:
+    """Read the body of a match into `messages`. Return None if it is not a valid one."""
+    while not messages or messages[-1].get("more_body", False):
+        messages.append(await receive())
+    if any(message["type"] != "http.request" for message in messages):
         return None
     try:
-        body = MatchBody.model_validate(json.loads(b"".join(message.get("body", b"") for message in taken)))
+        body = MatchBody.model_validate(json.loads(b"".join(message.get("body", b"") for message in messages)))
     except (ValueError, RecursionError):
         return None
     return lambda engine: match_message(body, engine)
 
 
-def _replayed(taken: list[Message], receive: Receive) -> Receive:
-    """Return a `receive` that gives what was taken once more."""
-    rest = iter(taken)
+def _replayed(messages: list[Message], receive: Receive) -> Receive:
+    """Return a `receive` that gives what was messages once more."""
+    rest = iter(messages)
 
     async def again() -> Message:
         message = next(rest, None)

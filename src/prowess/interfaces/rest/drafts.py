@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from prowess.engine.engine import Engine
 from prowess.interfaces.rest.packages import FindingShape
 from prowess.interfaces.rest.request import Body, Reader, Runner, Shape, respond, shape_of
 from prowess.interfaces.rest.skills import FileTexts, ProblemShape, SkillId, WritableScope, file_pairs
@@ -197,15 +198,16 @@ async def parse_skill(body: PreviewBody, engine: Reader) -> Response:
 
     With `skill`, `content` and `files` replace files of that skill, and the others stay. Nothing is stored or run.
     """
-    skill = await engine.skills.locate(body.skill) if body.skill else ""
-    preview = await engine.skills.drafts.preview(_draft(body), skill=skill, scope=body.scope, session=body.session)
+    preview = await engine.skills.drafts.preview(
+        _draft(body), skill=await _find_skill(engine, body), scope=body.scope, session=body.session
+    )
     return respond(preview)
 
 
 @router.post("/skills/trigger-test", response_model=TrialsShape, summary="Test the triggers of a document")
 async def test_triggers(body: TrialBody, engine: Reader) -> Response:
     """Return for each message whether the draft would be offered, in competition with the stored skills. Uses no model."""
-    skill = await engine.skills.locate(body.skill) if body.skill else ""
+    skill = await _find_skill(engine, body)
     trials = await engine.skills.drafts.try_messages(_draft(body), body.messages, skill=skill, context=body.context)
     return respond({"items": trials})
 
@@ -213,7 +215,7 @@ async def test_triggers(body: TrialBody, engine: Reader) -> Response:
 @router.post("/skills/render", response_model=RenderedShape, summary="Render a template of a document")
 async def render_template(body: RenderBody, engine: Runner) -> Response:
     """Return the prompt that a template of the draft makes of some inputs. Nothing is stored or sent to a model."""
-    skill = await engine.skills.locate(body.skill) if body.skill else ""
+    skill = await _find_skill(engine, body)
     return respond(await engine.skills.drafts.render(_draft(body), body.artifact, body.inputs, skill=skill))
 
 
@@ -242,6 +244,11 @@ async def list_kinds(engine: Reader) -> Response:  # noqa: ARG001  (takes the pe
 async def list_artifacts(id: SkillId, engine: Reader) -> Response:
     """Return the artifacts of a skill with their texts and settings, and what the skill may reach."""
     return respond(await engine.skills.drafts.artifacts(await engine.skills.locate(id)))
+
+
+async def _find_skill(engine: Engine, body: DraftBody) -> str:
+    """Return the address of the stored skill that a draft changes; '' for a new one."""
+    return await engine.skills.locate(body.skill) if body.skill else ""
 
 
 def _draft(body: DraftBody) -> SkillDraft:

@@ -111,8 +111,8 @@ async def start_eval(body: EvalBody, engine: Runner) -> Response:
     A skill without cases is an error. A job that needs an approval waits for it. A job of the same name with the same body
     is returned, and goes on if it was interrupted.
     """
-    told = body.model_dump(mode="json", exclude={"skill_slug", "name"})
-    plan = EvalPlan(target=body.skill_slug, **told)
+    options = body.model_dump(mode="json", exclude={"skill_slug", "name"})
+    plan = EvalPlan(target=body.skill_slug, **options)
     await engine.skills.row(body.skill_slug)  # a plan may also name a path, which is not for callers over HTTP
     await engine.evals.cases(plan)  # a job that fails at once is easy to miss
     job = await engine.jobs.start_task("eval", plan.model_dump(mode="json"), skill=body.skill_slug, name=body.name)

@@ -72,11 +72,11 @@ async def list_events(
     session: Annotated[str, Query(max_length=300, description="Only events of this session.")] = "",
 ) -> Response:
     """Return the next events after a number, in order."""
-    wanted = _parse_names(names)
+    event_names = _parse_names(names)
     if session:
         session = (await engine.sessions.get(session)).id
     first, last = await engine.events.first(), await engine.events.last()
-    found = await engine.events.list(after=after, limit=limit, names=wanted, session=session)
+    found = await engine.events.list(after=after, limit=limit, names=event_names, session=session)
     # Up to `last`, everything was looked at; events after it may have been written in between.
     reached = found[-1].number if found else after
     position = max(reached, last if len(found) < limit else 0)
@@ -87,11 +87,11 @@ async def _follow(
     request: Request, engine: Engine, after: int | None, names: str, *, session: str = ""
 ) -> StreamResponse:
     # The header comes with a reconnection to the same URL, so it is newer than the parameter.
-    given = request.headers.get("last-event-id", "").strip()
-    if given:
-        if not (given.isascii() and given.isdigit() and len(given) <= 15):
+    last_id = request.headers.get("last-event-id", "").strip()
+    if last_id:
+        if not (last_id.isascii() and last_id.isdigit() and len(last_id) <= 15):
             raise Invalid("Invalid Last-Event-ID.", hint="Send the id of the last event that you received, a number.")
-        after = int(given)
+        after = int(last_id)
     subscription = engine.events.subscribe(after=after, names=_parse_names(names), session=session)
     state = request.app.state
     if not hasattr(state, "frames"):
@@ -100,8 +100,8 @@ async def _follow(
 
 
 def _parse_names(names: str) -> list[str]:
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    unknown = [name for name in wanted if name not in EVENT_NAMES]
+    parsed = [name.strip() for name in names.split(",") if name.strip()]
+    unknown = [name for name in parsed if name not in EVENT_NAMES]
     if unknown:
         raise Invalid(f"Unknown event {unknown[0][:80]!r}.", hint=f"Use one of: {', '.join(EVENT_NAMES)}.")
-    return wanted
+    return parsed

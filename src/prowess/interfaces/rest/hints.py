@@ -92,10 +92,10 @@ def hint_fields(hint: str) -> dict[str, str]:
 def name_requests(value: Any) -> Any:
     """Return plain JSON in which the hints of errors and warnings, at any depth, name requests."""
     if isinstance(value, list):
-        return [name_requests(one) for one in cast("list[Any]", value)]
+        return [name_requests(item) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
-    fields = {key: name_requests(one) for key, one in cast("dict[Any, Any]", value).items()}
+    fields = {key: name_requests(item) for key, item in cast("dict[Any, Any]", value).items()}
     hint = fields.get("hint")
     # Only what looks like one of ours: the outputs of skills may have hints of their own.
     return fields | hint_fields(hint) if isinstance(hint, str) and {"message", "error"} & fields.keys() else fields

@@ -30,7 +30,7 @@ class FactBody(Body):
 async def list_facts(engine: Reader, page: Page) -> Response:
     """Return the remembered facts of the caller, newest first."""
     facts = await engine.agent.memories()
-    return respond(paginate(facts, page, lambda one: f"{one.created_at} {one.id}", newest_first=True))
+    return respond(paginate(facts, page, lambda fact: f"{fact.created_at} {fact.id}", newest_first=True))
 
 
 @router.post("", status_code=201, response_model=FactShape)

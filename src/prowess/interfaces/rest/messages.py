@@ -246,7 +246,7 @@ async def export_conversation(
 async def list_conversations(engine: Reader, page: Page) -> Response:
     """Return the caller's conversations without their messages, last changed first, at most 1,000."""
     found = await engine.agent.list(limit=MAX_LISTED)
-    return respond(paginate(found, page, lambda one: f"{one.updated_at} {one.id}", newest_first=True))
+    return respond(paginate(found, page, lambda row: f"{row.updated_at} {row.id}", newest_first=True))
 
 
 @router.get("/models", response_model=ModelListShape)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.authoring.optimize.budget import DEFAULT_CALLS, DEFAULT_MINUTES, Budget
+from prowess.authoring.optimize.optimizations import ProposalDiff
 from prowess.authoring.optimize.proposal import MAX_REPEATS, Method, OptimizationRequest, Proposal
 from prowess.interfaces.rest.request import (
     Body,
@@ -66,11 +67,9 @@ class OptimizationShape(Shape):
     """One optimization: what it tried, what it measured, and what became of it."""
 
 
+@shape_of(ProposalDiff)
 class CandidateShape(Shape):
     """What a candidate changes: the parts that a person compares, and the difference of the files."""
-
-    parts: dict[str, Any]
-    files: str
 
 
 @router.post("", response_model=OptimizationShape, status_code=201)
@@ -110,7 +109,7 @@ async def list_optimizations(
     states = () if state is None else (state,)
     found = await part.list(skill=skill, states=states, limit=page.limit + 1, before=page.after_row)
     total = await part.count(skill=skill, states=states)
-    return respond(make_page(found, page, lambda one: [one.created_at, one.id], total))
+    return respond(make_page(found, page, lambda row: [row.created_at, row.id], total))
 
 
 @router.get("/{id}", response_model=OptimizationShape)

@@ -14,7 +14,7 @@ from prowess.catalog.importer import OnConflict
 from prowess.errors import Invalid
 from prowess.interfaces.rest.request import Body, Reader, Shape, Writer, etag, respond
 from prowess.interfaces.rest.sessions import LoadShape, Name
-from prowess.interfaces.rest.skills import ProblemShape, SkillId, WritableScope
+from prowess.interfaces.rest.skills import ProblemShape, SkillId, WritableScope, find_readable
 from prowess.interfaces.rest.uploads import JSON, UPLOAD_TYPES, Upload, read_upload, stored_upload
 from prowess.skill.archive import write_archive
 from prowess.skill.package import Package
@@ -146,8 +146,8 @@ async def validate_upload(
     kind, data = await read_upload(request)
     with stored_upload(kind, data) as upload:
         checked = await engine.skills.check(upload.path, profile=profile)
-        results = [_clean(checked_json(one), upload) for one in checked]
-    return respond({"ok": all(one.ok for one in checked), "profile": profile, "items": results})
+        results = [_clean(checked_json(result), upload) for result in checked]
+    return respond({"ok": all(result.ok for result in checked), "profile": profile, "items": results})
 
 
 @router.post("/import", response_model=ImportShape, openapi_extra=_UPLOAD, summary="Import an uploaded skill")
@@ -170,11 +170,11 @@ async def import_upload(
         done = await engine.skills.import_path(
             upload.path, scope=scope, on_conflict=on_conflict, slug=slug, prefix=prefix, origin="upload"
         )
-        failed = [one.error for one in done if one.error is not None]
+        failed = [result.error for result in done if result.error is not None]
         if failed and len(failed) == len(done):
             raise failed[0]
-        results = [_clean(imported_json(one), upload) for one in done]
-    skipped = sum(one.skipped for one in done)
+        results = [_clean(imported_json(result), upload) for result in done]
+    skipped = sum(result.skipped for result in done)
     counts = {"imported": len(done) - len(failed) - skipped, "skipped": skipped, "failed": len(failed)}
     return respond({**counts, "items": results})
 
@@ -206,12 +206,11 @@ async def export_skill(
 
     A form that is not an archive is packed as a zip. `X-Prowess-Left-Out` says how many parts the form cannot hold.
     """
-    address = await engine.skills.locate(id)
-    await engine.skills.check_readable(address)
+    address = await find_readable(engine, id)
     suffix = form if form in _ARCHIVES and profile is None else "zip"
-    with TemporaryDirectory(prefix="prowess-export-") as place:
+    with TemporaryDirectory(prefix="prowess-export-") as folder:
         written = await engine.skills.export(
-            address, FilePath(place), form=form if profile is None else None, profile=profile
+            address, FilePath(folder), form=form if profile is None else None, profile=profile
         )
         data = await offload(_read_archive, written.path)
         name = written.path.name if written.path.is_file() and form in _ARCHIVES else f"{written.path.stem}.{suffix}"
@@ -231,8 +230,7 @@ def _read_archive(path: FilePath) -> bytes:
 @router.get("/{id}/files", response_model=FilesShape, summary="List the files of a skill")
 async def list_files(id: SkillId, engine: Reader) -> Response:
     """Return path, mode, size and hash of every file."""
-    address = await engine.skills.locate(id)
-    await engine.skills.check_readable(address)
+    address = await find_readable(engine, id)
     skill = await engine.skills.get(address)
     files = [
         {"path": file.path, "mode": file.mode, "size": file.size, "sha256": file.sha256} for file in skill.manifest
@@ -250,8 +248,7 @@ async def read_file(
     id: SkillId, path: Annotated[str, Path(min_length=1, max_length=1_000)], engine: Reader
 ) -> Response:
     """Return one file by its exact path. It is always a download: no browser shows or runs it."""
-    address = await engine.skills.locate(id)
-    await engine.skills.check_readable(address)
+    address = await find_readable(engine, id)
     data = await engine.skills.read_file(address, path)
     headers = _attachment(path.rpartition("/")[2])
     return Response(data, headers={**headers, "content-type": _TEXT if _is_text(data) else _BINARY})
@@ -288,8 +285,7 @@ async def load_text(id: SkillId, body: LoadTextBody, engine: Reader) -> Response
 @router.get("/{id}/findings", response_model=FindingsShape, summary="Get the findings about a skill")
 async def read_findings(id: SkillId, engine: Reader) -> Response:
     """Return what the files of a skill appear to do, most severe first."""
-    address = await engine.skills.locate(id)
-    await engine.skills.check_readable(address)
+    address = await find_readable(engine, id)
     skill = await engine.skills.get(address)
     found: list[JsonObject] = [dict(row) for row in await engine.skills.findings(address)]
     return respond({"slug": skill.slug, "digest": skill.digest, "findings": found})

@@ -92,7 +92,7 @@ def describe_api(document: Mapping[str, Any]) -> dict[str, Any]:
         "version": document["info"]["version"],
         "groups": groups,
         "types": types,
-        "type_names": {one["id"]: one["name"] for one in types},
+        "type_names": {row["id"]: row["name"] for row in types},
     }
 
 
@@ -117,7 +117,7 @@ def _describe_route(
         "summary": _sentence(operation.get("summary", "")),
         "text": _parts(operation.get("description", "")),
         "permission": _permission(operation),
-        "parameters": [_parameter(one) for one in operation.get("parameters", ())],
+        "parameters": [_parameter(parameter) for parameter in operation.get("parameters", ())],
         "bodies": bodies,
         "responses": responses,
         "problems": [int(status) for status in operation["responses"] if int(status) >= 400],

@@ -115,7 +115,7 @@ async def read_me(engine: Anyone) -> Response:
 @router.get("/organizations", response_model=PageShape[OrganizationShape])
 async def list_organizations(engine: Anyone, page: Page) -> Response:
     """List the organizations that the caller may see: all for the operator, otherwise the own one."""
-    return respond(paginate(await engine.organizations.list(), page, lambda one: one.id))
+    return respond(paginate(await engine.organizations.list(), page, lambda row: row.id))
 
 
 @router.post("/organizations", status_code=201, response_model=OrganizationShape)
@@ -139,7 +139,7 @@ async def deactivate_organization(id: str, engine: Admin) -> Response:
 @router.get("/members", response_model=PageShape[MemberShape])
 async def list_members(engine: Admin, page: Page, organization: OfOrganization = "") -> Response:
     """List the members of the organization, active or not."""
-    return respond(paginate(await engine.users.list(organization=organization), page, lambda one: one.user_id))
+    return respond(paginate(await engine.users.list(organization=organization), page, lambda row: row.user_id))
 
 
 @router.post("/members", status_code=201, response_model=MemberShape)
@@ -184,7 +184,7 @@ async def list_tokens(
 ) -> Response:
     """List the caller's own tokens, without their secrets; as an admin those of everyone."""
     found = await engine.tokens.list(organization=organization, everyone=everyone)
-    return respond(paginate(found, page, lambda one: one.id))
+    return respond(paginate(found, page, lambda row: row.id))
 
 
 @router.post("/tokens", status_code=201, response_model=NewTokenShape)
@@ -193,7 +193,7 @@ async def create_token(body: TokenBody, engine: Anyone, organization: OfOrganiza
 
     One that is created with another token expires no later than that one, and is revoked with it.
     """
-    made = await engine.tokens.create(
+    created = await engine.tokens.create(
         body.name,
         agent=body.agent,
         scopes=body.scopes,
@@ -201,7 +201,7 @@ async def create_token(body: TokenBody, engine: Anyone, organization: OfOrganiza
         organization=organization,
         user=body.user_id,
     )
-    return respond(made, 201)
+    return respond(created, 201)
 
 
 @router.delete("/tokens/{id}", response_model=TokenShape)
@@ -216,7 +216,7 @@ async def revoke_token(id: str, engine: Anyone) -> Response:
 @router.get("/web-sessions", response_model=PageShape[WebSessionShape])
 async def list_web_sessions(engine: Anyone, page: Page) -> Response:
     """List the browsers in which the caller is signed in."""
-    return respond(paginate(await engine.sign_ins.list(), page, lambda one: one.id))
+    return respond(paginate(await engine.sign_ins.list(), page, lambda row: row.id))
 
 
 @router.delete("/web-sessions/{id}", status_code=204)

@@ -189,8 +189,8 @@ def _without_location(error: ProwessError, database: str) -> dict[str, str]:
         return {}
     _log.warning("A request failed: %s", error.message)
     if status_of(error) == 503:
-        said = {"detail": "The database does not answer.", "hint": "Try again. The server's log says more."}
-        return {**said, "command_hint": said["hint"]}
+        hint = "Try again. The server's log says more."
+        return {"detail": "The database does not answer.", "hint": hint, "command_hint": hint}
     detail, hint = (text.replace(database, "the database") for text in (error.message, error.hint))
     return {"detail": detail, "command_hint": hint, **hint_fields(hint)}
 
@@ -216,25 +216,25 @@ def _allowed_methods(app: FastAPI, path: str) -> list[str]:
     """Return the methods of a path. The router knows only those of the first of its routes that has this path."""
     # Not from the OpenAPI document: the first request for it takes seconds, during which the server answers nobody.
     methods: dict[str, set[str]] = app.state.methods
-    templates = [path] if path in methods else [one for one in methods if compile_path(one)[0].match(path)]
+    templates = [path] if path in methods else [known for known in methods if compile_path(known)[0].match(path)]
     return sorted({method for template in templates for method in methods[template]})
 
 
 def _invalid_request(error: RequestValidationError) -> Response:
-    found = error.errors()
-    if any(one.get("type") == "json_invalid" for one in found):
+    errors = error.errors()
+    if any(row.get("type") == "json_invalid" for row in errors):
         return plain_problem(400, "The body is not valid JSON.", hint="Send a JSON object.")
     # The values themselves are left out: they may be secrets, and they would come back to a log.
     problems = [
         {
             "code": "field",
             "severity": "error",
-            "message": f"{one.get('msg', 'Invalid')}.",
+            "message": f"{row.get('msg', 'Invalid')}.",
             "hint": "",
-            "field": ".".join(str(part) for part in one.get("loc", ())),
+            "field": ".".join(str(part) for part in row.get("loc", ())),
             "line": None,
         }
-        for one in found
+        for row in errors
     ]
     fields = {
         "type": "urn:prowess:problem:invalid",

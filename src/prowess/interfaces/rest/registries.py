@@ -59,7 +59,7 @@ async def list_entries(kind: Kind, engine: Reader, page: Page) -> Response:
     """Return every available prompt or rubric by id and version, also those with problems."""
     found = [_summary(entry) for entry in await engine.registry.list(_KINDS[kind])]
     # An id and version may occur in several places.
-    keyed = [(f"{one['id']}\n{one['version']}\n{one['origin']}\n{place:06}", one) for place, one in enumerate(found)]
+    keyed = [(f"{row['id']}\n{row['version']}\n{row['origin']}\n{index:06}", row) for index, row in enumerate(found)]
     return respond(paginate(keyed, page, lambda pair: pair[0], show=lambda pair: pair[1]))
 
 

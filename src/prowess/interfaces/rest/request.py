@@ -55,16 +55,16 @@ async def caller_engine(request: Request, needed: SecurityScopes, _: Annotated[A
 def _query_names(dependant: Dependant) -> Iterator[str]:
     """Yield the names of the query parameters of a route."""
     yield from (field.alias for field in dependant.query_params)
-    for one in dependant.dependencies:
-        yield from _query_names(one)
+    for dependency in dependant.dependencies:
+        yield from _query_names(dependency)
 
 
-def _check_query(given: Iterable[str], known: Collection[str]) -> None:
+def _check_query(names: Iterable[str], known: Collection[str]) -> None:
     """Raise `Invalid` for query parameters that a route does not have, so that a misspelt one is not silently ignored."""
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in names if name not in known]
     if not unknown:
         return
-    names = f"It has: {', '.join(sorted(known))}." if known else "It has none."
+    hint = f"It has: {', '.join(sorted(known))}." if known else "It has none."
     problems = [
         Problem(
             code="field",
@@ -76,7 +76,7 @@ def _check_query(given: Iterable[str], known: Collection[str]) -> None:
         for name in unknown[:_MAX_UNKNOWN]
     ]
     shown = ", ".join(repr(name[:_MAX_SHOWN_NAME]) for name in unknown[:_MAX_UNKNOWN])
-    raise Invalid(f"This route has no query parameter {shown}.", hint=names, problems=problems)
+    raise Invalid(f"This route has no query parameter {shown}.", hint=hint, problems=problems)
 
 
 Anyone = Annotated[Prowess, Security(caller_engine)]
@@ -118,8 +118,8 @@ def shape_of(kind: type, *, without: Collection[str] = ()) -> Callable[[type[S]]
         # Also those that it inherits.
         fields: dict[str, Any] = {name: (hint, ...) for name, hint in hints.items() if name not in without}
         fields |= {name: (field.annotation, field) for name, field in own.model_fields.items()}
-        made = create_model(own.__name__, __base__=Shape, __module__=own.__module__, __doc__=own.__doc__, **fields)
-        return cast("type[S]", made)
+        shape = create_model(own.__name__, __base__=Shape, __module__=own.__module__, __doc__=own.__doc__, **fields)
+        return cast("type[S]", shape)
 
     return complete
 
@@ -257,9 +257,9 @@ def etag(digest: str) -> str:
 
 def if_match(request: Request) -> tuple[str, ...]:
     """Return the entity tags of `If-Match`; empty if the request has no condition."""
-    given = request.headers.get("if-match")
+    header = request.headers.get("if-match")
     # A header without a tag is a condition that nothing fulfils, not one that is missing.
-    return () if given is None else _tags(given) or ('""',)
+    return () if header is None else _tags(header) or ('""',)
 
 
 def expected_digests(request: Request) -> frozenset[str]:

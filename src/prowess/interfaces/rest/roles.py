@@ -11,6 +11,7 @@ from starlette.responses import Response
 from prowess.interfaces.rest.problems import problem_response
 from prowess.interfaces.rest.request import Body, Page, PageShape, Reader, Shape, paginate, respond, shape_of
 from prowess.policy.roles import Role
+from prowess.session.role_prompt import RolePrompt
 from prowess.tools.tool import SpecFormat
 from prowess.tools.toolbox import Toolbox
 
@@ -25,14 +26,11 @@ class RoleShape(Shape):
     """The rights of a role: its tools and actions, and the tags of the skills that it may use (none for all)."""
 
 
+@shape_of(RolePrompt, without=("location", "task", "config"))
 class RolePromptShape(Shape):
     """The prompt of a role: of its skill pack, or one sentence if it has none."""
 
-    role: str
     source: str
-    text: str
-    digest: str
-    note: str
 
 
 class ToolsShape(Shape):
@@ -64,8 +62,8 @@ async def get_role(name: RoleName, engine: Reader) -> Response:
 async def read_role_prompt(name: RoleName, engine: Reader) -> Response:
     """Return the prompt of a role, below the index of the skills that are available."""
     found = await engine.roles.prompt(name)
-    told = {"role": found.role, "source": found.source, "text": found.text}
-    return respond({**told, "digest": found.digest, "note": found.note})
+    # The location is a path on the server.
+    return respond({field: getattr(found, field) for field in RolePromptShape.model_fields})
 
 
 @router.get("/tools", response_model=ToolsShape, tags=["tools"])

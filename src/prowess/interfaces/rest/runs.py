@@ -158,10 +158,10 @@ def _make_request(slug: str, body: RunBody, *, session: str = "") -> RunRequest:
     )
 
 
-async def _run(request: Request, engine: Engine, wanted: RunRequest) -> Response:
+async def _run(request: Request, engine: Engine, run_request: RunRequest) -> Response:
     if wants_stream(request):
-        return await _RunStream(engine, wanted).respond(request)
-    result = await unless_gone(request, engine.runs.attempt(wanted))
+        return await _RunStream(engine, run_request).respond(request)
+    result = await unless_gone(request, engine.runs.attempt(run_request))
     if result.error is not None:
         return problem_response(result.error, {"run": result.as_json()})
     return respond(result)
@@ -170,12 +170,12 @@ async def _run(request: Request, engine: Engine, wanted: RunRequest) -> Response
 class _RunStream:
     """One run and its progress, as frames for one client."""
 
-    def __init__(self, engine: Engine, wanted: RunRequest) -> None:
+    def __init__(self, engine: Engine, run_request: RunRequest) -> None:
         self._steps: deque[Step] = deque()
         self._waiting_chars = 0
         self._changed = asyncio.Event()
-        asked = replace(wanted, on_step=self._add, on_setup=self._add_setup)
-        self._task = asyncio.create_task(engine.runs.attempt(asked))
+        watched = replace(run_request, on_step=self._add, on_setup=self._add_setup)
+        self._task = asyncio.create_task(engine.runs.attempt(watched))
         self._task.add_done_callback(lambda _: self._changed.set())
 
     async def respond(self, request: Request) -> Response:

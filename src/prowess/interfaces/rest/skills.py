@@ -45,6 +45,13 @@ SkillId = Annotated[
 ]
 
 
+async def find_readable(engine: Engine, id: str) -> str:
+    """Return the address of a skill that the caller may read, or raise the error that says why not."""
+    address = await engine.skills.locate(id)
+    await engine.skills.check_readable(address)
+    return address
+
+
 FileTexts = Annotated[
     dict[Annotated[str, Field(max_length=1_000)], Annotated[str, Field(max_length=2_000_000)] | None] | None,
     Field(max_length=1_000, description="Other files of the skill: texts by path; null removes a file."),
@@ -193,8 +200,8 @@ async def create_skill(body: NewSkillBody, engine: Writer) -> Response:
     """
     if body.content is None:
         return await _install_skill(body, engine)
-    row = await engine.skills.create_row(_draft(body, body.slug), scope=body.scope, enabled=body.enabled is not False)
-    return _ready(row.json, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
+    is_on = body.enabled is not False
+    return _created(await engine.skills.create_row(_draft(body, body.slug), scope=body.scope, enabled=is_on))
 
 
 async def _install_skill(body: NewSkillBody, engine: Writer) -> Response:
@@ -203,26 +210,24 @@ async def _install_skill(body: NewSkillBody, engine: Writer) -> Response:
             "A new skill needs `content`, or a `source_type` and a `source_url` to fetch it from.",
             hint="Send the document as `content`.",
         )
-    named = {
-        "source_type",
-        "source_url",
-        "slug",
-        "scope",
-        "digest" if body.source_type == "marketplace" else "source_ref",
-    }
-    if body.model_fields_set - named:
+    revision = "digest" if body.source_type == "marketplace" else "source_ref"
+    allowed = {"source_type", "source_url", "slug", "scope", revision}
+    if body.model_fields_set - allowed:
         raise Invalid(
             "A skill that is fetched is stored as it is.",
-            hint=f"Send only {', '.join(sorted(named))}, and change the skill afterwards.",
+            hint=f"Send only {', '.join(sorted(allowed))}, and change the skill afterwards.",
         )
     slug = body.slug or ""
     if body.source_type == "marketplace":
         digest = body.digest if isinstance(body.digest, str) else ""
-        kept = await engine.registries.install(body.source_url, slug=slug, digest=digest, scope=body.scope)
+        skill = await engine.registries.install(body.source_url, slug=slug, digest=digest, scope=body.scope)
     else:
         ref = body.source_ref or ""
-        kept = await engine.sources.install(body.source_type, body.source_url, ref=ref, slug=slug, scope=body.scope)
-    row = await engine.skills.row(f"{kept.scope}:{kept.slug}")
+        skill = await engine.sources.install(body.source_type, body.source_url, ref=ref, slug=slug, scope=body.scope)
+    return _created(await engine.skills.row(f"{skill.scope}:{skill.slug}"))
+
+
+def _created(row: SkillRow) -> Response:
     return _ready(row.json, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
 
 
@@ -282,13 +287,13 @@ async def delete_skill(
     """Delete a skill. Its versions stay, so that it can be restored with `rollback`."""
     address = await engine.skills.locate(id)
     expected = ""
-    if stored and if_match(request):
-        raise Invalid("`If-Match` is the ETag of the skill in its folder.", hint="Leave it out with `stored`.")
     if if_match(request):
+        if stored:
+            raise Invalid("`If-Match` is the ETag of the skill in its folder.", hint="Leave it out with `stored`.")
         before = await engine.skills.row(address)
         if is_stale(request, before.digest):
             raise await _precondition_failed(engine, before)
-        expected = _expected(request, before.digest)
+        expected = before.digest
     try:
         version = await engine.skills.delete(address, expected=expected, note=note, stored=stored)
     except Conflict as error:
@@ -317,11 +322,6 @@ def _draft(body: NewSkillBody | SkillChangeBody, slug: str | None) -> SkillDraft
         source_ref=body.source_ref,
         source_id=body.source_id,
     )
-
-
-def _expected(request: Request, digest: str) -> str:
-    """Return the digest that the skill must still have when it is written; '' if the request has no condition."""
-    return digest if if_match(request) else ""
 
 
 async def stale(error: Conflict, request: Request, engine: Engine, address: str) -> Conflict:

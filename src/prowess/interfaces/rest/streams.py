@@ -183,16 +183,16 @@ class EventStream:
 
     def _chunks(self, events: Sequence[Event]) -> Iterator[tuple[bytes, int]]:
         """Yield the frames of events, several in one chunk, each with the number of its last event."""
-        held, size = list[bytes](), 0
+        chunk, size = list[bytes](), 0
         for event in events:
             encoded = self._frames.get(event)
-            held.append(encoded)
+            chunk.append(encoded)
             size += len(encoded)
             if size >= CHUNK_BYTES:
-                yield b"".join(held), event.number
-                held, size = [], 0
-        if held:
-            yield b"".join(held), events[-1].number
+                yield b"".join(chunk), event.number
+                chunk, size = [], 0
+        if chunk:
+            yield b"".join(chunk), events[-1].number
 
     async def _stop(self) -> None:
         with suppress(RuntimeError):

@@ -1,4 +1,4 @@
-"""The route of the summary: at one glance what is there, what is running, what it costs, and what waits for the caller."""
+"""The route of the summary: what is there, what is running, what it costs, and what waits for the caller."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def read_summary(engine: Reader) -> Response:
             "skills": {"total": overview.total, "scopes": facets["scopes"], "off": facets["enabled"]["off"]},
             "approvals": len(approvals),
             "optimizations": proposed,
-            "conversations": dict(Counter(one.state for one in conversations)),
+            "conversations": dict(Counter(row.state for row in conversations)),
             "jobs": jobs,
             "today": stats.total,
         }

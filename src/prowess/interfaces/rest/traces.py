@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from starlette.responses import Response, StreamingResponse
 
 from prowess.errors import Invalid
@@ -43,6 +43,46 @@ Text = Annotated[str, Query(max_length=500)]
 Kind = Annotated[
     str, Query(max_length=500, description="Only runs of artifacts of this kind, such as `prompt_template`.")
 ]
+
+
+class TraceFilters(TypedDict):
+    """The filters that routes of traces share, as the engine takes them."""
+
+    skill: str
+    artifact: str
+    status: RunStatus | Literal[""]
+    session: str
+    model: str
+    run: str
+    kind: str
+    days: float | None
+
+
+# Asynchronous, because FastAPI hands everything else to a thread.
+async def _read_filters(
+    skill: Slug = "",
+    artifact: Text = "",
+    status: Status = "",
+    session: Text = "",
+    model: Text = "",
+    run: Text = "",
+    kind: Kind = "",
+    since: Since = "",
+    days: Days = None,
+) -> TraceFilters:
+    return TraceFilters(
+        skill=skill,
+        artifact=artifact,
+        status=status,
+        session=session,
+        model=model,
+        run=run,
+        kind=kind,
+        days=_count_days(since, days),
+    )
+
+
+Filters = Annotated[TraceFilters, Depends(_read_filters)]
 
 
 @shape_of(Trace, without=(*TRACE_TEXTS, "created_at", "process"))
@@ -105,36 +145,13 @@ class ChartShape(Shape):
 @router.get("/traces", response_model=PageShape[TraceShape])
 async def list_traces(
     engine: Reader,
+    filters: Filters,
     page: Page,
-    skill: Slug = "",
-    artifact: Text = "",
-    status: Status = "",
-    session: Text = "",
-    model: Text = "",
-    run: Text = "",
-    kind: Kind = "",
     sort: Annotated[TraceSort, Query(description="The highest values of this column come first.")] = "started_at",
-    since: Since = "",
-    days: Days = None,
 ) -> Response:
     """Return the runs that the caller may see, newest first unless sorted otherwise, without inputs and texts."""
-    back = _count_days(since, days)
-    found = await engine.traces.list(
-        skill=skill,
-        artifact=artifact,
-        status=status,
-        session=session,
-        model=model,
-        run=run,
-        kind=kind,
-        sort=sort,
-        days=back,
-        limit=page.limit + 1,
-        after=_position(page, sort),
-    )
-    total = await engine.traces.count(
-        skill=skill, artifact=artifact, status=status, session=session, model=model, run=run, kind=kind, days=back
-    )
+    found = await engine.traces.list(**filters, sort=sort, limit=page.limit + 1, after=_position(page, sort))
+    total = await engine.traces.count(**filters)
     listed = make_page(found, page, lambda trace: sort_position(getattr(trace, sort), trace.id), total, show=trace_json)
     return respond(listed)
 
@@ -144,31 +161,9 @@ async def list_traces(
     response_class=Response,
     responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
 )
-async def export_traces(
-    engine: Reader,
-    format: ExportFormat = "jsonl",
-    skill: Slug = "",
-    artifact: Text = "",
-    status: Status = "",
-    session: Text = "",
-    model: Text = "",
-    run: Text = "",
-    kind: Kind = "",
-    since: Since = "",
-    days: Days = None,
-) -> Response:
+async def export_traces(engine: Reader, filters: Filters, format: ExportFormat = "jsonl") -> Response:
     """Stream every run as a line of JSON, oldest first: all its columns, or an example for an evaluation data set."""
-    rows = engine.traces.export(
-        format,
-        skill=skill,
-        artifact=artifact,
-        status=status,
-        session=session,
-        model=model,
-        run=run,
-        kind=kind,
-        days=_count_days(since, days),
-    )
+    rows = engine.traces.export(format, **filters)
     # The first row is read before the response begins, so that an error still has its status.
     first = await anext(rows, None)
     return StreamingResponse(_lines(first, rows), media_type="application/x-ndjson")
@@ -226,16 +221,16 @@ async def read_series(
 
 
 async def _lines(first: dict[str, Any] | None, rest: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
-    held = [] if first is None else [to_bytes(first), b"\n"]
-    size = sum(map(len, held))
+    chunk = [] if first is None else [to_bytes(first), b"\n"]
+    size = sum(map(len, chunk))
     async for row in rest:
         line = to_bytes(row)
-        held += (line, b"\n")
+        chunk += (line, b"\n")
         size += len(line)
         if size >= _CHUNK_BYTES:
-            yield b"".join(held)
-            held, size = [], 0
-    yield b"".join(held)
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    yield b"".join(chunk)
 
 
 def _count_days(since: str, days: float | None) -> float | None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 from starlette.responses import Response
 
-from prowess.engine.trust import PreviewedSkill, TrustPreview
+from prowess.engine.trust import PreviewedSkill, TrustOutcome, TrustPreview
 from prowess.errors import NotFound
 from prowess.interfaces.rest.approvals import ReviewedFileShape
 from prowess.interfaces.rest.request import Approver, Body, Page, PageShape, Reader, Shape, paginate, respond, shape_of
@@ -68,11 +68,9 @@ class AcceptBody(Body):
     skills: Annotated[list[AcceptedContent], Field(min_length=1, max_length=200)]
 
 
+@shape_of(TrustOutcome)
 class OutcomeShape(Shape):
     """What was accepted, by slug, and what was not because its content is not the one that was shown."""
-
-    accepted: list[str]
-    changed: list[str]
 
 
 class RevokedShape(Shape):
@@ -109,12 +107,12 @@ async def accept(body: AcceptBody, engine: Approver) -> Response:
     """Accept exactly these contents. Only a person can. What has changed since it was shown is left out."""
     accepted: list[str] = []
     changed: list[str] = []
-    for given in body.skills:
-        preview = await engine.trust.preview(given.slug)
-        same = tuple(one for one in preview.skills if one.digest == given.digest)
-        cards = {one.slug: _card(one) for one in same if _sha256(_card(one)) == given.shown}
-        if not same or (given.shown and not cards):
-            changed.append(given.slug)
+    for content in body.skills:
+        preview = await engine.trust.preview(content.slug)
+        same = tuple(skill for skill in preview.skills if skill.digest == content.digest)
+        cards = {skill.slug: _card(skill) for skill in same if _sha256(_card(skill)) == content.shown}
+        if not same or (content.shown and not cards):
+            changed.append(content.slug)
             continue
         outcome = await engine.trust.accept(
             replace(preview, skills=same), proof=_PROOF.format("known" if cards else "not known"), shown=cards
@@ -148,7 +146,7 @@ def _card(skill: PreviewedSkill) -> str:
     """Return everything that a person needs to know before accepting a skill, one fact per line, most severe first."""
     facts = [f"Skill: {skill.slug} ({skill.scope}), {skill.files} files"]
     facts += [f"Requests: {request}" for request in skill.requests]
-    facts += [f"Finding: {describe_finding(one)}" for one in list_findings({"findings": list(skill.findings)})]
+    facts += [f"Finding: {describe_finding(row)}" for row in list_findings({"findings": list(skill.findings)})]
     facts += [f"Replaces: a trusted skill of the same name in the {scope} scope" for scope in skill.hides]
     facts += [f"Changed: accepted before with other content (sha256 {skill.accepted})"] if skill.accepted else []
     facts += [f"Written by: {skill.written_by}"] if skill.written_by else []

@@ -36,10 +36,6 @@ class Upload:
         self._folder = str(folder)
         self.path = path
 
-    def name(self, path: Path) -> str:
-        """Return the path of a skill in the upload, without the temporary folder."""
-        return self.clean(str(path))
-
     def clean(self, text: str) -> str:
         """Return a message without the temporary folder."""
         return text.replace(f"{self._folder}/", "").replace(self._folder, "upload")
@@ -48,8 +44,8 @@ class Upload:
 @contextmanager
 def stored_upload(kind: str, data: bytes) -> Generator[Upload]:
     """Yield the upload as a file. No error of the block names the temporary folder."""
-    with TemporaryDirectory(prefix="prowess-upload-") as place:
-        folder = Path(place).resolve()
+    with TemporaryDirectory(prefix="prowess-upload-") as temporary:
+        folder = Path(temporary).resolve()
         path = folder / (f"{_document_name(data)}/{SKILL_MD}" if kind == MARKDOWN else ARCHIVE_NAMES[kind])
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)

@@ -26,7 +26,7 @@ from prowess.interfaces.rest.request import (
     respond,
     shape_of,
 )
-from prowess.interfaces.rest.skills import SkillId, WholeSkillShape, WritableScope, stale
+from prowess.interfaces.rest.skills import SkillId, WholeSkillShape, WritableScope, find_readable, stale
 from prowess.skill.edit import FileChange
 from prowess.skill.model import Version
 from prowess.view import to_json
@@ -79,8 +79,7 @@ class ForkBody(Body):
 @router.get("/versions", response_model=PageShape[VersionShape], summary="List versions")
 async def list_versions(id: SkillId, engine: Reader, page: Page) -> Response:
     """Return every accepted change, oldest first, even if the skill was deleted."""
-    address = await engine.skills.locate(id)
-    await engine.skills.check_readable(address)
+    address = await find_readable(engine, id)
     after = page.after_number() or 0
     history = await engine.skills.history(address)
     rest = [version for version in history if version.number > after]
@@ -90,8 +89,7 @@ async def list_versions(id: SkillId, engine: Reader, page: Page) -> Response:
 @router.get("/versions/{number}", response_model=WholeVersionShape, summary="Get a version")
 async def read_version(id: SkillId, number: Number, engine: Reader) -> Response:
     """Return one version with its document."""
-    address = await engine.skills.locate(id)
-    await engine.skills.check_readable(address)
+    address = await find_readable(engine, id)
     version, content = await engine.skills.version(address, number)
     return respond({**to_json(version), "content": content}, 200, {"ETag": etag(version.digest)})
 
@@ -101,8 +99,7 @@ async def compare_versions(
     id: SkillId, engine: Reader, before: _QueryNumber = None, after: _QueryNumber = None
 ) -> Response:
     """Return what changed. Without `after`, up to now; without both, the last change."""
-    address = await engine.skills.locate(id)
-    await engine.skills.check_readable(address)
+    address = await find_readable(engine, id)
     found = await engine.skills.diff(address, before, after)
     changes: list[dict[str, Any]] = [to_json(change) for change in found.changes]
     return respond({"slug": found.slug, "before": found.before, "after": found.after, "changes": changes})
@@ -117,18 +114,17 @@ async def roll_back(id: SkillId, body: RollbackBody, request: Request, engine: W
     address = await engine.skills.locate(id)
     expected = expected_digests(request)
     try:
-        kept = await engine.skills.rollback(address, body.version, expected=expected, note=body.note)
+        skill = await engine.skills.rollback(address, body.version, expected=expected, note=body.note)
     except Conflict as error:
         raise await stale(error, request, engine, address) from error
-    row = await engine.skills.row(f"{kept.scope}:{kept.slug}")
+    row = await engine.skills.row(f"{skill.scope}:{skill.slug}")
     return respond(row, 200, {"ETag": etag(row.digest)})
 
 
 @router.post("/fork", status_code=201, response_model=WholeSkillShape, summary="Fork a skill")
 async def fork_skill(id: SkillId, body: ForkBody, engine: Writer) -> Response:
     """Copy a skill into a nearer scope, where the copy overrides it. 409 if that scope has the skill already."""
-    address = await engine.skills.locate(id)
-    await engine.skills.check_readable(address)
-    kept = await engine.skills.fork(address, scope=body.scope)
-    row = await engine.skills.row(f"{kept.scope}:{kept.slug}")
+    address = await find_readable(engine, id)
+    skill = await engine.skills.fork(address, scope=body.scope)
+    row = await engine.skills.row(f"{skill.scope}:{skill.slug}")
     return respond(row, 201, {"Location": f"/api/v1/skills/{row.id}", "ETag": etag(row.digest)})
