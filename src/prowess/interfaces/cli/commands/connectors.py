@@ -1,4 +1,4 @@
-"""`prowess connector`: configure MCP servers, look at their tools, and call them."""
+"""`prowess connector`: configure MCP servers, look at their tools and skills, and use them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from prowess.errors import NotFound
+from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.approval_card import ask_for_approval
-from prowess.interfaces.cli.commands.connector_skills import SKILL_COMMANDS
+from prowess.interfaces.cli.commands.sessions import format_budget, session_option
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import clean, one_line, print_facts, print_json, print_table
 from prowess.interfaces.cli.person import require_person, token_option
+from prowess.view import session_json
 
 if TYPE_CHECKING:
     from prowess.connectors.admission import Connector, ConnectorScope
     from prowess.connectors.tool_list import ConnectorTool
     from prowess.open import Prowess
+    from prowess.session.session import Session
 
 _REFUSAL = "You did not accept the connector."
 _scope_option = click.option(
@@ -43,10 +45,6 @@ def connector_command() -> None:
 
     Agents call tools that you have allowed. For every other call you are asked.
     """
-
-
-for _command in SKILL_COMMANDS:
-    connector_command.add_command(_command)
 
 
 @connector_command.command(
@@ -255,6 +253,96 @@ def import_connectors(file: Path, scope: ConnectorScope, token_file: Path | None
         click.echo(f"Added {row.name}: {one_line(row.config.where)}")
         for note in row.notes:
             click.echo(f"  {one_line(note)}", err=True)
+
+
+@connector_command.command(
+    "skills",
+    examples=("prowess connector skills docs", "prowess connector skills docs --json"),
+)
+@click.argument("name")
+@common_options
+def list_hosted(name: str, cli: Cli) -> None:
+    """List the skills that a connector serves, and what would be decided about each.
+
+    Nobody here has accepted them. Listing reads none of their files.
+    """
+    with spinner("Asking the connector …"):
+        found = cli.call(lambda prowess: prowess.connectors.hosted.list(name))
+    if cli.as_json:
+        print_json(found)
+        return
+    if not found.skills:
+        click.echo(
+            f"{one_line(name)} lists no skill. It may still serve some: `prowess connector read {name} ADDRESS`."
+        )
+    else:
+        rows = [
+            (row.state, row.skill.uri, str(len(row.skill.files) or ""), one_line(row.skill.description))
+            for row in found.skills
+        ]
+        print_table(("state", "address", "files", "description"), rows, flexible=3)
+    for reason in found.refused:
+        click.echo(f"Left out: {one_line(reason)}", err=True)
+    if found.partial:
+        click.echo("The connector lists more skills than are read here.", err=True)
+
+
+@connector_command.command(
+    "read",
+    examples=(
+        "prowess connector read docs skill://refunds/SKILL.md",
+        "prowess connector read docs skill://refunds/references/limits.md",
+    ),
+)
+@click.argument("name")
+@click.argument("address")
+@common_options
+def read_hosted(name: str, address: str, cli: Cli) -> None:
+    """Print one file of a connector's skill, if it is exactly what the connector lists.
+
+    Hidden characters are written out. Nothing enters a prompt.
+    """
+    from prowess.skill.text.hidden import show_hidden
+
+    with spinner("Asking the connector …"):
+        content = cli.call(lambda prowess: prowess.connectors.hosted.read(name, address))
+    try:
+        text = show_hidden(content.decode())
+    except UnicodeDecodeError:
+        raise Invalid(f"The file has {len(content):,} bytes that are not text.") from None
+    cli.print({"connector": name, "uri": address, "size": len(content), "text": text}, clean(text))
+
+
+@connector_command.command(
+    "use",
+    examples=(
+        "prowess connector use docs refunds",
+        "prowess connector use docs skill://acme/refunds/SKILL.md --session review",
+    ),
+)
+@click.argument("name")
+@click.argument("skill")
+@click.option("--reason", default="", help="Reason, shown to the approver.")
+@session_option
+@common_options
+def use_hosted(name: str, skill: str, reason: str, session: str, cli: Cli) -> None:
+    """Add a connector's skill to the prompt of one conversation, within its budget.
+
+    SKILL is its address, or its name if only one skill has it. An administrator has to turn on
+    `skills_dynamic_search_enabled` first. If an approval is required, the command asks for it at the terminal.
+    """
+
+    async def work(prowess: Prowess) -> Session:
+        opened = await prowess.sessions.open(session)
+        return await prowess.connectors.hosted.fetch(name, skill, session=opened, reason=reason)
+
+    changed = ask_for_approval(
+        cli,
+        lambda: cli.call(work),
+        question="Read exactly these files, and add the instructions to the prompt?",
+        refusal="Not used: you denied the request.",
+    )
+    cli.print(session_json(changed), f"Enabled {clean(skill)} of {clean(name)}. {format_budget(changed)}")
 
 
 def _read_variable(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`prowess registry serve`, `publish`, `yank` and `refresh`: a registry of your own."""
+"""`prowess registry serve`, `publish`, `yank`, `token`, `key` and `refresh`: a registry of your own."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.errors import Invalid, NotFound, Refused, Unavailable
-from prowess.interfaces.cli.commands.registry_token import (
-    folder_option,
-    key_command,
-    open_shelf,
-    token_group,
-)
 from prowess.interfaces.cli.engine import Cli, common_options, json_option, spinner
 from prowess.interfaces.cli.error_output import print_findings, print_problems
-from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option, trust_proxy_option
+from prowess.interfaces.cli.options import (
+    allow_host_option,
+    command,
+    group,
+    host_option,
+    port_option,
+    trust_proxy_option,
+)
 from prowess.interfaces.cli.output import one_line, print_json
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 7718
 
+_folder_option = click.option(
+    "--folder", metavar="DIR", help="Folder of the registry's packages and key (default: PROWESS_HOME/registry)."
+)
 _url_option = click.option("--to", "url", default="", metavar="URL", help="Registry (default: PROWESS_REGISTRY_URL).")
 _token_option = click.option(
     "--token-file", metavar="FILE", help="File with the token for publishing (default: PROWESS_REGISTRY_TOKEN)."
@@ -41,7 +45,7 @@ _token_option = click.option(
     "prowess registry serve --folder /srv/skills --port 8080",
     "prowess registry serve --host 0.0.0.0 --allow-host skills.acme.dev --private",
 )
-@folder_option
+@_folder_option
 @host_option
 @port_option(DEFAULT_PORT)
 @allow_host_option
@@ -84,7 +88,7 @@ def serve_registry(
     from prowess.sources.package_shelf import Quotas
 
     quotas = Quotas()
-    shelf = open_shelf(
+    shelf = _open_shelf(
         folder,
         quotas=Quotas(packages=max_packages or quotas.packages, total_bytes=max_bytes or quotas.total_bytes),
     )
@@ -213,6 +217,62 @@ def refresh_command(cli: Cli) -> None:
         click.echo("The skills that come with Prowess are the newest ones.")
 
 
+@group("token", "prowess registry token create ann", "prowess registry token list")
+def token_group() -> None:
+    """Create, list and revoke the tokens of your registry, in its folder."""
+
+
+@token_group.command(
+    "create", examples=("prowess registry token create ann", "prowess registry token create ci --read")
+)
+@click.argument("publisher")
+@click.option("--read", is_flag=True, help="Only for reading a private registry.")
+@_folder_option
+@json_option
+def create_token(publisher: str, read: bool, folder: str | None, cli: Cli) -> None:
+    """Create a token for a publisher, and print it once. The packages that it publishes belong to this publisher."""
+    token, secret = _open_shelf(folder).create_token(publisher, "read" if read else "publish")
+    if cli.as_json:
+        print_json({"id": token.id, "publisher": token.publisher, "scope": token.scope, "secret": secret})
+        return
+    click.echo(f"Token {token.id} of {publisher}, for {token.scope}ing. It is shown only now:", err=True)
+    click.echo(secret)
+
+
+@token_group.command("list", examples=("prowess registry token list", "prowess registry token list --json"))
+@_folder_option
+@json_option
+def list_tokens(folder: str | None, cli: Cli) -> None:
+    """List the tokens, without their secrets."""
+    cli.print_table(
+        _open_shelf(folder).tokens(),
+        ("id", "publisher", "scope", "created", "state"),
+        lambda row: (row.id, row.publisher, row.scope, row.created_at[:10], "revoked" if row.revoked_at else "active"),
+        empty="No tokens. Create one: prowess registry token create NAME",
+    )
+
+
+@token_group.command(
+    "revoke",
+    examples=("prowess registry token revoke 1a2b3c4d", "prowess registry token revoke 1a2b3c4d --folder /srv/skills"),
+)
+@click.argument("id")
+@_folder_option
+def revoke_token(id: str, folder: str | None) -> None:
+    """Revoke a token, at once and for good."""
+    _open_shelf(folder).revoke_token(id)
+    click.echo(f"Token {id} is revoked.")
+
+
+@command("key", "prowess registry key", "prowess registry key --folder /srv/skills --json")
+@_folder_option
+@json_option
+def key_command(folder: str | None, cli: Cli) -> None:
+    """Print the public key of your registry, to publish it where its users can compare it."""
+    key = _open_shelf(folder).key
+    cli.print({"key": key}, key)
+
+
 SERVER_COMMANDS: tuple[click.Command, ...] = (
     serve_registry,
     publish_command,
@@ -222,6 +282,14 @@ SERVER_COMMANDS: tuple[click.Command, ...] = (
     refresh_command,
 )
 """The commands of `prowess registry` besides those that read registries."""
+
+
+def _open_shelf(folder: str | None, **options: Any) -> PackageShelf:
+    """Open the folder of a registry, which is created if it is missing."""
+    from prowess.settings import read_settings
+    from prowess.sources.package_shelf import PackageShelf
+
+    return PackageShelf(Path(folder) if folder else read_settings().home / "registry", **options)
 
 
 def _require_extra() -> None:
