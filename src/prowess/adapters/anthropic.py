@@ -42,40 +42,40 @@ async def run_tools(
     yet. `system` and the skills become the system prompt, rebuilt for each request. `options` go to
     `client.messages.create`.
     """
-    said = list(messages)
-    if said and said[-1]["role"] == "user" and (message := _text(said[-1]["content"])):
+    conversation = list(messages)
+    if conversation and conversation[-1]["role"] == "user" and (message := _text(conversation[-1]["content"])):
         await skills.begin(message)
     for _ in range(max_steps):
-        open_calls = _open_calls(said)
+        open_calls = _open_calls(conversation)
         results = await answer_calls(skills, open_calls, ask)
-        _add_results(said, open_calls, results)
+        _add_results(conversation, open_calls, results)
         if pending := tuple(result.approval for result in results if result.approval is not None):
-            return LoopResult(messages=said, pending=pending)
+            return LoopResult(messages=conversation, pending=pending)
         answer = await cast("Any", client.messages).create(
             model=model,
             max_tokens=max_tokens,
             **({"system": prompt} if (prompt := await skills.prompt(into=system)) else {}),
-            messages=said,
+            messages=conversation,
             tools=await skills.specs("anthropic"),
             **options,
         )
         content = [block.model_dump(exclude_none=True) for block in answer.content]
-        said.append({"role": "assistant", "content": content})
+        conversation.append({"role": "assistant", "content": content})
         if answer.stop_reason != "tool_use":
-            return LoopResult(messages=said, text=_text(content))
-    return LoopResult(messages=said, stopped=True)
+            return LoopResult(messages=conversation, text=_text(content))
+    return LoopResult(messages=conversation, stopped=True)
 
 
 def _open_calls(messages: Sequence[dict[str, Any]]) -> list[ToolCall]:
     """Return the calls of the model's last message that have no result yet."""
     answered = _result_ids(messages[-1]) if messages else set[str]()
-    asked = next((one for one in reversed(messages) if one["role"] == "assistant"), None)
+    answer = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
     # After a message of the user that is not about these calls, they are over.
-    if asked is None or not (messages[-1] is asked or answered):
+    if answer is None or not (messages[-1] is answer or answered):
         return []
     return [
         ToolCall(id=block["id"], name=block["name"], arguments=block["input"])
-        for block in _blocks(asked["content"])
+        for block in _blocks(answer["content"])
         if block["type"] == "tool_use" and block["id"] not in answered
     ]
 

@@ -41,29 +41,29 @@ async def run_tools(
     `messages` have no system message: `instructions` and the skills become one, rebuilt for each request. `options` go to
     `client.chat.completions.create`.
     """
-    said = list(messages)
-    if said and said[-1]["role"] == "user":
-        await skills.begin(_text(said[-1]["content"]))
+    conversation = list(messages)
+    if conversation and conversation[-1]["role"] == "user":
+        await skills.begin(_text(conversation[-1]["content"]))
     for _ in range(max_steps):
-        open_calls = _open_calls(said)
+        open_calls = _open_calls(conversation)
         results = await answer_calls(skills, open_calls, ask)
         for call, result in zip(open_calls, results, strict=True):
             if result.approval is None:
-                said.append({"role": "tool", "tool_call_id": call.id, "content": result.text})
+                conversation.append({"role": "tool", "tool_call_id": call.id, "content": result.text})
         if pending := tuple(result.approval for result in results if result.approval is not None):
-            return LoopResult(messages=said, pending=pending)
+            return LoopResult(messages=conversation, pending=pending)
         system = await skills.prompt(into=instructions)
         answer = await cast("Any", client.chat.completions).create(
             model=model,
-            messages=[*([{"role": "system", "content": system}] if system else []), *said],
+            messages=[*([{"role": "system", "content": system}] if system else []), *conversation],
             tools=await skills.specs("openai"),
             **options,
         )
         message = answer.choices[0].message
-        said.append(message.model_dump(exclude_none=True))
+        conversation.append(message.model_dump(exclude_none=True))
         if not message.tool_calls:
-            return LoopResult(messages=said, text=message.content or "")
-    return LoopResult(messages=said, stopped=True)
+            return LoopResult(messages=conversation, text=message.content or "")
+    return LoopResult(messages=conversation, stopped=True)
 
 
 async def run_responses(
@@ -78,33 +78,33 @@ async def run_responses(
     **options: Any,
 ) -> LoopResult:
     """Do what `run_tools` does, with the Responses API: `items` are its input items. `options` go to `client.responses.create`."""
-    said = list(items)
-    if said and said[-1].get("role") == "user":
-        await skills.begin(_text(said[-1]["content"]))
+    conversation = list(items)
+    if conversation and conversation[-1].get("role") == "user":
+        await skills.begin(_text(conversation[-1]["content"]))
     for _ in range(max_steps):
-        answered = {item["call_id"] for item in said if item.get("type") == "function_call_output"}
+        answered = {item["call_id"] for item in conversation if item.get("type") == "function_call_output"}
         open_calls = [
             ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
-            for item in said
+            for item in conversation
             if item.get("type") == "function_call" and item["call_id"] not in answered
         ]
         results = await answer_calls(skills, open_calls, ask)
         for call, result in zip(open_calls, results, strict=True):
             if result.approval is None:
-                said.append({"type": "function_call_output", "call_id": call.id, "output": result.text})
+                conversation.append({"type": "function_call_output", "call_id": call.id, "output": result.text})
         if pending := tuple(result.approval for result in results if result.approval is not None):
-            return LoopResult(messages=said, pending=pending)
+            return LoopResult(messages=conversation, pending=pending)
         answer = await cast("Any", client.responses).create(
             model=model,
             instructions=await skills.prompt(into=instructions) or None,
-            input=said,
+            input=conversation,
             tools=await skills.specs("openai-responses"),
             **options,
         )
-        said += [item.model_dump(exclude_none=True) for item in answer.output]
+        conversation += [item.model_dump(exclude_none=True) for item in answer.output]
         if not any(item.type == "function_call" for item in answer.output):
-            return LoopResult(messages=said, text=answer.output_text)
-    return LoopResult(messages=said, stopped=True)
+            return LoopResult(messages=conversation, text=answer.output_text)
+    return LoopResult(messages=conversation, stopped=True)
 
 
 def _open_calls(messages: Messages) -> list[ToolCall]:

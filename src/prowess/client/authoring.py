@@ -30,8 +30,8 @@ class Evals(Part):
         """Start an evaluation as a job, and return the job at once. When it has ended, its `result` has the id as `run`."""
         from prowess.jobs.job import Job
 
-        told = plan.model_dump(mode="json", exclude={"target", "skill"})
-        body = {**told, "skill_slug": plan.target, "name": name}
+        options = plan.model_dump(mode="json", exclude={"target", "skill"})
+        body = {**options, "skill_slug": plan.target, "name": name}
         return decode(Job, await self._transport.post("/evals", body))
 
     async def run(self, plan: EvalPlan, *, on_progress: ProgressListener | None = None) -> EvalRun:
@@ -41,18 +41,18 @@ class Evals(Part):
         """
         from prowess.authoring.task import TaskProgress
 
-        def hear(job: Job) -> None:
+        def show(job: Job) -> None:
             if on_progress is not None:
                 on_progress(TaskProgress(total=job.total, done=job.done, failed=job.failed, cost=job.cost_usd))
 
         started = await self.start(plan)
-        ended = await Jobs(self._transport).wait(started.id, on_change=hear)
+        ended = await Jobs(self._transport).wait(started.id, on_change=show)
         return await self.get(_result(ended)["run"])
 
     async def list(self, *, skill: str = "", limit: int = 50) -> list[EvalRun]:
         """Return runs without their results, newest first."""
-        given = {"skill": skill} if skill else {}
-        return [_decode_run(one) async for one in self._transport.pages("/evals", most=limit, **given)]
+        filters = {"skill": skill} if skill else {}
+        return [_decode_run(row) async for row in self._transport.pages("/evals", most=limit, **filters)]
 
     async def get(self, run: str) -> EvalRun:
         """Return a run with its results, by its id or at least four of its first characters."""
@@ -79,11 +79,17 @@ def _result(job: Job) -> dict[str, Any]:
 def _decode_run(value: Any) -> EvalRun:
     from prowess.authoring.evals.results import Arm, EvalRun
 
-    told = cast("dict[str, Any]", value)
+    payload = cast("dict[str, Any]", value)
     # `name` and `label` of an arm follow from the rest, and so does `ok` of a run.
-    known = {one.name for one in fields(Arm)}
-    arms = [{name: part for name, part in arm.items() if name in known} for arm in told["arms"]]
-    return decode(EvalRun, {**{one.name: told[one.name] for one in fields(EvalRun) if one.name in told}, "arms": arms})
+    known = {item.name for item in fields(Arm)}
+    arms = [{name: part for name, part in arm.items() if name in known} for arm in payload["arms"]]
+    return decode(
+        EvalRun,
+        {
+            **{item.name: payload[item.name] for item in fields(EvalRun) if item.name in payload},
+            "arms": arms,
+        },
+    )
 
 
 class Optimizations(Part):
@@ -113,11 +119,11 @@ class Optimizations(Part):
 
     async def list(self, *, skill: str = "", states: Sequence[str] = (), limit: int = 50) -> list[Proposal]:
         """Return optimizations, newest first."""
-        given = {"skill": skill} if skill else {}
-        given |= {"state": states[0]} if len(states) == 1 else {}
+        filters = {"skill": skill} if skill else {}
+        filters |= {"state": states[0]} if len(states) == 1 else {}
         most = None if len(states) > 1 else limit
-        found = [_decode_proposal(one) async for one in self._transport.pages("/optimizations", most=most, **given)]
-        return [one for one in found if not states or one.state in states][:limit]
+        found = [_decode_proposal(row) async for row in self._transport.pages("/optimizations", most=most, **filters)]
+        return [row for row in found if not states or row.state in states][:limit]
 
     async def get(self, given: str) -> Proposal:
         """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
@@ -183,8 +189,8 @@ class Composer(Part):
 
     async def list(self, *, state: CompositionState | None = None, limit: int = 100) -> list[Composition]:
         """Return compositions without their rounds, the last changed first."""
-        given = {"state": state} if state else {}
-        return [_decode_composition(one) async for one in self._transport.pages("/compositions", most=limit, **given)]
+        filters = {"state": state} if state else {}
+        return [_decode_composition(row) async for row in self._transport.pages("/compositions", most=limit, **filters)]
 
     async def rounds(self, composition: str) -> list[Round]:
         """Return all rounds, oldest first."""
@@ -226,13 +232,13 @@ def _composition_path(composition: str) -> str:
 def _decode_composition(value: Any) -> Composition:
     from prowess.authoring.compose.composition import Composition
 
-    told: dict[str, Any] = dict(value)
-    if "request" not in told:
+    payload: dict[str, Any] = dict(value)
+    if "request" not in payload:
         # The server leaves out every text that a model wrote; an agent that speaks HTTP itself can use the rest.
         raise Refused("Only a person can see a draft.", hint="Use the token of a person, or the tools for agents.")
-    shown, number = told.pop("round"), told.pop("current_round")
-    composition = decode(Composition, {**told, "number": number})
-    return composition if shown is None else replace(composition, round=_decode_round(shown))
+    current, number = payload.pop("round"), payload.pop("current_round")
+    composition = decode(Composition, {**payload, "number": number})
+    return composition if current is None else replace(composition, round=_decode_round(current))
 
 
 def _decode_round(value: Any) -> Round:
@@ -240,17 +246,17 @@ def _decode_round(value: Any) -> Round:
     from prowess.authoring.compose.composition import Round
     from prowess.authoring.compose.draft import Draft
 
-    told: dict[str, Any] = dict(value)
+    payload: dict[str, Any] = dict(value)
     return Round(
-        number=told["number"],
-        previous=told["previous"],
-        feedback=told["feedback"],
-        actor=told["actor"],
-        model=told["model"],
-        cost_usd=told["cost_usd"],
-        digest=told["digest"],
-        draft=decode(Draft, told["draft"]),
-        files=tuple((one["path"], one["size"]) for one in told["files"]),
-        checks=Checks.from_json(told),
-        created_at=told["created_at"],
+        number=payload["number"],
+        previous=payload["previous"],
+        feedback=payload["feedback"],
+        actor=payload["actor"],
+        model=payload["model"],
+        cost_usd=payload["cost_usd"],
+        digest=payload["digest"],
+        draft=decode(Draft, payload["draft"]),
+        files=tuple((file["path"], file["size"]) for file in payload["files"]),
+        checks=Checks.from_json(payload),
+        created_at=payload["created_at"],
     )

@@ -44,13 +44,13 @@ class Agent(Part):
 
     async def list(self, *, limit: int = 200) -> list[Conversation]:
         """Return conversations without their messages, the last active first."""
-        return [_decode(one) async for one in self._transport.pages("/conversations", most=limit)]
+        return [_decode(row) async for row in self._transport.pages("/conversations", most=limit)]
 
     async def get(self, conversation: str) -> Conversation:
         """Return a conversation with its messages, or raise `NotFound`."""
         found = await self._transport.get(f"/conversations/{segment(conversation)}")
         path = session_path(conversation, "messages")
-        return _decode({**found, "messages": [one async for one in self._transport.pages(path)]})
+        return _decode({**found, "messages": [message async for message in self._transport.pages(path)]})
 
     async def rename(self, conversation: str, title: str) -> Conversation:
         """Give a conversation another title, which no message replaces."""
@@ -85,9 +85,9 @@ class Agent(Part):
         from prowess.agent.updates import TurnEnded
 
         async with self._transport.stream("POST", path, json=body, silence=SILENCE_SECONDS) as stream:
-            async for sent in stream:
-                data = cast("JsonObject", sent.json()) if sent.data else {}
-                if sent.event == "error":
+            async for event in stream:
+                data = cast("JsonObject", event.json()) if event.data else {}
+                if event.event == "error":
                     raise make_error(data, status=int(data.get("status") or 0))
                 update = _decode_update(data)
                 if update is not None:

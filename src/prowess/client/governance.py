@@ -57,7 +57,7 @@ class Approvals(Part):
         from prowess.storage.approvals import ApprovalRow
 
         state = states[0] if len(states) == 1 else "all"
-        found = [decode(ApprovalRow, one) async for one in self._transport.pages("/approvals", state=state)]
+        found = [decode(ApprovalRow, row) async for row in self._transport.pages("/approvals", state=state)]
         return [row for row in found if row.state in states]
 
     async def get(self, approval_id: str) -> ApprovalRow:
@@ -121,7 +121,7 @@ class AuditLog(Part):
         """Return the recorded decisions with actor and digest, oldest first."""
         from prowess.storage.ledger import AuditRow
 
-        return [decode(AuditRow, one) async for one in self._transport.pages("/audit", most=limit, after=after)]
+        return [decode(AuditRow, row) async for row in self._transport.pages("/audit", most=limit, after=after)]
 
     async def find(
         self,
@@ -138,7 +138,7 @@ class AuditLog(Part):
 
         filters = {"actor": by, "action": action, "slug": slug, "outcome": outcome, "since": since}
         found = self._transport.pages("/audit/newest", most=limit, **filters)
-        return [decode(AuditRow, one) async for one in found]
+        return [decode(AuditRow, row) async for row in found]
 
     async def last(self) -> int:
         """Return the number of the newest row, or 0."""
@@ -170,7 +170,7 @@ class Organizations(Part):
 
     async def list(self) -> list[Organization]:
         """Return the organizations that the caller may see, by id."""
-        return [_organization(one) async for one in self._transport.pages("/organizations")]
+        return [_organization(row) async for row in self._transport.pages("/organizations")]
 
     async def get(self, organization: str) -> Organization:
         """Return an organization, or raise `NotFound`."""
@@ -213,7 +213,7 @@ class Users(Part):
 
     async def list(self, *, organization: str = "") -> list[Member]:
         """Return the members, active or not, by id. Only an admin can."""
-        return [_member(one) async for one in self._transport.pages("/members", organization=organization)]
+        return [_member(row) async for row in self._transport.pages("/members", organization=organization)]
 
     async def get(self, user: str, *, organization: str = "") -> Member:
         """Return a member, or raise `NotFound`. People see themselves, admins see everybody."""
@@ -245,13 +245,13 @@ class Tokens(Part):
         from prowess.policy.tokens import NewToken
 
         body = {"name": name, "agent": agent, "scopes": _list(scopes), "expires_days": days, "user_id": user}
-        made = await self._transport.post("/tokens", body, organization=organization)
-        return NewToken(secret=made["token"], token=_token(made))
+        payload = await self._transport.post("/tokens", body, organization=organization)
+        return NewToken(secret=payload["token"], token=_token(payload))
 
     async def list(self, *, organization: str = "", user: str = "", everyone: bool = False) -> list[Token]:
         """Return the caller's tokens, newest first; as an admin those of a user, or of everyone."""
         params: dict[str, Any] = {"organization": organization, "everyone": "true" if everyone or user else ""}
-        found = [_token(one) async for one in self._transport.pages("/tokens", **params)]
+        found = [_token(row) async for row in self._transport.pages("/tokens", **params)]
         shown = [token for token in found if not user or token.user_id == user]
         return sorted(shown, key=lambda token: token.created_at, reverse=True)
 

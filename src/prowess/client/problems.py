@@ -100,8 +100,8 @@ def make_error(fields: Mapping[str, Any], *, status: int = 0, retry_after: float
 
 def retry_after(response: httpx2.Response) -> float | None:
     """Return how many seconds the server asks to wait, or None. A date is not supported: our servers send seconds."""
-    given = response.headers.get("retry-after", "").strip()
-    return float(given) if given.isascii() and given.isdigit() else None
+    seconds = response.headers.get("retry-after", "").strip()
+    return float(seconds) if seconds.isascii() and seconds.isdigit() else None
 
 
 def _read_problem(response: httpx2.Response) -> Mapping[str, Any] | None:
@@ -147,8 +147,8 @@ def _walk(kind: type[ProwessError]) -> Iterator[type[ProwessError]]:
     yield kind
 
 
-def _problem(given: Any) -> Problem:
-    fields = _object(given)
+def _problem(value: Any) -> Problem:
+    fields = _object(value)
     line = fields.get("line")
     field = fields.get("field")
     severity = fields.get("severity")

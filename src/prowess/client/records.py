@@ -42,11 +42,11 @@ class Events(Part):
         """Return the events after a number, in order."""
         found: list[Event] = []
         while len(found) < limit:
-            wanted = min(EVENT_PAGE, limit - len(found))
-            page = await self._read(after, wanted, names, session)
+            size = min(EVENT_PAGE, limit - len(found))
+            page = await self._read(after, size, names, session)
             items = decode_all(Event, page["items"])
             found += items
-            if len(items) < wanted:
+            if len(items) < size:
                 break
             after = items[-1].number
         return found
@@ -78,16 +78,16 @@ class Events(Part):
                 async with self._transport.stream(
                     "GET", path, params=params, headers=headers, silence=SILENCE_SECONDS
                 ) as stream:
-                    async for sent in stream:
+                    async for frame in stream:
                         pause = FIRST_PAUSE_SECONDS
-                        number = int(sent.id or 0)
-                        if not sent.data:
+                        number = int(frame.id or 0)
+                        if not frame.data:
                             # The first frame has the position, which is an earlier one if the log was replaced.
                             position = min(position, number)
                             continue
-                        if sent.event == EVENTS_PRUNED:
+                        if frame.event == EVENTS_PRUNED:
                             position = number
-                            yield Event(number=number, name=EVENTS_PRUNED, data=json.loads(sent.data), at=now())
+                            yield Event(number=number, name=EVENTS_PRUNED, data=json.loads(frame.data), at=now())
                         # The stream has only the data of an event. One request reads all that have come meanwhile.
                         while position < number:
                             events = await self.list(after=position, limit=EVENT_PAGE, names=names, session=session)
@@ -195,12 +195,12 @@ class Traces(Part):
     ) -> AsyncGenerator[Trace]:
         """Yield each run that ends from now on. Nothing is polled, so `pause` is not needed."""
         _ = pause
-        wanted = {"skill_slug": skill, "artifact_name": artifact, "status": status, "session_id": session}
+        filters = {"skill_slug": skill, "artifact_name": artifact, "status": status, "session_id": session}
         async with aclosing(Events(self._transport).follow(names=_RUN_ENDED)) as events:
             async for event in events:
                 if event.name in _RUN_ENDED:
                     trace = await self.get(event.data["trace"])
-                    if all(not value or getattr(trace, name) == value for name, value in wanted.items()):
+                    if all(not value or getattr(trace, name) == value for name, value in filters.items()):
                         yield trace
 
 

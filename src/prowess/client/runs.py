@@ -68,17 +68,17 @@ class Runs(Part):
         from prowess.run.request import Step
 
         async with self._transport.stream("POST", path, json=body, silence=SILENCE_SECONDS) as stream:
-            async for sent in stream:
-                data = cast("JsonObject", sent.json()) if sent.data else {}
-                if sent.event == "text":
+            async for event in stream:
+                data = cast("JsonObject", event.json()) if event.data else {}
+                if event.event == "text":
                     request.on_step(Step(artifact=data["artifact"], text=data["text"]))
-                elif sent.event == "step" and not data["artifact"]:
+                elif event.event == "step" and not data["artifact"]:
                     request.on_setup(data["state"])
-                elif sent.event == "step":
+                elif event.event == "step":
                     request.on_step(Step(artifact=data["artifact"], state=data["state"], detail=data["detail"]))
-                elif sent.event == "result":
+                elif event.event == "result":
                     return decode_result(data)
-                elif sent.event == "error":
+                elif event.event == "error":
                     if "run" not in data:
                         raise make_error(data, status=int(data.get("status") or 0))
                     return decode_result(data["run"], error=make_error(data, status=int(data.get("status") or 0)))
@@ -122,9 +122,9 @@ class Jobs(Part):
 
     async def list(self, *, states: Sequence[JobState] = (), limit: int = 50) -> list[Job]:
         """Return jobs without their results, newest first."""
-        given = {"state": states[0]} if len(states) == 1 else {}
+        filters = {"state": states[0]} if len(states) == 1 else {}
         most = None if len(states) > 1 else limit
-        found = [_decode(one) async for one in self._transport.pages("/jobs", most=most, **given)]
+        found = [_decode(row) async for row in self._transport.pages("/jobs", most=most, **filters)]
         return [job for job in found if not states or job.state in states][:limit]
 
     async def get(self, job: str) -> Job:
@@ -133,8 +133,8 @@ class Jobs(Part):
 
     async def all_results(self, job: str) -> AsyncGenerator[dict[str, Any]]:
         """Yield the results of a batch, in input order."""
-        async for one in self._transport.pages(f"{_path(job)}/results"):
-            yield one
+        async for result in self._transport.pages(f"{_path(job)}/results"):
+            yield result
 
     async def cancel(self, job: str) -> Job:
         """Cancel a job. Results so far are kept."""

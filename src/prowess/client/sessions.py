@@ -36,7 +36,7 @@ class Sessions(Part):
 
     async def list(self) -> list[Session]:
         """Return the open sessions, last changed first."""
-        return [decode_session(one) async for one in self._transport.pages("/sessions")]
+        return [decode_session(row) async for row in self._transport.pages("/sessions")]
 
     async def get(self, session: Session | str) -> Session:
         """Return a session as it is now, or raise `NotFound`."""
@@ -58,8 +58,8 @@ class Sessions(Part):
         window: int | None = None,
     ) -> Session:
         """Change the budget, the model or the context window. A budget below what is used removes nothing."""
-        given = {"budget": budget, "model": model, "window": window}
-        body = {name: value for name, value in given.items() if value is not None}
+        values = {"budget": budget, "model": model, "window": window}
+        body = {name: value for name, value in values.items() if value is not None}
         return decode_session(read_json(await self._transport.send("PATCH", session_path(session), json=body)))
 
     async def close(self, session: Session | str) -> None:
@@ -94,8 +94,8 @@ def decode_session(value: dict[str, Any]) -> Session:
         window=value["window"],
         budget=Budget(limit=value["budget_max_chars"], used=value["budget_used_chars"]),
         enabled=tuple(
-            decode(EnabledSkill, {**one, "title": one["name"], "approval": one["approval_id"] or ""})
-            for one in value["enabled_skills"]
+            decode(EnabledSkill, {**skill, "title": skill["name"], "approval": skill["approval_id"] or ""})
+            for skill in value["enabled_skills"]
         ),
         created_at=value["created_at"],
         updated_at=value["updated_at"],

@@ -117,7 +117,7 @@ class Skills(Part):
         """Return the versions of a skill, oldest first, even if it was deleted."""
         from prowess.skill.model import Version
 
-        return [decode(Version, one) async for one in self._transport.pages(skill_path(slug, "versions"))]
+        return [decode(Version, row) async for row in self._transport.pages(skill_path(slug, "versions"))]
 
     async def versions(self, slug: str) -> list[Version]:
         """Return the same as `history`, by the name that the HTTP API has for it."""
@@ -223,14 +223,14 @@ class Skills(Part):
         results: list[ImportResult] = []
         conflict = "replace" if replace else on_conflict
         options = {"scope": scope, "on_conflict": conflict, "as": slug, "prefix": prefix}
-        for one in found:
-            if one.package is None:
-                results.append(ImportResult(path=one.path, error=one.error))
+        for item in found:
+            if item.package is None:
+                results.append(ImportResult(path=item.path, error=item.error))
                 continue
             try:
-                results += await self._upload(one.package, one.path, options)
+                results += await self._upload(item.package, item.path, options)
             except (Invalid, Conflict) as error:
-                results.append(ImportResult(path=one.path, error=error))
+                results.append(ImportResult(path=item.path, error=error))
         return results
 
     async def export(
@@ -291,7 +291,7 @@ class Skills(Part):
 
         data, headers = write_archive(package, "zip"), {"content-type": ZIP}
         response = await self._transport.send("POST", "/skills/import", params=options, content=data, headers=headers)
-        return [_decode_import(one, path) for one in read_json(response)["items"]]
+        return [_decode_import(row, path) for row in read_json(response)["items"]]
 
 
 def skill_path(slug: str, action: str = "") -> str:

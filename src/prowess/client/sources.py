@@ -26,7 +26,7 @@ class Sources(Part):
         """Return all sources, by name."""
         from prowess.storage.sources import Source
 
-        found = [decode(Source, one) async for one in self._transport.pages(_PATH)]
+        found = [decode(Source, row) async for row in self._transport.pages(_PATH)]
         return sorted(found, key=lambda source: (source.name, source.id))
 
     async def get(self, source_id: str) -> Source:
@@ -95,7 +95,7 @@ class Sources(Part):
         """Sync every enabled source whose last sync is longer ago than its interval."""
         found = await self._transport.post(f"{_PATH}/sync-stale", {})
         sources = {source.id: source for source in await self.list()}
-        return [_result(sources[one["source_id"]], one) for one in found["items"] if one["source_id"] in sources]
+        return [_result(sources[row["source_id"]], row) for row in found["items"] if row["source_id"] in sources]
 
 
 def _source(value: Any) -> Source:
@@ -155,10 +155,10 @@ class Registries(Part):
         from prowess.client.skills import Skills
         from prowess.skill.model import Provenance
 
-        named = id if "://" in id or not registry else f"{registry}:{id}"
-        given = {"source_type": "marketplace", "source_url": named, "scope": scope, "slug": slug, "digest": digest}
-        row = await self._transport.post("/skills", {name: value for name, value in given.items() if value})
-        kept = await Skills(self._transport).get(f"{row['scope']}:{row['slug']}")
+        address = id if "://" in id or not registry else f"{registry}:{id}"
+        fields = {"source_type": "marketplace", "source_url": address, "scope": scope, "slug": slug, "digest": digest}
+        row = await self._transport.post("/skills", {name: value for name, value in fields.items() if value})
+        skill = await Skills(self._transport).get(f"{row['scope']}:{row['slug']}")
         # The files do not say where they came from; the row does.
-        named_fields = {name: row[name] for name in ("source", "source_type", "source_url", "source_ref")}
-        return kept.model_copy(update={"provenance": decode(Provenance, named_fields)})
+        origin = {name: row[name] for name in ("source", "source_type", "source_url", "source_ref")}
+        return skill.model_copy(update={"provenance": decode(Provenance, origin)})

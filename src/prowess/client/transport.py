@@ -131,8 +131,8 @@ class Transport:
         silence: float | None = None,
     ) -> AsyncGenerator[httpx2.EventSource]:
         """Yield the server-sent events of a response. Raise `TryLater` if nothing comes for `silence` seconds."""
-        given = {"accept": "text/event-stream", **(headers or {})}
-        async with self._open(method, path, params=params, json=json, headers=given, silence=silence) as response:
+        all_headers = {"accept": "text/event-stream", **(headers or {})}
+        async with self._open(method, path, params=params, json=json, headers=all_headers, silence=silence) as response:
             yield self._httpx.EventSource(response)
 
     async def lines(self, path: str, params: Mapping[str, Any]) -> AsyncGenerator[str]:
@@ -188,8 +188,8 @@ class Transport:
 
         def wait(state: RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome else None
-            asked = error.wait if isinstance(error, _TemporaryError) else None
-            return backoff(state) if asked is None else asked
+            seconds = error.wait if isinstance(error, _TemporaryError) else None
+            return backoff(state) if seconds is None else seconds
 
         retrying = AsyncRetrying(
             stop=stop_after_attempt(ATTEMPTS),

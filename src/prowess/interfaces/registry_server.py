@@ -301,8 +301,8 @@ def _tagged(request: Request, content: bytes, etag: str, kind: str) -> Response:
     """Return content with its ETag, or 304 if the client has it already."""
     # Caches must ask again each time; the answer is 304 as long as nothing changed.
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
-    given = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
-    if etag in given or "*" in given:
+    tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    if etag in tags or "*" in tags:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=kind, headers=headers)
 

@@ -120,12 +120,12 @@ async def skill_update(
     Changing a skill that you did not create needs an approval.
     """
     before = await context.engine.skills.get(skill)
-    given = {
+    fields = {
         "title": None if title is None else _check_title(title),
         "description": description,
         "tags": None if tags is None else tuple(tags),
     }
-    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    changes: dict[str, Any] = {key: value for key, value in fields.items() if value is not None}
     if parameters is not None:
         changes["parameters"] = _make_schema(parameters)
     artifacts = before.artifacts
@@ -157,23 +157,23 @@ async def skill_delete(context: ToolContext, skill: _ChangedSkill) -> dict[str, 
     return {"skill": removed.slug, "status": "deleted"}
 
 
-async def _describe_written(context: ToolContext, kept: Skill) -> dict[str, Any]:
+async def _describe_written(context: ToolContext, skill: Skill) -> dict[str, Any]:
     """Describe a skill that was written, with the tool that calls it."""
-    data: dict[str, Any] = {"skill": kept.slug, "title": kept.title, "digest": kept.digest, "status": "active"}
-    standing = await read_tool_status(context, [kept.slug])
-    return {**data, **standing.get(kept.slug, {})}
+    data: dict[str, Any] = {"skill": skill.slug, "title": skill.title, "digest": skill.digest, "status": "active"}
+    tools = await read_tool_status(context, [skill.slug])
+    return {**data, **tools.get(skill.slug, {})}
 
 
 async def _check_slug_free(context: ToolContext, id: str, *, called: bool) -> None:
     """Raise `DuplicateSkill` if the slug is taken in any scope, or, for a skill that is `called`, the name of its tool."""
     try:
         # In any scope: a new skill in a nearer scope would hide the one that others use.
-        taken = await context.engine.skills.get(id)
+        existing = await context.engine.skills.get(id)
     except NotFound:
         await _check_tool_free(context, id) if called else None
         return
     raise DuplicateSkill(
-        f"A skill {taken.slug!r} already exists ({taken.scope}).",
+        f"A skill {existing.slug!r} already exists ({existing.scope}).",
         hint="Call skill_create with another name, or skill_update to change that skill.",
     )
 
@@ -216,18 +216,18 @@ def _recognise_language(code: str, known: _AnyLanguage | None = None) -> _AnyLan
 
 def _function_language(skill: Skill) -> _AnyLanguage:
     """Return the language of the skill's function, or the default if it has none."""
-    function = next((one for one in skill.artifacts if isinstance(one, Function)), None)
+    function = next((artifact for artifact in skill.artifacts if isinstance(artifact, Function)), None)
     return function.language if function else "python"
 
 
 def _merge_needs(extra: JsonObject, **needs: str | list[str] | None) -> JsonObject:
     """Return the fields with the given needs replaced. Empty values and defaults are dropped."""
-    given = {name: value for name, value in needs.items() if value is not None}
+    values = {name: value for name, value in needs.items() if value is not None}
     for name, form in NEED_FORMATS.items():
-        if unread := parse_need(name, given.get(name))[1]:
+        if unread := parse_need(name, values.get(name))[1]:
             raise Invalid(f"Invalid value {str(unread[0])[:80]!r} for {name}.", hint=f"It takes {form.takes}.")
-    kept = {name: value for name, value in extra.items() if name not in given}
-    return {**kept, **{name: value for name, value in given.items() if value and value != "wasm"}}
+    others = {name: value for name, value in extra.items() if name not in values}
+    return {**others, **{name: value for name, value in values.items() if value and value != "wasm"}}
 
 
 def _make_schema(parameters: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -273,31 +273,31 @@ async def compose_skill(
     if request.strip():
         if feedback or propose:
             raise Invalid("There is no draft yet.", hint="Call compose_skill with request alone first.")
-        made = await composer.start(request, skill=skill, fallback_model=context.fallback_model)
-        return _describe(made)
+        draft = await composer.start(request, skill=skill, fallback_model=context.fallback_model)
+        return _describe(draft)
     if feedback and propose:
         raise Invalid("Give either feedback or propose.", hint="Call compose_skill with feedback first, then propose.")
     if feedback:
         return _describe(await composer.refine(composition, feedback, fallback_model=context.fallback_model))
     if propose:
         saved = await composer.propose(composition)
-        told = {"composition": composition, "state": "saved", "skill": saved.slug, "digest": saved.digest}
-        return {**told, "hint": f"The user approved it. It is the skill {saved.slug} now."}
+        data = {"composition": composition, "state": "saved", "skill": saved.slug, "digest": saved.digest}
+        return {**data, "hint": f"The user approved it. It is the skill {saved.slug} now."}
     return _describe(await composer.show(composition))
 
 
-def _describe(made: Composition) -> dict[str, Any]:
+def _describe(composition: Composition) -> dict[str, Any]:
     """Describe a composition, and say what to call next."""
-    if made.state != "open":
+    if composition.state != "open":
         hint = "This composition has ended. Call compose_skill with request to start another one."
-    elif made.round is None:
+    elif composition.round is None:
         hint = "There is no draft yet. Call compose_skill with composition and feedback to try again."
-    elif made.round.checks.ok:
+    elif composition.round.checks.ok:
         hint = (
-            f"Tell the user to look at the draft with `prowess compose show {made.id[:8]}`. If they want changes, call "
+            f"Tell the user to look at the draft with `prowess compose show {composition.id[:8]}`. If they want changes, call "
             "compose_skill with composition and feedback; if they like it, with composition and propose."
         )
     else:
         hint = "The draft has errors and cannot be saved. Call compose_skill with composition and feedback to fix it."
-    told = made.as_agent_json()
-    return {"composition": told.pop("id"), **told, "hint": hint}
+    data = composition.as_agent_json()
+    return {"composition": data.pop("id"), **data, "hint": hint}

@@ -63,18 +63,18 @@ async def fetch_registry_skill(
     """
     context.require_conversation()
     session = await context.session()
-    known = {one.slug: one.digest for one in session.enabled}
+    known = {skill.slug: skill.digest for skill in session.enabled}
     engine = context.engine.as_actor(await context.acting())
     if connector := _connector_of(source):
         after = await hosted_skills(engine).fetch(connector, skill_id, session=session, reason=reason)
     else:
         after = await engine.registries.fetch(source, skill_id=skill_id, session=session, reason=reason)
     # A skill that was there already stays where it was; otherwise the new one is the last.
-    fetched = next((one for one in after.enabled if known.get(one.slug) != one.digest), None)
+    fetched = next((skill for skill in after.enabled if known.get(skill.slug) != skill.digest), None)
     if fetched is None:
         return {"status": "enabled", **after.state, "hint": "This skill was fetched before. Follow its instructions."}
-    told = {**await describe_enabled(context, after, fetched), "source_type": fetched.source_type}
-    return {**told, "files": await hosted_skills(engine).files(fetched.slug, session=after)} if connector else told
+    data = {**await describe_enabled(context, after, fetched), "source_type": fetched.source_type}
+    return {**data, "files": await hosted_skills(engine).files(fetched.slug, session=after)} if connector else data
 
 
 def hosted_skills(engine: Engine) -> HostedSkills:

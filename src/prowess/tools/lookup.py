@@ -58,14 +58,14 @@ async def list_skills(
     `error` says what is wrong with a skill; `tool` is the tool that calls it.
     """
     cards, faults = await context.engine.skills.look()
-    wanted = {tag.casefold() for tag in tags}
+    folded = {tag.casefold() for tag in tags}
     skills = [
         _describe_card(card)
         for card in cards
-        if card.enabled and (not scope or card.scope == scope) and wanted <= {tag.casefold() for tag in card.tags}
+        if card.enabled and (not scope or card.scope == scope) and folded <= {tag.casefold() for tag in card.tags}
     ]
     # The scope and tags of a skill that cannot be read are unknown, so a filter leaves it out.
-    skills += [] if scope or wanted else [_describe_fault(fault) for fault in faults]
+    skills += [] if scope or folded else [_describe_fault(fault) for fault in faults]
     keyed = _sort_by_key([skill for skill in skills if status in ("", skill["status"])])
     # The cursor is a key, not a position, so skills that come or go between two pages do no harm.
     after = [(key, skill) for key, skill in keyed if key > cursor]
@@ -73,7 +73,7 @@ async def list_skills(
     tools = await read_tool_status(context, {skill["skill"] for skill in page if skill["status"] == "active"})
     listed = [{**skill, **tools.get(skill["skill"], {})} if skill["status"] == "active" else skill for skill in page]
     data: dict[str, Any] = {"skills": listed, "total": len(keyed)}
-    if wanted and not keyed:
+    if folded and not keyed:
         data["hint"] = f"{_describe_tags(tags, cards)} Call list_skills without tags."
     if len(after) > PAGE_SIZE:
         data["next_cursor"] = after[PAGE_SIZE - 1][0]
@@ -123,8 +123,8 @@ async def read_skill_resource(
 async def _read_hosted(context: ToolContext, skill: str, path: str) -> str | None:
     """Return a file of a connector's skill that is enabled in this conversation; None if it is not such a skill."""
     session = await context.find_session()
-    held = session.get(skill) if session else None
-    if session is None or held is None or held.source_type == "catalog":
+    enabled = session.get(skill) if session else None
+    if session is None or enabled is None or enabled.source_type == "catalog":
         return None
     return await hosted_skills(context.engine.as_actor(await context.acting())).read_file(skill, path, session=session)
 
@@ -149,11 +149,11 @@ def _next_call(context: ToolContext, found: Sequence[Recommendation], *, scored:
     return f"Next, call {tool} with {json.dumps({'skill': best.slug})}."
 
 
-def _describe_tags(given: Sequence[str], cards: Sequence[SkillCard]) -> str:
+def _describe_tags(tags: Sequence[str], cards: Sequence[SkillCard]) -> str:
     """Say that no skill has the tags, and which tags there are, the most frequent first."""
     counts = Counter(tag for card in cards for tag in card.tags)
     named = ", ".join(tag for tag, _ in counts.most_common(_NAMED_TAGS))
-    missing = ", ".join(clean_text(tag, limit=40) for tag in given[:5])
+    missing = ", ".join(clean_text(tag, limit=40) for tag in tags[:5])
     return f"No matching skill has the tags {missing}. Existing tags: {named or 'none'}."
 
 

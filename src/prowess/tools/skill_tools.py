@@ -146,8 +146,8 @@ def _role_refusal(skill: CallableSkill, role: Role | None) -> str:
 def _tool_status(subject: Subject, ruling: Ruling, fault: str, actor: Actor) -> dict[str, str]:
     if fault or not is_listed(subject, ruling, actor):
         return {"no_tool": fault or ruling.reason}
-    asked = {"hint": f"A person must approve the first call: {ruling.reason}"} if ruling.answer == "ask" else {}
-    return {"tool": tool_name(subject.slug), **asked}
+    hint = {"hint": f"A person must approve the first call: {ruling.reason}"} if ruling.answer == "ask" else {}
+    return {"tool": tool_name(subject.slug), **hint}
 
 
 # Keyed by identity: a `CallableSkill` stays the same object while its skill stays the same.

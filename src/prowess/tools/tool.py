@@ -197,10 +197,10 @@ def not_an_object(name: str) -> Invalid:
     )
 
 
-def check_arguments(arguments: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(arguments: type[BaseModel], raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values to call with, or raise `Invalid` with what is wrong and what the tool takes."""
     try:
-        model = arguments.model_validate(_convert_arguments(arguments, given))
+        model = arguments.model_validate(_convert_arguments(arguments, raw))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)[:PROBLEM_LIMIT]
         problems = [_make_problem(fault["loc"], fault["msg"]) for fault in faults]
@@ -215,17 +215,17 @@ def check_arguments(arguments: type[BaseModel], given: Mapping[str, Any]) -> dic
     return values
 
 
-def _convert_arguments(arguments: type[BaseModel], given: Any) -> Any:
+def _convert_arguments(arguments: type[BaseModel], values: Any) -> Any:
     """Convert what small models get wrong without a doubt about what they mean.
 
     They write null for an argument that they leave out, one text where a list of texts is expected, and a list, an object,
     a number or a truth value as text.
     """
-    if not isinstance(given, Mapping):
-        return given
+    if not isinstance(values, Mapping):
+        return values
     aliases = argument_aliases(arguments)
     converted: dict[str, Any] = {}
-    for key, value in cast("Mapping[str, Any]", given).items():
+    for key, value in cast("Mapping[str, Any]", values).items():
         field = arguments.model_fields.get(aliases.get(key, key))
         if field is None:
             converted[key] = value
@@ -267,10 +267,10 @@ def _describe_arguments(arguments: type[BaseModel]) -> str:
     return f"{call} Optional: {', '.join(optional)}." if optional else call
 
 
-def _make_problem(place: tuple[int | str, ...], said: str) -> Problem:
+def _make_problem(path: tuple[int | str, ...], message: str) -> Problem:
     """Describe one wrong argument. The name of an unknown argument may be anything, so it is cut."""
-    field = ".".join(clean_text(str(part), limit=80) for part in place) or "arguments"
-    return Problem(code="argument", severity="error", message=f"{field}: {clean_text(said, limit=200)}", field=field)
+    field = ".".join(clean_text(str(part), limit=80) for part in path) or "arguments"
+    return Problem(code="argument", severity="error", message=f"{field}: {clean_text(message, limit=200)}", field=field)
 
 
 def _walk_texts(value: object) -> Iterator[str]:

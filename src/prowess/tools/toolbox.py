@@ -125,16 +125,16 @@ class Toolbox:
         with engine.resources.snapshot():
             acting, policy = context.read_acting(), engine.read_policy()
             role = find_role(acting.role, policy) if acting.role else None
-            held = inventory or engine.resources.look_for_tools(recent=recent)
-            there = _available_needs(held, context) | self._live_needs(policy)
+            skills = inventory or engine.resources.look_for_tools(recent=recent)
+            available = _available_needs(skills, context) | self._live_needs(policy)
             if connectors.has_connectors(context):
-                there.add("connectors")
-            ours = [
+                available.add("connectors")
+            builtin = [
                 tool
                 for tool in builtin_tools().values()
-                if (not tool.needs or tool.needs in there) and (role is None or _role_offers(role, tool))
+                if (not tool.needs or tool.needs in available) and (role is None or _role_offers(role, tool))
             ]
-            return ours + self._functions(held, acting, role)
+            return builtin + self._functions(skills, acting, role)
 
     async def specs(self, format: SpecFormat = "json-schema") -> list[dict[str, Any]]:
         """Return the offered tools in the shape of a model API. Tools whose name it would reject are left out.
@@ -166,11 +166,11 @@ class Toolbox:
         `arguments` may be the JSON text that a model wrote. With `approval_seconds`, a call that needs an approval waits for
         the answer and goes on by itself.
         """
-        given = read_arguments(arguments)
-        if given is None:
+        values = read_arguments(arguments)
+        if values is None:
             return await self.refusal(name, not_an_object(name))
-        answer = await self.attempt(name, given)
-        return await self.resume(name, given, answer) if self.context.approval_seconds else answer
+        answer = await self.attempt(name, values)
+        return await self.resume(name, values, answer) if self.context.approval_seconds else answer
 
     async def resume(self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer) -> ToolAnswer:
         """Wait until a person answers the approval that a call needs, then call again. Return other answers as they are.
@@ -304,8 +304,8 @@ def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
             return _error_answer(error.for_agent())
         return answer if isinstance(answer, ToolAnswer) else ToolAnswer(data=answer)
 
-    async def call(context: ToolContext, given: Mapping[str, Any]) -> ToolAnswer:
-        values = check_arguments(arguments, given)
+    async def call(context: ToolContext, raw: Mapping[str, Any]) -> ToolAnswer:
+        values = check_arguments(arguments, raw)
         answer = await run(context, values)
         # Writing needs the exact name: a skill must not be changed because its title resembles another's name.
         if "skill" not in values or needs == "writing" or not (answer.error or answer.data.get("error")):
@@ -326,24 +326,24 @@ def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
 
 
 async def _correct_name(
-    context: ToolContext, given: str, answer: ToolAnswer, call: Callable[[str], Awaitable[ToolAnswer]]
+    context: ToolContext, name: str, answer: ToolAnswer, call: Callable[[str], Awaitable[ToolAnswer]]
 ) -> ToolAnswer:
     """Call again if a call failed because it named a skill by its title or in another spelling.
 
     If no skill is meant, the answer says how to find one.
     """
-    if await context.engine.skills.outline(given) is not None:
+    if await context.engine.skills.outline(name) is not None:
         return answer
-    wanted = _plain_name(given)
+    plain = _plain_name(name)
     cards = await context.engine.skills.cards()
-    meant = {card.slug for card in cards if wanted in (_plain_name(card.slug), _plain_name(card.title))}
+    slugs = {card.slug for card in cards if plain in (_plain_name(card.slug), _plain_name(card.title))}
     # An address with a scope is exact.
-    if len(meant) == 1 and meant != {given} and ":" not in given:
-        return await call(meant.pop())
+    if len(slugs) == 1 and slugs != {name} and ":" not in name:
+        return await call(slugs.pop())
     hint = str(answer.data.get("hint") or "")
     # A command of the shell is of no use to an agent that has only tools; a name that is meant is.
-    meant_name = "" if "`prowess " in hint else hint
-    hint = f"{meant_name} Call search_skills to find the name of the skill.".lstrip()
+    usable_hint = "" if "`prowess " in hint else hint
+    hint = f"{usable_hint} Call search_skills to find the name of the skill.".lstrip()
     return replace(answer, data={**answer.data, "hint": hint})
 
 

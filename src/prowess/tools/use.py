@@ -48,15 +48,15 @@ async def disable_skill(context: ToolContext, skill: SkillName) -> dict[str, Any
     """Stop using a skill: its instructions leave your prompt and free their space."""
     context.require_conversation()
     session = await context.find_session()
-    held = _find_enabled(session, skill)
-    if session is None or held is None:
-        there = ", ".join(one.slug for one in session.enabled) if session else ""
+    enabled = _find_enabled(session, skill)
+    if session is None or enabled is None:
+        slugs = ", ".join(row.slug for row in session.enabled) if session else ""
         raise NotFound(
             f"The skill {skill[:80]!r} is not enabled in this conversation.",
-            hint=f"Call disable_skill with one of the enabled skills: {there}." if there else "No skill is enabled.",
+            hint=f"Call disable_skill with one of the enabled skills: {slugs}." if slugs else "No skill is enabled.",
         )
-    after = await context.engine.disable(held.slug, session=session)
-    return {"skill": held.slug, "status": "disabled", **_describe_budget(after)}
+    after = await context.engine.disable(enabled.slug, session=session)
+    return {"skill": enabled.slug, "status": "disabled", **_describe_budget(after)}
 
 
 async def list_enabled_skills(
@@ -97,8 +97,8 @@ def _find_enabled(session: Session | None, slug: str) -> EnabledSkill | None:
     """Return the enabled skill with this slug or `scope:slug`, or None."""
     # With a scope, only the skill of that scope is meant, not one of the same slug that hides it.
     scope, colon, name = slug.rpartition(":")
-    held = session.get(name) if session else None
-    return held if held and (not colon or held.scope == scope) else None
+    skill = session.get(name) if session else None
+    return skill if skill and (not colon or skill.scope == scope) else None
 
 
 def _describe_budget(session: Session) -> dict[str, int]:

@@ -36,11 +36,11 @@ def remove_approver_token(home: Path) -> bool:
     return True
 
 
-def check_approver_token(home: Path, given: str) -> None:
+def check_approver_token(home: Path, token: str) -> None:
     """Raise `Refused` if this is not the approver token."""
-    kept = read_secret(home / APPROVER_FILE)
+    stored = read_secret(home / APPROVER_FILE)
     # The token has 256 random bits, so one fast hash is enough: it cannot be guessed.
-    if kept is None or not hmac.compare_digest(_hash(given), kept):
+    if stored is None or not hmac.compare_digest(_hash(token), stored):
         raise Refused("Invalid approver token.", hint="Create a new one at a terminal: prowess approvals token")
 
 

@@ -104,10 +104,10 @@ class BrowserRules:
         ]
         if self.is_preflight(scope):
             # A page that the operator allowed may send any header: it needs a token in any case, and cookies are not sent.
-            wanted = single_header(scope, b"access-control-request-headers").encode("latin-1")
+            requested = single_header(scope, b"access-control-request-headers").encode("latin-1")
             headers += [
                 (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-                (b"access-control-allow-headers", wanted or b"Authorization, Content-Type"),
+                (b"access-control-allow-headers", requested or b"Authorization, Content-Type"),
                 (b"access-control-max-age", b"600"),
             ]
         return headers
@@ -146,10 +146,10 @@ class BrowserRules:
         )
 
     def _check_content_type(self, scope: Scope) -> Refusal | None:
-        given = [value for name, value in scope["headers"] if name == b"content-type"]
-        if not given and not has_body(scope):
+        types = [value for name, value in scope["headers"] if name == b"content-type"]
+        if not types and not has_body(scope):
             return None
-        kind = given[0].decode("latin-1").partition(";")[0].strip().lower() if len(given) == 1 else ""
+        kind = types[0].decode("latin-1").partition(";")[0].strip().lower() if len(types) == 1 else ""
         allowed = JSON_TYPES | frozenset(self.uploads.get(scope["path"], ()))
         if kind in allowed:
             return None

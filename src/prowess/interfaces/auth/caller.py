@@ -40,5 +40,5 @@ class Caller:
 
 def agent_name(client: str, default: str) -> str:
     """Return the name of a client as a valid agent name, or the default if nothing of it is valid."""
-    kept = "".join(char if char.isprintable() and char != "@" else " " for char in client.lower())
-    return " ".join(kept.split())[:_MAX_AGENT_CHARS].strip() or default
+    printable = "".join(char if char.isprintable() and char != "@" else " " for char in client.lower())
+    return " ".join(printable.split())[:_MAX_AGENT_CHARS].strip() or default

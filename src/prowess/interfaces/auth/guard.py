@@ -55,9 +55,9 @@ def known_tokens(callers: Mapping[str, Caller]) -> FindCaller:
     """Return a lookup of callers by token. It takes the same time for every wrong token."""
     expected = [(token.encode(), caller) for token, caller in callers.items()]
 
-    def find(given: str) -> Caller | None:
+    def find(secret: str) -> Caller | None:
         # Every token is compared, so that the time does not reveal which one was closest.
-        matches = [caller for token, caller in expected if hmac.compare_digest(given.encode(), token)]
+        matches = [caller for token, caller in expected if hmac.compare_digest(secret.encode(), token)]
         return matches[0] if matches else None
 
     return find
@@ -177,8 +177,8 @@ class RequestGuard:
         return await found if isawaitable(found) else found
 
     def _cookie(self, scope: Scope) -> str:
-        given = single_header(scope, b"cookie")
-        return cookie_parser(given).get(COOKIE, "") if given and self._rules.is_own_page(scope) else ""
+        header = single_header(scope, b"cookie")
+        return cookie_parser(header).get(COOKIE, "") if header and self._rules.is_own_page(scope) else ""
 
     async def _pass_on(self, exchange: Exchange, scope: Scope, caller: Caller | None) -> None:
         if caller is None:

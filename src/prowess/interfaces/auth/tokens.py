@@ -32,7 +32,7 @@ class _TokenFile:
         self._secret: bytes | None = None
         self.caller = caller
 
-    def has(self, given: bytes) -> bool:
+    def has(self, token: bytes) -> bool:
         """Return True if this is the token, in the same time for every wrong one."""
         try:
             found = os.stat(self._path)  # noqa: PTH116  (called at each request, and faster than pathlib)
@@ -47,7 +47,7 @@ class _TokenFile:
                 secret = None
             self._secret = secret.encode() if secret else None
             self._identity = identity
-        return self._secret is not None and hmac.compare_digest(given, self._secret)
+        return self._secret is not None and hmac.compare_digest(token, self._secret)
 
 
 class LocalTokens:
@@ -56,9 +56,9 @@ class LocalTokens:
     def __init__(self, files: list[_TokenFile]) -> None:
         self._files = files
 
-    def find(self, given: str) -> Caller | None:
+    def find(self, secret: str) -> Caller | None:
         """Return the caller of a token, or None if no file holds it."""
-        token = given.encode(errors="replace")
+        token = secret.encode(errors="replace")
         # Every file is compared, so that the time does not reveal which token was closest.
         matches = [one.caller for one in self._files if one.has(token)]
         return matches[0] if matches else None
@@ -85,13 +85,13 @@ def find_callers(engine: Engine, local: LocalTokens | None = None) -> Callable[[
     Each lookup costs one query, so a token that is revoked anywhere is refused from then on.
     """
 
-    async def find(given: str) -> Caller | None:
-        if not given or len(given) > _MAX_SECRET_CHARS:
+    async def find(secret: str) -> Caller | None:
+        if not secret or len(secret) > _MAX_SECRET_CHARS:
             return None
-        caller = local.find(given) if local is not None else None
+        caller = local.find(secret) if local is not None else None
         if caller is not None:
             return caller
-        actor = await engine.tokens.authenticate(given)
+        actor = await engine.tokens.authenticate(secret)
         return Caller(actor=actor) if actor is not None else None
 
     return find
@@ -100,10 +100,10 @@ def find_callers(engine: Engine, local: LocalTokens | None = None) -> Callable[[
 def find_session_callers(engine: Engine) -> Callable[[str], Awaitable[Caller | None]]:
     """Return a lookup of callers by session cookie. It costs one query, so a session ends everywhere at once."""
 
-    async def find(given: str) -> Caller | None:
-        if not given or len(given) > _MAX_SECRET_CHARS:
+    async def find(secret: str) -> Caller | None:
+        if not secret or len(secret) > _MAX_SECRET_CHARS:
             return None
-        actor = await engine.sign_ins.authenticate(given)
+        actor = await engine.sign_ins.authenticate(secret)
         return Caller(actor=actor) if actor is not None else None
 
     return find

@@ -61,10 +61,10 @@ def format_decision(decision: Mapping[str, Any]) -> str:
 
 def format_call(name: str, arguments: Mapping[str, Any]) -> str:
     """Return a tool call on one line, as `search_skills(query="slow queries")`."""
-    given = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
+    text = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
     # The arguments are cut and not the whole, so that none of them can look like the outcome behind the bracket.
     name = one_line(name, 60)
-    return f"{name}({one_line(given, max(_line_width() // 2 - len(name), _MIN_CHARS))})"
+    return f"{name}({one_line(text, max(_line_width() // 2 - len(name), _MIN_CHARS))})"
 
 
 def _line_width() -> int:
@@ -84,8 +84,8 @@ def summarize_answer(data: Mapping[str, Any]) -> str:
     """Return what a tool answered, on one line: its error, how many items it found, its status or its text."""
     error = data.get("error")
     if error:
-        told = cast("Mapping[str, Any]", error).get("message") if isinstance(error, Mapping) else error
-        return one_line(str(told), _MAX_OUTCOME_CHARS)
+        message = cast("Mapping[str, Any]", error).get("message") if isinstance(error, Mapping) else error
+        return one_line(str(message), _MAX_OUTCOME_CHARS)
     if isinstance(status := data.get("status"), str):
         return one_line(status.replace("_", " "), _MAX_OUTCOME_CHARS)
     for name, value in data.items():
@@ -98,11 +98,11 @@ def summarize_answer(data: Mapping[str, Any]) -> str:
 def _summarize_list(name: str, items: list[object]) -> str:
     rows = [cast("Mapping[str, object]", item) for item in items if isinstance(item, Mapping)]
     names = [next((str(row[key]) for key in ("skill", "slug", "name", "id") if row.get(key)), "") for row in rows]
-    named = [one for one in names if one]
+    known = [name for name in names if name]
     noun = name.replace("_", " ").removesuffix("s") if len(items) == 1 else name.replace("_", " ")
-    more = ", …" if len(named) > _NAMED else ""
-    told = f": {', '.join(named[:_NAMED])}{more}" if named else ""
-    return one_line(f"{len(items)} {noun}{told}", _MAX_OUTCOME_CHARS)
+    more = ", …" if len(known) > _NAMED else ""
+    text = f": {', '.join(known[:_NAMED])}{more}" if known else ""
+    return one_line(f"{len(items)} {noun}{text}", _MAX_OUTCOME_CHARS)
 
 
 def format_end(ended: TurnEnded, pill: str) -> str:
@@ -144,7 +144,7 @@ class ChatScreen:
         self.ended: TurnEnded | None = None
         """How the turn ended; None if it was interrupted."""
         self._calls: dict[str, str] = {}
-        self._said: dict[str, str] = {}
+        self._helper_texts: dict[str, str] = {}
         """What helpers have written since their last call, by role."""
         self._wrote = False
         self._in_line = False
@@ -204,9 +204,9 @@ class ChatScreen:
     def _show_helper(self, role: str, update: Mapping[str, Any]) -> None:
         """Show what an agent that was given a task does, marked with its role. Its text is no part of the answer."""
         if update["kind"] == "text":
-            self._said[role] = self._said.get(role, "") + update["text"]
+            self._helper_texts[role] = self._helper_texts.get(role, "") + update["text"]
             return
-        self._show_said(role)
+        self._show_helper_texts(role)
         key, name = f"{role}:{update['id']}", update["name"]
         if update["kind"] == "tool_started":
             self._calls[key] = format_call(name, update["arguments"])
@@ -214,19 +214,19 @@ class ChatScreen:
         else:
             call = self._calls.pop(key, format_call(name, {}))
             outcome = format_outcome(call, update["data"], ok=update["ok"])
-            self._tell(f"  {one_line(role, 40)} {outcome}")
+            self._print_line(f"  {one_line(role, 40)} {outcome}")
 
-    def _show_said(self, *roles: str) -> None:
+    def _show_helper_texts(self, *roles: str) -> None:
         for role in roles:
-            if text := one_line(self._said.pop(role, ""), _line_width()):
+            if text := one_line(self._helper_texts.pop(role, ""), _line_width()):
                 self._note(f"  {one_line(role, 40)}: {text}")
 
     def _show_outcome(self, update: ToolEnded) -> None:
-        self._show_said(*self._said)
+        self._show_helper_texts(*self._helper_texts)
         call = self._calls.pop(update.id, format_call(update.name, {}))
-        self._tell(format_outcome(call, update.data, ok=update.ok))
+        self._print_line(format_outcome(call, update.data, ok=update.ok))
 
-    def _tell(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         self._pause()
         self._end_line()
         self._noted = True

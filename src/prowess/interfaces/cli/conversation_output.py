@@ -28,8 +28,8 @@ def print_conversation(conversation: Conversation) -> None:
             if decision := _decision_of(message):
                 click.secho(f"◆ {format_decision(decision)}", dim=True)
             if error := message.detail.get("error"):
-                told = " ".join(filter(None, (error["message"], error["hint"])))
-                click.secho(f"! {one_line(told, 1_000)}", fg="red")
+                text = " ".join(filter(None, (error["message"], error["hint"])))
+                click.secho(f"! {one_line(text, 1_000)}", fg="red")
         elif message.role == "assistant":
             if message.text.strip():
                 click.echo(f"\n{clean(message.text).strip()}")
@@ -38,11 +38,11 @@ def print_conversation(conversation: Conversation) -> None:
 
 
 def _print_call(call: Mapping[str, Any], result: ConversationMessage | None) -> None:
-    told = format_call(str(call.get("name", "")), call.get("arguments") or {})
+    text = format_call(str(call.get("name", "")), call.get("arguments") or {})
     if result is None:
-        click.echo(f"? {told}")
+        click.echo(f"? {text}")
         return
-    click.echo(format_outcome(told, _read_answer(result.text), ok=result.detail.get("ok") is not False))
+    click.echo(format_outcome(text, _read_answer(result.text), ok=result.detail.get("ok") is not False))
 
 
 def _read_answer(text: str) -> Mapping[str, Any]:
@@ -63,7 +63,9 @@ def format_usage(conversation: Conversation) -> str:
 
 def last_decision(conversation: Conversation) -> Mapping[str, Any] | None:
     """Return what was decided about the last message, with the skills that were considered; None if nothing was."""
-    decided = [one.detail for one in conversation.messages if one.role == "user" and one.detail.get("decision")]
+    decided = [
+        message.detail for message in conversation.messages if message.role == "user" and message.detail.get("decision")
+    ]
     return decided[-1] if decided else None
 
 
@@ -85,12 +87,12 @@ def print_decision(detail: Mapping[str, Any]) -> None:
         return
     rows = [
         (
-            one_line(str(one.get("skill") or one.get("slug") or ""), 48),
-            format_score(float(one.get("score") or 0)),
-            one_line(str(one.get("decision") or one.get("fit") or ""), 12),
-            one_line(str(one.get("why") or "")),
+            one_line(str(row.get("skill") or row.get("slug") or ""), 48),
+            format_score(float(row.get("score") or 0)),
+            one_line(str(row.get("decision") or row.get("fit") or ""), 12),
+            one_line(str(row.get("why") or "")),
         )
-        for one in considered
+        for row in considered
     ]
     # The event of a decision has no reasons for each skill.
     shown = 4 if any(row[3] for row in rows) else 3

@@ -93,10 +93,10 @@ def _print_error(error: ProwessError) -> None:
     if "--json" in sys.argv[1:]:
         click.echo(json.dumps({"error": error_json(error)}, ensure_ascii=False), err=True)
         return
-    told = [problem for problem in problems if _is_covered(problem, error)]
-    codes = "".join(f" [{code}]" for code in dict.fromkeys(problem.code for problem in told))
+    covered = [problem for problem in problems if _is_covered(problem, error)]
+    codes = "".join(f" [{code}]" for code in dict.fromkeys(problem.code for problem in covered))
     click.echo(click.style("Error: ", fg="red", bold=True) + clean(error.message + codes), err=True)
-    print_problems([problem for problem in problems if problem not in told], indent=2, err=True)
+    print_problems([problem for problem in problems if problem not in covered], indent=2, err=True)
     if error.hint:
         click.echo(f"{clean(error.hint)}", err=True)
 

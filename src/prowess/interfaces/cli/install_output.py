@@ -79,8 +79,10 @@ def print_warnings(plan: InstallPlan) -> None:
         print_wrapped(f"Warning: {clean(warning.message)} {clean(warning.hint)}".rstrip(), err=True)
     for name in plan.gone:
         click.echo(f"{one_line(name)}: its source no longer has it. Run `prowess remove {one_line(name)}`.", err=True)
-    for one in plan.skipped:
-        print_wrapped(f"{one_line(one.name)}: {clean(one.error.message)} {clean(one.error.hint)}".rstrip(), err=True)
+    for skill in plan.skipped:
+        print_wrapped(
+            f"{one_line(skill.name)}: {clean(skill.error.message)} {clean(skill.error.hint)}".rstrip(), err=True
+        )
 
 
 def choose_skills(plan: InstallPlan) -> InstallPlan:
@@ -90,13 +92,13 @@ def choose_skills(plan: InstallPlan) -> InstallPlan:
     names = [skill.new.name for skill in plan.skills]
     while True:
         typed = str(click.prompt(f"Which skills? [1-{len(names)}, names, or all]", default="", show_default=False))
-        wanted = [word.strip() for word in typed.replace(",", " ").split()]
-        if not wanted:
+        words = [word.strip() for word in typed.replace(",", " ").split()]
+        if not words:
             raise click.Abort
-        if wanted == ["all"]:
+        if words == ["all"]:
             return plan
         numbers = {str(number): name for number, name in enumerate(names, start=1)}
-        chosen = [numbers.get(word, word) for word in wanted]
+        chosen = [numbers.get(word, word) for word in words]
         unknown = [word for word in chosen if word not in names]
         if not unknown:
             return plan.only(chosen)

@@ -47,8 +47,8 @@ def print_recommendations(results: Sequence[Recommendation], *, explain: bool = 
     head = (_HEAD[0].ljust(_SCORE), _HEAD[1].ljust(slugs), *_HEAD[2 : 4 if beside else 3])
     click.secho("  ".join(head), bold=True)
     for result in results:
-        said = click.style(result.decision.ljust(len(_HEAD[2])), fg=_DECISION_COLOURS[result.decision])
-        row = f"{score_bar(result.score)}  {one_line(result.slug, _SLUG):<{slugs}}  {said}"
+        decision = click.style(result.decision.ljust(len(_HEAD[2])), fg=_DECISION_COLOURS[result.decision])
+        row = f"{score_bar(result.score)}  {one_line(result.slug, _SLUG):<{slugs}}  {decision}"
         mark = f"[{result.trust}] " if result.trust not in ("", "local") else ""
         text = highlight_words(_truncate(mark + one_line(result.description), room), matched_terms(result))
         click.echo(f"{row}  {text}" if beside else f"{row}\n{' ' * _INDENT}{text}")
@@ -76,9 +76,9 @@ def highlight_words(text: str, terms: Iterable[str]) -> str:
     """Return the text with every word that matches a term in bold and underlined. `click.echo` drops that for pipes."""
     from prowess.match.collisions import content_words
 
-    wanted = " ".join(terms)
-    stems = content_words(wanted)
-    inside = "|".join(re.escape(term) for term in wanted.split() if _is_unspaced(term))
+    words = " ".join(terms)
+    stems = content_words(words)
+    inside = "|".join(re.escape(term) for term in words.split() if _is_unspaced(term))
 
     def mark(word: re.Match[str]) -> str:
         # Chinese, Japanese, Thai and similar scripts do not separate words, so a term is only part of what matched.

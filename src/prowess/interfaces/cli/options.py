@@ -69,7 +69,7 @@ def _plain_words(message: str) -> str:
     for term, word in _KINDS.items():
         message = message.replace(term, word)
     head, found, limits = message.removesuffix(".").partition(" is not in the range ")
-    sign = next((one for one in _LIMITS if one in limits), "")
+    sign = next((known for known in _LIMITS if known in limits), "")
     return f"{head} is out of range. Use {_LIMITS[sign].format(*limits.split(sign))}." if found and sign else message
 
 
@@ -135,11 +135,11 @@ def group(
         def run_default(cli: Cli, **_: Any) -> None:
             if not delegate_to_subcommand(cli):
                 ctx = click.get_current_context()
-                ctx.invoke(made.commands[default], **ctx.params)
+                ctx.invoke(created.commands[default], **ctx.params)
 
         vars(run_default)["__click_params__"] += own
-        made = click.group(name, cls=cls, examples=examples, invoke_without_command=True, **attributes)(run_default)
-        return made
+        created = click.group(name, cls=cls, examples=examples, invoke_without_command=True, **attributes)(run_default)
+        return created
 
     return decorate
 
@@ -149,8 +149,8 @@ def delegate_to_subcommand(cli: Cli) -> bool:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is None:
         return False
-    given = {"workspace": cli.workspace, "as_json": cli.as_json or None}
-    ctx.default_map = {ctx.invoked_subcommand: {name: value for name, value in given.items() if value is not None}}
+    values = {"workspace": cli.workspace, "as_json": cli.as_json or None}
+    ctx.default_map = {ctx.invoked_subcommand: {name: value for name, value in values.items() if value is not None}}
     return True
 
 
@@ -329,8 +329,8 @@ async def choose_skills(
         if set(tags) <= set(card.tags) and not (card.scope == "system" and (writable or (PACKS / card.slug).is_dir()))
     ]
     if not found:
-        wanted = f" with the tag {' and '.join(tags)}" if tags else ""
-        raise NotFound(f"No skills{wanted} here.", hint="`prowess list` shows the skills and their scopes.")
+        condition = f" with the tag {' and '.join(tags)}" if tags else ""
+        raise NotFound(f"No skills{condition} here.", hint="`prowess list` shows the skills and their scopes.")
     return found
 
 

@@ -126,16 +126,16 @@ def print_table(
     """
     from rich.cells import cell_len, set_cell_size
 
-    widths = [max(cell_len(row[place]) for row in (head, *rows)) for place in range(len(head))]
+    widths = [max(cell_len(row[index]) for row in (head, *rows)) for index in range(len(head))]
     if flexible is not None:
-        others = sum(size + 2 for place, size in enumerate(widths) if place != flexible)
+        others = sum(size + 2 for index, size in enumerate(widths) if index != flexible)
         widths[flexible] = min(widths[flexible], max(output_width() - others, _MIN_COLUMN))
     if has_width() and sum(widths) + 2 * (len(widths) - 1) > output_width():
         if optional:
-            place = head.index(optional[0])
-            fewer = [[*row[:place], *row[place + 1 :]] for row in (head, *rows)]
-            moved = None if flexible in (None, place) else flexible - (flexible > place)
-            print_table(fewer[0], fewer[1:], flexible=moved, optional=optional[1:])
+            left_out = head.index(optional[0])
+            fewer = [[*row[:left_out], *row[left_out + 1 :]] for row in (head, *rows)]
+            flexible = None if flexible in (None, left_out) else flexible - (flexible > left_out)
+            print_table(fewer[0], fewer[1:], flexible=flexible, optional=optional[1:])
         else:
             _print_blocks(head, rows)
         return

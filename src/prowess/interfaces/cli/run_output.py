@@ -57,8 +57,8 @@ _MAX_RECEIPT_CHARS = 400
 def format_requests(receipt: Mapping[str, Any]) -> str:
     """Return the declared permissions of a skill on one line, or '' if it declares none."""
     declared: Mapping[str, object] = receipt.get("declared", {})
-    asked = [f"{name} {_join(value)}" for name, value in declared.items()]
-    return one_line(f"Requests {'; '.join(asked)}.", _MAX_RECEIPT_CHARS) if asked else ""
+    requests = [f"{name} {_join(value)}" for name, value in declared.items()]
+    return one_line(f"Requests {'; '.join(requests)}.", _MAX_RECEIPT_CHARS) if requests else ""
 
 
 def format_touched(receipt: Mapping[str, Any]) -> list[str]:
@@ -67,13 +67,13 @@ def format_touched(receipt: Mapping[str, Any]) -> list[str]:
     A result maps names to counts; a trace stores a list of names with counts. Values of any other shape are skipped.
     """
     lines: list[str] = []
-    for what in ("touched", "refused"):
-        told = [
-            f"{sort} {', '.join(_with_count(*one) for one in _counts(names))}"
-            for sort, names in _receipt_items(receipt, what)
+    for key in ("touched", "refused"):
+        groups = [
+            f"{sort} {', '.join(_with_count(*pair) for pair in _counts(names))}"
+            for sort, names in _receipt_items(receipt, key)
         ]
-        if told:
-            lines.append(one_line(f"{what}: {'; '.join(told)}", _MAX_RECEIPT_CHARS))
+        if groups:
+            lines.append(one_line(f"{key}: {'; '.join(groups)}", _MAX_RECEIPT_CHARS))
     return lines
 
 
@@ -142,11 +142,11 @@ class RunScreen:
 
     def note(self, words: str) -> None:
         """Announce setup work that may take a while."""
-        told = f"{one_line(words, 120).removesuffix('.')} …"
+        message = f"{one_line(words, 120).removesuffix('.')} …"
         if self._status is not None:
-            self._status.update(told)
+            self._status.update(message)
         elif not self.quiet:
-            click.echo(told, err=True)
+            click.echo(message, err=True)
 
     def add(self, lines: Sequence[str]) -> None:
         """Print further lines on stderr, after the last part."""
@@ -170,7 +170,7 @@ class RunScreen:
             discard_stdout()
 
     def _watch(self, step: Step) -> None:
-        self._tell_why()
+        self._print_failure()
         if step.text:
             if not self._streaming:
                 self._pause()
@@ -190,7 +190,7 @@ class RunScreen:
             self._status.start()
 
     def _part(self, part: RunPart) -> None:
-        self._tell_why()
+        self._print_failure()
         self._pause()
         if self._streaming:
             # The output was already printed while it was streamed; only its last line end may be missing.
@@ -208,7 +208,7 @@ class RunScreen:
         if self._status is not None:
             self._status.start()
 
-    def _tell_why(self) -> None:
+    def _print_failure(self) -> None:
         """Print why the last part failed, once it is clear that the run continues.
 
         The error that ends a run is not printed here, because the command reports it at the end.
@@ -287,8 +287,8 @@ def print_plan(result: RunResult) -> None:
         click.secho(f"── {one_line(part.artifact, 80)} ({part.kind})", bold=True, err=True)
         for sent in part.sent:
             _print_sent(sent)
-        if asked := format_requests(part.receipt):
-            click.echo(asked, err=True)
+        if requests := format_requests(part.receipt):
+            click.echo(requests, err=True)
         if part.plan:
             click.echo(clean(part.plan))
         if not part.sent and part.output is not None:

@@ -46,9 +46,9 @@ def run_slash_command(chat: Chat, line: str) -> None:
 
 
 def _help(_chat: Chat, _rest: str) -> None:
-    width = max(len(f"/{name} {one.arguments}".rstrip()) for name, one in SLASH_COMMANDS.items())
-    for name, one in SLASH_COMMANDS.items():
-        click.echo(f"{f'/{name} {one.arguments}'.ljust(width)}  {one.summary}")
+    width = max(len(f"/{name} {command.arguments}".rstrip()) for name, command in SLASH_COMMANDS.items())
+    for name, command in SLASH_COMMANDS.items():
+        click.echo(f"{f'/{name} {command.arguments}'.ljust(width)}  {command.summary}")
     click.echo("Ctrl-C stops the answer that is being written. At the prompt, it leaves, as Ctrl-D does.")
 
 
@@ -111,8 +111,8 @@ def _memory(chat: Chat, rest: str) -> None:
     word, _, more = rest.partition(" ")
     more = more.strip()
     if word == "remember" and more:
-        kept = chat.run(lambda prowess: prowess.agent.remember(more))
-        click.echo(f"Remembered as {kept.id[:8]}.")
+        fact = chat.run(lambda prowess: prowess.agent.remember(more))
+        click.echo(f"Remembered as {fact.id[:8]}.")
     elif word == "forget" and more:
         chat.run(lambda prowess: prowess.agent.forget(more))
         click.echo(f"Forgot {clean(more)}.")

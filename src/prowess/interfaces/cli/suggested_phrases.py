@@ -26,26 +26,26 @@ _MESSAGE = 60
 
 def harmless_phrases(suggestions: Sequence[Suggestion]) -> list[str]:
     """Return the phrases that do not take messages from other skills."""
-    return [one.phrase for one in suggestions if not one.taken]
+    return [row.phrase for row in suggestions if not row.taken]
 
 
 def print_suggestions(skill: Skill, report: TriggerReport, suggestions: Sequence[Suggestion]) -> None:
     """Print a table of phrases with what each changes, a warning where one takes messages, and the YAML to paste."""
-    wanted = report.hits + len(report.missed)
+    positives = report.hits + len(report.missed)
     rows = [
         (
-            f"  {'!' if one.taken else ' '} {one_line(one.phrase, 40)}",
-            f"{one.before.found} → {one.after.found} of {wanted}",
-            f"{one.before.offered} → {one.after.offered}",
-            f"{_quote(one.caught[0])}{f' and {len(one.caught) - 1} more' if len(one.caught) > 1 else ''}",
+            f"  {'!' if row.taken else ' '} {one_line(row.phrase, 40)}",
+            f"{row.before.found} → {row.after.found} of {positives}",
+            f"{row.before.offered} → {row.after.offered}",
+            f"{_quote(row.caught[0])}{f' and {len(row.caught) - 1} more' if len(row.caught) > 1 else ''}",
         )
-        for one in suggestions
+        for row in suggestions
     ]
     print_wrapped("These trigger phrases would help. Each figure includes the phrases above it.", 4)
     print_table(("    phrase", "matched", "offered", "message"), rows, flexible=3)
-    for one in suggestions:
-        for taken in one.taken:
-            what = f'"{one_line(one.phrase)}" takes a message from {one_line(taken.slug, 48)}: {_quote(taken.message)}'
+    for row in suggestions:
+        for taken in row.taken:
+            what = f'"{one_line(row.phrase)}" takes a message from {one_line(taken.slug, 48)}: {_quote(taken.message)}'
             print_wrapped(f"{click.style('!', fg='yellow')} {what}. Not included below.", 4)
     phrases = harmless_phrases(suggestions)
     if phrases:
@@ -87,6 +87,6 @@ async def _add_phrases(prowess: Prowess, skill: Skill, phrases: Sequence[str]) -
             f"{skill.slug!r} not changed: nobody has accepted it yet.",
             hint=f"Run `prowess trust {skill.slug}` first.",
         )
-    kept = await prowess.skills.get(skill.slug)
-    changed = kept.model_copy(update={"trigger_phrases": (*kept.trigger_phrases, *phrases)})
+    current = await prowess.skills.get(skill.slug)
+    changed = current.model_copy(update={"trigger_phrases": (*current.trigger_phrases, *phrases)})
     return await prowess.skills.update(changed, note="Add trigger phrases that `prowess eval triggers` suggested")

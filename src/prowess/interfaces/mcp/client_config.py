@@ -70,20 +70,22 @@ def plan_change(
     command, *arguments = program
     start = {"command": command, "args": [*arguments, "mcp", *options]}
     env = {"env": dict(variables)} if variables else {}
-    here = {**start, **env}
+    entry = {**start, **env}
     if client == "codex":
         folder = Path(environment.get("CODEX_HOME") or user_home / ".codex")
-        return ConfigChange(folder=folder.parent, path=folder / "config.toml", table="mcp_servers", entry=here)
+        return ConfigChange(folder=folder.parent, path=folder / "config.toml", table="mcp_servers", entry=entry)
     if client == "claude-code":
         return ConfigChange(
-            folder=workspace, path=workspace / ".mcp.json", table="mcpServers", entry={"type": "stdio", **here}
+            folder=workspace, path=workspace / ".mcp.json", table="mcpServers", entry={"type": "stdio", **entry}
         )
     opened = () if "--workspace" in options else ("--workspace", "${workspaceFolder}")
-    there = {"command": command, "args": [*start["args"], *opened], **env}
+    folder_entry = {"command": command, "args": [*start["args"], *opened], **env}
     if client == "cursor":
-        return ConfigChange(folder=workspace, path=workspace / ".cursor" / "mcp.json", table="mcpServers", entry=there)
+        return ConfigChange(
+            folder=workspace, path=workspace / ".cursor" / "mcp.json", table="mcpServers", entry=folder_entry
+        )
     path = workspace / ".vscode" / "mcp.json"
-    return ConfigChange(folder=workspace, path=path, table="servers", entry={"type": "stdio", **there})
+    return ConfigChange(folder=workspace, path=path, table="servers", entry={"type": "stdio", **folder_entry})
 
 
 def find_program(started: str, python: str, *, client_path: str = CLIENT_SEARCH_PATH) -> list[str]:
@@ -116,9 +118,9 @@ def write_change(change: ConfigChange) -> str:
     Nothing is written if the same entry exists. Raise `Conflict` if there is a different entry with the same name,
     `Refused` for a link or a special file, and `Invalid` if the file cannot be changed without a risk.
     """
-    for place in (change.path.parent, change.path):
-        if place != change.folder:
-            refuse_link(place)
+    for path in (change.path.parent, change.path):
+        if path != change.folder:
+            refuse_link(path)
     text = _read_config(change.path)
     try:
         written = _add_to_toml(text, change) if change.is_toml else _add_to_json(text, change)
@@ -187,12 +189,12 @@ def _parse_json(text: str) -> Any:
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in pairs:
-        if key in made:
+        if key in mapping:
             raise ValueError(f"it has the key {key[:80]!r} twice")
-        made[key] = value
-    return made
+        mapping[key] = value
+    return mapping
 
 
 def _finite(number: str) -> float:
@@ -241,13 +243,13 @@ def _as_mapping(value: Any, what: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _check_same(there: Any, change: ConfigChange) -> None:
+def _check_same(existing: Any, change: ConfigChange) -> None:
     """Raise `Conflict` unless the existing entry has all values of ours. It may have more, and may omit `type`."""
-    same = isinstance(there, dict) and all(
-        cast("dict[str, Any]", there).get(key, value if key == "type" else None) == value
+    is_same = isinstance(existing, dict) and all(
+        cast("dict[str, Any]", existing).get(key, value if key == "type" else None) == value
         for key, value in change.entry.items()
     )
-    if not same:
+    if not is_same:
         raise Conflict(
             f"{str(change.path)!r} already has another entry {ENTRY_NAME!r}.",
             hint=f"Remove that entry and run the command again, or change it to:\n{change.snippet}",

@@ -132,17 +132,17 @@ def answering_person(context: Context, caller: Caller) -> Actor | None:
     """Return the person whose answers a client may send: None unless the operator has named this client."""
     client = context.session.client_params
     allowed = {agent_name(name, "") for name in caller.approvals_by}
-    named = client is not None and agent_name(client.client_info.name, "") in allowed - {""}
-    person = caller.person if named else None
+    is_named = client is not None and agent_name(client.client_info.name, "") in allowed - {""}
+    person = caller.person if is_named else None
     return person if person is not None and "approvals.resolve" in person.permissions else None
 
 
 def can_ask(context: Context) -> bool:
     """Return True if the client can show a form to a person, and the server can send it one."""
     capabilities = context.session.client_capabilities
-    able = capabilities.elicitation if capabilities is not None else None
+    forms = capabilities.elicitation if capabilities is not None else None
     # An empty capability means forms, as in the first version of the protocol; `url` alone means no forms.
-    if able is None or (able.form is None and able.url is not None):
+    if forms is None or (forms.form is None and forms.url is not None):
         return False
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS or context.session.can_send_request
 

@@ -183,13 +183,13 @@ class EntryCache:
         with self._lock:
             if self._is_saved or self._parts is None:
                 return
-            kept = {digest: parts for digest, parts in self._parts.items() if digest in self._used}
+            used = {digest: parts for digest, parts in self._parts.items() if digest in self._used}
             self._is_saved = True
-        if len(kept) > MAX_CACHED_ENTRIES:
+        if len(used) > MAX_CACHED_ENTRIES:
             return
         rows = {
             digest: [[(file.path, file.mode, file.size, file.sha256) for file in files], frontmatter]
-            for digest, (files, frontmatter) in kept.items()
+            for digest, (files, frontmatter) in used.items()
         }
         write_cache(self._path, json.dumps([self._key, rows]))
 
@@ -276,7 +276,7 @@ def _make_entries(
     skills: Sequence[tuple[Store, SkillCard]], slugs: Collection[str], cache: EntryCache | None
 ) -> dict[str, SkillEntry]:
     """Return the entries of these skills, without those that are gone. Blocking."""
-    made: dict[str, SkillEntry] = {}
+    entries: dict[str, SkillEntry] = {}
     for store, card in skills:
         parts = cache.get(card.digest) if cache else None
         try:
@@ -285,11 +285,11 @@ def _make_entries(
             continue
         if entry is None:
             continue
-        made[card.slug] = entry
+        entries[card.slug] = entry
         # The skill may have changed since it was listed; then this is an entry of other files than those of the card.
         if cache and not parts and entry.digest == card.digest:
             cache.put(entry)
-    return made
+    return entries
 
 
 def _entry_of_card(store: Store, card: SkillCard, slugs: Collection[str]) -> SkillEntry | None:

@@ -114,22 +114,22 @@ async def _read_ahead(scope: Scope, receive: Receive) -> tuple[Receive, bytes]:
     """Return a `receive` that replays the body of a request, and the body; b"" if it has not arrived or is too large."""
     if scope["method"] != "POST":
         return receive, b""
-    held: list[Message] = []
+    messages: list[Message] = []
     size, is_whole = 0, False
     # Larger bodies are left to the SDK, which has its own limit.
     while not is_whole and size < _READ_AHEAD_BYTES:
         message = await receive()
-        held.append(message)
+        messages.append(message)
         if message["type"] != "http.request":
             break
         size += len(message.get("body", b""))
         is_whole = not message.get("more_body")
-    left = deque(held)
+    replay = deque(messages)
 
     async def receive_again() -> Message:
-        return left.popleft() if left else await receive()
+        return replay.popleft() if replay else await receive()
 
-    return receive_again, b"".join(message.get("body", b"") for message in held) if is_whole else b""
+    return receive_again, b"".join(message.get("body", b"") for message in messages) if is_whole else b""
 
 
 def _add_retry_after(send: Send) -> Callable[[Message], Awaitable[None]]:

@@ -306,7 +306,7 @@ async def _send_notification(connection: Connection, event: ServerEvent) -> None
 def connection_of(context: Context) -> Connection:
     """Return the connection that a message came by. Raise `TypeError` if this version of the SDK hides it."""
     # The SDK makes a session per message and has no public way to its connection, which lives longer.
-    held = vars(context.session).get("_connection")
-    if not isinstance(held, Connection):
+    connection = vars(context.session).get("_connection")
+    if not isinstance(connection, Connection):
         raise TypeError("This version of mcp keeps the connection of a session elsewhere than in `_connection`.")
-    return held
+    return connection

@@ -79,7 +79,7 @@ async def get_prompt(
     form = _form_of(skill.card, skill.extra, skill) if skill is not None else None
     if skill is None or form is None:
         raise _unknown_prompt(params.name)
-    given = params.arguments or {}
+    arguments = params.arguments or {}
     conversation = conversation_of(context, caller)
 
     async def read() -> list[PromptMessage]:
@@ -87,20 +87,20 @@ async def get_prompt(
             request = RunRequest(
                 slug=params.name,
                 artifacts=(form.template,),
-                inputs=_convert_values(given, form.schema),
+                inputs=_convert_values(arguments, form.schema),
                 session=conversation,
                 dry_run=True,
             )
             result = await engine.runs.attempt(request)
             if result.error is not None:
                 raise result.error
-            sent = [message for part in result.parts for one in part.sent for message in one.request.messages]
+            sent = [message for part in result.parts for step in part.sent for message in step.request.messages]
             # MCP has no system messages in prompts.
-            return [_message(one.text, assistant=one.role == "assistant") for one in sent if one.text]
+            return [_message(message.text, assistant=message.role == "assistant") for message in sent if message.text]
         loaded = await engine.load(params.name, session=conversation)
         if loaded["error"]:
             raise _load_error(loaded)
-        body = fill_arguments(loaded["body"] or "", form.names, given)
+        body = fill_arguments(loaded["body"] or "", form.names, arguments)
         block = skill_block(skill.title, body, slug=skill.slug, origin=skill.scope, digest=skill.digest)
         return [_message(block)]
 
@@ -164,11 +164,11 @@ def _form_of(card: SkillCard, fields: Mapping[str, Any], skill: Skill | None = N
         return None
     schema = _object(skill.parameters) if skill else {}
     if not _TEXT_KINDS & set(card.kinds) and skill is not None:
-        template = next((one for one in skill.artifacts if isinstance(one, PromptTemplate)), None)
+        template = next((artifact for artifact in skill.artifacts if isinstance(artifact, PromptTemplate)), None)
         return _template_form(template, schema) if template else None
-    named = _claude_arguments(fields.get("arguments")) or tuple(_object(schema.get("properties")))
+    names = _claude_arguments(fields.get("arguments")) or tuple(_object(schema.get("properties")))
     hint = _argument_hint(fields.get("argument-hint"))
-    return PromptForm(names=named[:_MAX_ARGUMENTS] or (FREE_ARGUMENT,), schema=schema, hint=hint)
+    return PromptForm(names=names[:_MAX_ARGUMENTS] or (FREE_ARGUMENT,), schema=schema, hint=hint)
 
 
 def _argument_hint(value: object) -> str:
@@ -214,23 +214,23 @@ def _argument_description(name: str, schema: Mapping[str, Any], form: PromptForm
     return clean_text(str(text), limit=_MAX_DESCRIPTION_CHARS) or None
 
 
-def _claude_arguments(given: object) -> tuple[str, ...]:
+def _claude_arguments(value: object) -> tuple[str, ...]:
     """Return the argument names of Claude's frontmatter: a list, or a text with spaces."""
-    names = given.split() if isinstance(given, str) else _list(given)
+    names = value.split() if isinstance(value, str) else _list(value)
     return tuple(str(name) for name in names if str(name).isidentifier())
 
 
 _PLACEHOLDER = re.compile(r"\$(?:ARGUMENTS\[(\d{1,2})\]|(ARGUMENTS)\b|(\d{1,2})\b|([A-Za-z_]\w*))")
 
 
-def fill_arguments(body: str, names: Sequence[str], given: Mapping[str, str]) -> str:
+def fill_arguments(body: str, names: Sequence[str], arguments: Mapping[str, str]) -> str:
     """Return instructions with `$ARGUMENTS`, `$ARGUMENTS[0]`, `$0` and `$name` filled in, as Claude does.
 
     Arguments that the text does not mention are added at its end.
     """
-    if not given:
+    if not arguments:
         return body
-    values = [given[name] for name in names if name in given]
+    values = [arguments[name] for name in names if name in arguments]
     # A single free argument is split, so that its parts can be numbered.
     parts = values[0].split() if tuple(names) == (FREE_ARGUMENT,) and values else values
     is_used = False
@@ -242,8 +242,8 @@ def fill_arguments(body: str, names: Sequence[str], given: Mapping[str, str]) ->
             value = " ".join(values)
         elif at or number:
             value = parts[int(at or number)] if int(at or number) < len(parts) else ""
-        elif name in given:
-            value = given[name]
+        elif name in arguments:
+            value = arguments[name]
         else:
             return found[0]
         is_used = True
@@ -254,14 +254,14 @@ def fill_arguments(body: str, names: Sequence[str], given: Mapping[str, str]) ->
         return filled
     if tuple(names) == (FREE_ARGUMENT,):
         return f"{body}\n\nARGUMENTS: {' '.join(values)}"
-    listed = "\n".join(f"- {name}: {value}" for name, value in given.items())
+    listed = "\n".join(f"- {name}: {value}" for name, value in arguments.items())
     return f"{body}\n\nARGUMENTS:\n{listed}"
 
 
-def _convert_values(given: Mapping[str, str], schema: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_values(texts: Mapping[str, str], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with the types that the schema declares; prompts are given texts only."""
     properties = _object(schema.get("properties"))
-    return {name: _convert(text, _object(properties.get(name)).get("type")) for name, text in given.items()}
+    return {name: _convert(text, _object(properties.get(name)).get("type")) for name, text in texts.items()}
 
 
 def _convert(text: str, kind: object) -> Any:

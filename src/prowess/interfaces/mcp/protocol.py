@@ -67,9 +67,9 @@ def _show_controls(value: Any) -> Any:
     if isinstance(value, str):
         return show_controls(value)
     if isinstance(value, dict):
-        return {_show_controls(key): _show_controls(one) for key, one in cast("dict[Any, Any]", value).items()}
+        return {_show_controls(key): _show_controls(item) for key, item in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [_show_controls(one) for one in cast("list[Any]", value)]
+        return [_show_controls(item) for item in cast("list[Any]", value)]
     return value
 
 

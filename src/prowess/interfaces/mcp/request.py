@@ -48,19 +48,19 @@ def conversation_of(context: Context, caller: Caller) -> str:
 
     Raise `Invalid` for a name that cannot be used. Falling back to another conversation would mix up two of them.
     """
-    named: object = (context.meta or {}).get(CONVERSATION_META)
-    if named is not None and named != "":
-        return _check_conversation(named)
+    name: object = (context.meta or {}).get(CONVERSATION_META)
+    if name is not None and name != "":
+        return _check_conversation(name)
     return session_conversation(context) or caller.conversation or f"mcp:{caller.actor.label}"
 
 
-def _check_conversation(named: object) -> str:
-    if not isinstance(named, str) or len(named) > _MAX_CONVERSATION_CHARS or not named.isprintable():
+def _check_conversation(name: object) -> str:
+    if not isinstance(name, str) or len(name) > _MAX_CONVERSATION_CHARS or not name.isprintable():
         raise Invalid(
             f"Invalid conversation name in _meta[{CONVERSATION_META!r}].",
             hint=f"Use at most {_MAX_CONVERSATION_CHARS} printable characters.",
         )
-    return named
+    return name
 
 
 def session_conversation(context: Context) -> str:

@@ -94,11 +94,11 @@ class SamplingRelay:
         # The run continues between two rounds and may queue more requests. Only those sent can have an answer.
         for key in [key for key in self._open if key in self._put]:
             _, future = self._open[key]
-            given = answers.get(key)
+            result = answers.get(key)
             if future.done():
                 pass  # the run was cancelled meanwhile
-            elif isinstance(given, CreateMessageResult):
-                future.set_result(given)
+            elif isinstance(result, CreateMessageResult):
+                future.set_result(result)
             else:
                 future.set_exception(Unavailable("The client did not answer.", hint="Configure a model."))
             self._forget(key)
@@ -195,7 +195,7 @@ class SamplingRelays:
         return found
 
     def _forget(self, caller: str, run: _OpenRun) -> None:
-        left = [one for one in self._runs.get(caller, ()) if one is not run]
+        left = [open_run for open_run in self._runs.get(caller, ()) if open_run is not run]
         if left:
             self._runs[caller] = left
         else:
@@ -223,8 +223,8 @@ async def _as_coroutine(work: Awaitable[CallResult]) -> CallResult:
 
 def _parse_run_id(state: str | None) -> str | None:
     """Return the run id in a request state, or None if there is no state or it belongs to an approval question."""
-    named = json.loads(state).get(RUN_KEY) if state else None
-    return named if isinstance(named, str) else None
+    run_id = json.loads(state).get(RUN_KEY) if state else None
+    return run_id if isinstance(run_id, str) else None
 
 
 DEFAULT_MAX_TOKENS = 4_096
@@ -258,9 +258,9 @@ class SamplingModel:
 
     def __init__(self, context: Context, ask: Ask) -> None:
         client = context.session.client_params
-        named = agent_name(client.client_info.name, "client") if client is not None else "client"
-        self.name = f"sampling:{named}"
-        self.family = family_of("sampling", named)
+        client_name = agent_name(client.client_info.name, "client") if client is not None else "client"
+        self.name = f"sampling:{client_name}"
+        self.family = family_of("sampling", client_name)
         self._ask = ask
 
     async def complete(self, request: Request) -> Reply:

@@ -98,15 +98,15 @@ def make_entry(
 ) -> SkillEntry:
     """Return the entry of a skill. `slugs` are all served slugs, which decide the form of its address."""
     fits = len(files) <= FILES_LIMIT and sum(file.size for file in files) <= BYTES_LIMIT
-    given = frontmatter if frontmatter is not None and fits and has_valid_name(frontmatter) else None
-    name = given["name"] if given else skill.slug.rpartition(".")[2]
+    valid = frontmatter if frontmatter is not None and fits and has_valid_name(frontmatter) else None
+    name = valid["name"] if valid else skill.slug.rpartition(".")[2]
     return SkillEntry(
         slug=skill.slug,
         root=SCHEME + _place(skill.slug, name, slugs),
         title=skill.title,
-        description=given["description"] if given else skill.description,
+        description=valid["description"] if valid else skill.description,
         digest=skill.digest,
-        frontmatter=given,
+        frontmatter=valid,
         files=files,
     )
 

@@ -50,9 +50,9 @@ async def serve_stdio(server: ProwessServer) -> int:
 
 
 async def _serve(server: ProwessServer) -> None:
-    with _redirect_stdio() as (given, taken):
-        output = _StdoutWriter(taken)
-        lines = _StdinLines(given, output)
+    with _redirect_stdio() as (input_fd, output_fd):
+        output = _StdoutWriter(output_fd)
+        lines = _StdinLines(input_fd, output)
         output.on_broken = lines.end
         # The SDK declares a stream, but only iterates over it and closes it.
         messages = cast("Any", lines.messages())
@@ -64,17 +64,17 @@ def _redirect_stdio() -> Generator[tuple[int, int]]:
     """Yield descriptors of the client's input and output, while 0 is the null device and 1 is stderr."""
     sys.stdout.flush()
     # Redirected by descriptor, not by `sys.stdout`, so that C libraries and child processes are covered too.
-    given, taken = os.dup(0), os.dup(1)
+    input_fd, output_fd = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.dup2(2, 1)
     os.close(empty)
     try:
-        yield given, taken
+        yield input_fd, output_fd
     finally:
         sys.stdout.flush()  # to stderr, before 1 is the client again
-        os.dup2(taken, 1)
-        os.close(taken)
+        os.dup2(output_fd, 1)
+        os.close(output_fd)
         # `given` stays open: the reader thread may still be blocked in it, and a reused number would be another file.
 
 

@@ -95,9 +95,9 @@ async def list_tools(backend: Backend, context: Context, params: PaginatedReques
     """Return a page of the tools that the caller can use now. The built-in tools are all on the first page."""
     after = read_cursor(params.cursor if params else None)
     offered = await backend.toolbox(context).offered()
-    left = [tool for tool in offered if tool.digest and tool.name > after] if after else offered
-    page = left[:TOOLS_PER_PAGE]
-    cursor = make_cursor(page[-1].name) if len(left) > TOOLS_PER_PAGE else None
+    rest = [tool for tool in offered if tool.digest and tool.name > after] if after else offered
+    page = rest[:TOOLS_PER_PAGE]
+    cursor = make_cursor(page[-1].name) if len(rest) > TOOLS_PER_PAGE else None
     return ListToolsResult(tools=[_tool_definition(tool) for tool in page], next_cursor=cursor)
 
 
@@ -143,8 +143,8 @@ async def call_tool(backend: Backend, context: Context, params: CallToolRequestP
 
 def _may_use_sampling(context: Context, params: CallToolRequestParams) -> bool:
     """Return True if the call may end with a request to the client's model."""
-    modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return modern and _runs_code(params.name) and client_offers_model(context)
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return is_modern and _runs_code(params.name) and client_offers_model(context)
 
 
 def _runs_code(name: str) -> bool:

@@ -278,8 +278,8 @@ def _print_answer(answer: Answer) -> None:
     proof = f" ({answer.proof})" if answer.proof else ""
     click.echo(one_line(f"{answer.how} by {answer.by}, {format_time(answer.at)}{way}{proof}: {answer.state}"))
     if answer.requester:
-        asked = f" through {answer.asked_through}" if answer.asked_through else ""
-        click.echo(f"  requester   {one_line(f'{answer.requester} to {answer.action}{asked}')}")
+        channel = f" through {answer.asked_through}" if answer.asked_through else ""
+        click.echo(f"  requester   {one_line(f'{answer.requester} to {answer.action}{channel}')}")
     if answer.note:
         click.echo(f"  note        {one_line(answer.note)}")
     if answer.shown_ok is None:
