@@ -136,7 +136,7 @@ def test_a_diff_tells_every_kind_of_change():
         [
             File(path="same.md", content=b"same"),
             File(path="text.md", content=b"one\ntwo\n"),
-            File(path="image.png", content=b"\x00\x01"),
+            File(path="image.png", content=b"\xff\xd8\xff\xe0\x00\x10J"),
             File(path="gone.md", content=b"bye"),
             File(path="run.sh", content=b"echo"),
         ],
@@ -144,7 +144,7 @@ def test_a_diff_tells_every_kind_of_change():
     after = before.without(["gone.md"]).with_files(
         [
             File(path="text.md", content=b"one\n2\n"),
-            File(path="image.png", content=b"\x00\x02\x03"),
+            File(path="image.png", content=b"\x89P\r\x00\xff\xd8\xff\xe0\x00\x10"),
             File(path="new.md", content=b"hi"),
             File(path="run.sh", content=b"echo", mode="0755"),
         ]
@@ -159,5 +159,5 @@ def test_a_diff_tells_every_kind_of_change():
     }
     assert "-two" in changes["text.md"].text
     assert "+2" in changes["text.md"].text
-    assert "2 bytes → 3 bytes" in changes["image.png"].text
+    assert "7 bytes → 10 bytes" in changes["image.png"].text
     assert diff_packages(before, before) == []
