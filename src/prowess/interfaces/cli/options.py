@@ -233,6 +233,13 @@ def port_option(port: int) -> Callable[[F], F]:
     return click.option("--port", type=click.IntRange(0, 65535), default=port, metavar="N", help=words)
 
 
+def limit_option(noun: str, *, default: int = 50, most: int = 10_000) -> Callable[[F], F]:
+    """Return a decorator that adds `--limit`, the maximum number of something in the plural."""
+    size = click.IntRange(1, most)
+    words = f"Maximum number of {noun}."
+    return click.option("--limit", type=size, default=default, metavar="N", show_default=True, help=words)
+
+
 MAX_MESSAGE_CHARS = 1_000_000
 MAX_RESULTS = 1_000_000
 

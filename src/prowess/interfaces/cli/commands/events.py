@@ -12,7 +12,7 @@ import click
 from prowess.events import EVENT_NAMES, EVENTS_PRUNED
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options
-from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group
+from prowess.interfaces.cli.options import DefaultGroup, command, delegate_to_subcommand, group, limit_option
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_json_line, print_table
 from prowess.interfaces.cli.server import require_this_machine
 
@@ -51,14 +51,7 @@ async def read_latest(read: ReadAfter[T], limit: int, *, last: int) -> Sequence[
 @click.option(
     "--name", "names", multiple=True, type=click.Choice(EVENT_NAMES), help="Only events with this name (repeatable)."
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=50,
-    metavar="N",
-    show_default=True,
-    help="Maximum number of events.",
-)
+@limit_option("events")
 @click.option("--follow", "-f", is_flag=True, help="Print new events until interrupted.")
 @common_options
 def events_command(after: int | None, names: tuple[str, ...], limit: int, follow: bool, cli: Cli) -> None:
@@ -167,14 +160,7 @@ async def _of_organization(prowess: Prowess, organization: str) -> Prowess:
     invoke_without_command=True,
 )
 @click.option("--after", type=click.IntRange(min=0), metavar="N", help="Only rows after this number, oldest first.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=50,
-    metavar="N",
-    show_default=True,
-    help="Maximum number of rows.",
-)
+@limit_option("rows")
 @_org_option
 @common_options
 def audit_command(after: int | None, limit: int, organization: str, cli: Cli) -> None:

@@ -10,7 +10,7 @@ import click
 
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options
-from prowess.interfaces.cli.options import group
+from prowess.interfaces.cli.options import group, limit_option
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ def _describe_missing(type_: str, pages: Workspace) -> str:
     "search", examples=("prowess pages search release plan", "prowess pages search budget --limit 5 --json")
 )
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "--limit", type=click.IntRange(1, 200), default=20, metavar="N", show_default=True, help="Maximum number of pages."
-)
+@limit_option("pages", default=20, most=200)
 @click.option("--content", is_flag=True, help="With --json: print whole pages, for use as an input of a run.")
 @common_options
 def search(words: tuple[str, ...], limit: int, content: bool, cli: Cli) -> None:
@@ -115,14 +113,7 @@ def links(slug: str, cli: Cli) -> None:
 
 @pages_command.command("history", examples=("prowess pages history roadmap", "prowess pages history roadmap --limit 5"))
 @click.argument("slug")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 200),
-    default=20,
-    metavar="N",
-    show_default=True,
-    help="Maximum number of commits.",
-)
+@limit_option("commits", default=20, most=200)
 @common_options
 def history(slug: str, limit: int, cli: Cli) -> None:
     """List the commits that changed a page, newest first."""

@@ -15,7 +15,7 @@ import click
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options
-from prowess.interfaces.cli.options import Period, group
+from prowess.interfaces.cli.options import Period, group, limit_option
 from prowess.interfaces.cli.output import (
     MISSING,
     clean,
@@ -194,14 +194,7 @@ def traces_command() -> None:
 @click.option("--session", default="", metavar="ID", help="Only runs in this conversation.")
 @click.option("--run", default="", metavar="ID", help="Only artifacts of this run.")
 @_since_option
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=50,
-    metavar="N",
-    show_default=True,
-    help="Maximum number of traces.",
-)
+@limit_option("traces")
 @common_options
 def list_traces(
     skill: str, artifact: str, status: str | None, session: str, run: str, since: float | None, limit: int, cli: Cli

@@ -11,7 +11,7 @@ import click
 
 from prowess.errors import Invalid, NotFound
 from prowess.interfaces.cli.engine import Cli, common_options
-from prowess.interfaces.cli.options import command, read_message
+from prowess.interfaces.cli.options import command, limit_option, read_message
 from prowess.interfaces.cli.output import clean, escape_path, print_json, print_wrapped
 from prowess.view import to_json
 
@@ -35,14 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--session", "-s", default="", metavar="NAME", help="Take the skills and budget of this conversation into account."
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 100),
-    default=10,
-    metavar="N",
-    show_default=True,
-    help="Maximum number of candidates.",
-)
+@limit_option("candidates", default=10, most=100)
 @click.option(
     "--skill", default="", metavar="SLUG", help="Explain only this skill; the same as SLUG before the message."
 )
