@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from prowess.redaction import Redactor
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import Database
+from prowess.storage.sql.traces import traces
 from prowess.storage.traces import TraceFilter, read_oldest
 from prowess.traces.cleanup import process_identity
 from prowess.traces.trace import Trace
@@ -41,6 +43,17 @@ def begun() -> Callable[..., Trace]:
         return replace(trace, **more)
 
     return make
+
+
+@pytest.fixture
+def keep(database: Database) -> Callable[..., None]:
+    """Stores traces."""
+
+    def write(*kept: Trace) -> None:
+        with database.write() as connection:
+            connection.execute(sa.insert(traces), [asdict(one) for one in kept])
+
+    return write
 
 
 @pytest.fixture

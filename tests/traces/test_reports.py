@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.traces.stored import stored_trace
 
 from prowess.storage.sql.traces import traces
 from prowess.storage.trace_stats import GROUPINGS
@@ -20,33 +20,7 @@ ACME = TraceFilter(organization_id="acme", user_id=None)
 
 
 def trace(number: int, **values: Any) -> Trace:
-    moment = f"2026-03-{number % 28 + 1:02}T09:30:00.000000Z"
-    given: dict[str, Any] = {
-        "id": f"trace-{number}",
-        "run_id": f"run-{number}",
-        "organization_id": "acme",
-        "user_id": "ann",
-        "skill_id": "1",
-        "skill_slug": "checker",
-        "artifact_id": "2",
-        "artifact_name": "check",
-        "artifact_kind": "prompt_template",
-        "status": "ok",
-        "started_at": moment,
-        "deadline_at": moment,
-        "duration_ms": 10,
-        "created_at": moment,
-    }
-    return Trace(**{**given, **values})
-
-
-@pytest.fixture
-def keep(database):
-    def write(*kept: Trace) -> None:
-        with database.write() as connection:
-            connection.execute(sa.insert(traces), [asdict(one) for one in kept])
-
-    return write
+    return stored_trace(number, f"2026-03-{number % 28 + 1:02}T09:30:00.000000Z", **values)
 
 
 def rank(times: list[int], percent: int) -> int | None:

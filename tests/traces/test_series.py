@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
+from tests.traces.stored import stored_trace
 
 from prowess.errors import Invalid
-from prowess.storage.sql.traces import traces
 from prowess.storage.traces import TraceFilter
 from prowess.traces.report import build_report
 from prowess.traces.series import build_chart
@@ -20,39 +19,10 @@ ACME = TraceFilter(organization_id="acme", user_id=None, since="2026-03-01T00:00
 UNTIL = "2026-03-04T12:00:00.000000Z"
 
 
-def trace(number: int, moment: str, **values: Any) -> Trace:
-    given: dict[str, Any] = {
-        "id": f"trace-{number}",
-        "run_id": f"run-{number}",
-        "organization_id": "acme",
-        "user_id": "ann",
-        "skill_id": "1",
-        "skill_slug": "checker",
-        "artifact_id": "2",
-        "artifact_name": "check",
-        "artifact_kind": "prompt_template",
-        "status": "ok",
-        "started_at": moment,
-        "deadline_at": moment,
-        "duration_ms": 10,
-        "created_at": moment,
-    }
-    return Trace(**{**given, **values})
-
-
-@pytest.fixture
-def keep(database):
-    def write(*kept: Trace) -> None:
-        with database.write() as connection:
-            connection.execute(sa.insert(traces), [asdict(one) for one in kept])
-
-    return write
-
-
 def make_traces(count: int) -> list[Trace]:
     chance = random.Random(7)
     return [
-        trace(
+        stored_trace(
             number,
             f"2026-03-0{chance.randint(1, 4)}T{chance.randint(0, 11):02}:30:00.000000Z",
             skill_slug=chance.choice(["a", "b", "c"]),
@@ -110,8 +80,8 @@ def test_without_a_beginning_a_chart_begins_with_the_first_run(database, keep):
     whole = replace(ACME, since="")
     assert build_chart(database, whole, "skill", "day", top=5, until=UNTIL).buckets == ("2026-03-04",)
     assert build_chart(None, whole, "skill", "day", top=5, until=UNTIL).series == ()
-    keep(trace(1, "2026-03-02T09:30:00.000000Z"))
+    keep(stored_trace(1, "2026-03-02T09:30:00.000000Z"))
     assert len(build_chart(database, whole, "skill", "day", top=5, until=UNTIL).buckets) == 3
-    keep(trace(2, "2020-03-02T09:30:00.000000Z"))
+    keep(stored_trace(2, "2020-03-02T09:30:00.000000Z"))
     with pytest.raises(Invalid, match="at most 2,000"):
         build_chart(database, whole, "skill", "hour", top=5, until=UNTIL)
