@@ -11,7 +11,7 @@ from prowess.errors import Invalid, ProwessError, RunFailed, Unavailable
 from prowess.handlers.host_functions import HostFunctions, HostModule
 from prowess.handlers.sandbox_failures import CodeLabel, explain_failure
 from prowess.llm.model import Message, Request, Role
-from prowess.prompts.prompt import choose_variant
+from prowess.prompts.prompt import choose_own_variant
 from prowess.run.answers import note_reply
 from prowess.run.assertions.evaluation import AssertionRunner
 from prowess.run.call import Call, Output
@@ -65,7 +65,7 @@ class DspyModuleHandler:
     async def run(self, call: Call) -> Output:
         """Run the template and return its outputs."""
         model = await self._models.model_for(call)
-        module = _variant(call, model.family)
+        module = choose_own_variant(call.skill, call.artifact, DspyModule, model.family)
         call.notes.artifact = module
         inputs = check_inputs(call.inputs, call.skill.parameters)
         program, tools = read_program(module)
@@ -87,19 +87,6 @@ class DspyModuleHandler:
                 raise answers.failure from None
             raise
         return make_output(outputs, returns)
-
-
-def _variant(call: Call, family: str) -> DspyModule:
-    """Return the variant of the module for that family of models."""
-    named = [
-        artifact
-        for artifact in call.skill.artifacts
-        if artifact.kind == call.artifact.kind and artifact.name == call.artifact.name
-    ]
-    chosen = choose_variant(named or [call.artifact], family)
-    if not isinstance(chosen, DspyModule):
-        raise Invalid(f"{call.artifact.name!r} is a {call.artifact.kind}, not a dspy_module.")
-    return chosen
 
 
 def read_program(module: DspyModule) -> tuple[Program, dict[str, JsonObject]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from prowess.errors import Invalid
-from prowess.prompts.prompt import choose_variant
+from prowess.prompts.prompt import choose_own_variant
 from prowess.prompts.renderer import Renderer
 from prowess.run.answers import note_reply, output_error, read_answer
 from prowess.run.call import Call, Output
@@ -34,7 +33,7 @@ class PromptTemplateHandler:
     async def run(self, call: Call) -> Output:
         """Render the template, send it and return the answer."""
         model = await self._models.model_for(call)
-        template = _variant(call, model.family)
+        template = choose_own_variant(call.skill, call.artifact, PromptTemplate, model.family)
         call.notes.artifact = template
         schema = None if template.output_schema is None else compile_schema(template.output_schema)
         values = check_inputs(call.inputs, call.skill.parameters, template.vars_schema)
@@ -46,19 +45,6 @@ class PromptTemplateHandler:
         if schema is not None:
             return await _data(call, answer, schema)
         return Output(kind=self.kind, text=answer, result={} if reply.complete else {"truncated": True})
-
-
-def _variant(call: Call, family: str) -> PromptTemplate:
-    """Return the variant of the template for that family of models."""
-    named = [
-        artifact
-        for artifact in call.skill.artifacts
-        if artifact.kind == call.artifact.kind and artifact.name == call.artifact.name
-    ]
-    chosen = choose_variant(named or [call.artifact], family)
-    if not isinstance(chosen, PromptTemplate):
-        raise Invalid(f"{call.artifact.name!r} is a {call.artifact.kind}, not a prompt template.")
-    return chosen
 
 
 async def _data(call: Call, answer: str, schema: Schema) -> Output:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
-from prowess.errors import NotFound
+from prowess.errors import Invalid, NotFound
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate
+from prowess.skill.model import Skill
 
+AnyOf = TypeVar("AnyOf", bound=Artifact)
 Syntax = Literal["jinja", "mustache"]
 SYNTAXES: tuple[Syntax, ...] = ("jinja", "mustache")
 
@@ -128,7 +130,7 @@ DEFAULT_VARIANT = "default"
 """The name of the variant for any family of models; a variant without a name is the same."""
 
 
-def choose_variant(candidates: Sequence[Artifact], family: str) -> Artifact:
+def choose_variant(candidates: Sequence[AnyOf], family: str) -> AnyOf:
     """Return the candidate for the family, else the default one, else the first; ties go to the lowest ordinal."""
     if not candidates:
         raise NotFound(
@@ -138,6 +140,14 @@ def choose_variant(candidates: Sequence[Artifact], family: str) -> Artifact:
     exact = [artifact for artifact in ordered if _family(artifact) == family.casefold()]
     default = [artifact for artifact in ordered if _family(artifact) == DEFAULT_VARIANT]
     return (exact or default or ordered)[0]
+
+
+def choose_own_variant(skill: Skill, artifact: Artifact, model: type[AnyOf], family: str) -> AnyOf:
+    """Return the variant of an artifact of a skill for a family of models; raise `Invalid` if it is of another kind."""
+    if not isinstance(artifact, model):
+        raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a {model.__name__}.")
+    variants = [other for other in skill.artifacts if isinstance(other, model) and other.name == artifact.name]
+    return choose_variant(variants or [artifact], family)
 
 
 def _family(artifact: Artifact) -> str:
