@@ -125,33 +125,33 @@ class Optimizations(Part):
         found = [_decode_proposal(row) async for row in self._transport.pages("/optimizations", most=most, **filters)]
         return [row for row in found if not states or row.state in states][:limit]
 
-    async def get(self, given: str) -> Proposal:
+    async def get(self, proposal_id: str) -> Proposal:
         """Return an optimization by its id or at least four leading characters of it, or raise `NotFound`."""
-        return _decode_proposal(await self._transport.get(_proposal_path(given)))
+        return _decode_proposal(await self._transport.get(_proposal_path(proposal_id)))
 
-    async def diff(self, given: str) -> ProposalDiff:
+    async def diff(self, proposal_id: str) -> ProposalDiff:
         """Return what a candidate changes. Raise `Refused` for an agent, and `Conflict` if the skill has changed since."""
         from prowess.authoring.optimize.optimizations import ProposalDiff
 
-        return decode(ProposalDiff, await self._transport.get(f"{_proposal_path(given)}/diff"))
+        return decode(ProposalDiff, await self._transport.get(f"{_proposal_path(proposal_id)}/diff"))
 
-    async def approve(self, given: str, *, digest: str, note: str = "") -> Proposal:
+    async def approve(self, proposal_id: str, *, digest: str, note: str = "") -> Proposal:
         """Make the candidate with this digest a new version of the skill. Raise `Refused` for an agent."""
         return _decode_proposal(
-            await self._transport.post(f"{_proposal_path(given)}/approve", {"digest": digest, "note": note})
+            await self._transport.post(f"{_proposal_path(proposal_id)}/approve", {"digest": digest, "note": note})
         )
 
-    async def reject(self, given: str, *, note: str = "") -> Proposal:
+    async def reject(self, proposal_id: str, *, note: str = "") -> Proposal:
         """Reject a proposal. Raise `Refused` for an agent."""
-        return _decode_proposal(await self._transport.post(f"{_proposal_path(given)}/reject", {"note": note}))
+        return _decode_proposal(await self._transport.post(f"{_proposal_path(proposal_id)}/reject", {"note": note}))
 
-    async def cancel(self, given: str) -> Proposal:
+    async def cancel(self, proposal_id: str) -> Proposal:
         """End the search of a running optimization; the server tests the best so far."""
-        return _decode_proposal(await self._transport.post(f"{_proposal_path(given)}/cancel", {}))
+        return _decode_proposal(await self._transport.post(f"{_proposal_path(proposal_id)}/cancel", {}))
 
 
-def _proposal_path(given: str) -> str:
-    return f"/optimizations/{segment(given)}"
+def _proposal_path(proposal_id: str) -> str:
+    return f"/optimizations/{segment(proposal_id)}"
 
 
 def _decode_proposal(value: Any) -> Proposal:
