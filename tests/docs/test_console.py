@@ -26,7 +26,7 @@ def load_script() -> ModuleType:
 CONSOLE = load_script()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PLAYED)
 def test_the_commands_of_a_page_print_what_it_shows(name, tmp_path):
     page = (ROOT / name).read_text()

@@ -148,7 +148,7 @@ def snippets() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "code"), snippets(), ids=[name for name, _ in snippets()])
 def test_a_python_snippet_runs(name, code, new_process):
     ran = new_process(code=code, environment=os.environ, folder=ROOT)

@@ -94,7 +94,7 @@ def good(site: FaultSite, client: HttpClient) -> dict[str, Fetched]:
     return {kind: run(kind, site, client) for kind in ("file", "well-known", "marketplace")}
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(20)
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "again"])
 @pytest.mark.parametrize(("kind", "path", "fault"), list(cases()))
 def test_a_fault_brings_nothing_new_and_one_good_answer_heals(site, client, good, kind, path, fault, again):

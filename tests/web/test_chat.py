@@ -75,6 +75,7 @@ def answer(page: Page) -> Locator:
     return page.locator(".chat-answer").last
 
 
+@pytest.mark.long
 def test_a_message_is_answered_and_the_conversation_is_kept_exported_and_deleted(
     talking: Callable[..., Site], look: Look
 ) -> None:

@@ -56,6 +56,7 @@ def write(page: Page, text: str, path: str = "SKILL.md") -> None:
     page.keyboard.insert_text(text)
 
 
+@pytest.mark.long
 def test_a_skill_is_written_with_form_and_text_in_step(site: Site, look: Callable[..., View]) -> None:
     view = look(site)
     page = view.go("/skills/new")

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 URI = "skill://invoice-reader/SKILL.md"
 

@@ -109,7 +109,7 @@ def test_every_documented_route_has_a_row_and_takes_the_permission_that_the_row_
     assert declared == {route: row.needs for route, row in ROUTES.items()}
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(20)
 @pytest.mark.parametrize("route", ROUTES)
 def test_each_caller_gets_what_its_permissions_allow(world, route):
     row = ROUTES[route]
@@ -147,7 +147,7 @@ def normal(answer: Any, values: dict[str, str]) -> tuple[int, dict[str, str], st
     return answer.status_code, headers, body
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("route", [route for route, row in ROUTES.items() if row.owner])
 def test_the_id_of_another_tenant_is_answered_like_an_unknown_one(world, route):
     row = ROUTES[route]

@@ -59,6 +59,7 @@ def ask(deployment: Deployment, url: str) -> int:
     return httpx2.get(f"{url}/api/v1/settings", headers=headers, timeout=START_SECONDS).status_code
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_is_replaced_and_sigterm_ends_all(deploy):
     deployment = deploy("sqlite")
     with serving(deployment) as (process, url):
