@@ -105,7 +105,7 @@ class Optimizations:
 
     async def resume(
         self,
-        given: str,
+        proposal_id: str,
         *,
         on_progress: ProgressListener = ignore_progress,
         graceful: bool = False,
@@ -116,7 +116,7 @@ class Optimizations:
         After an interruption, the best candidate so far is tested; the search is done only if there is none. With
         `exclusive`, raise `Conflict` if another process is doing it.
         """
-        row = await self._records.find(given)
+        row = await self._records.find(proposal_id)
         if row.state != "running":
             return to_proposal(row)
         if exclusive and row.updated_at > max(row.created_at, seconds_from_now(-BUSY_SECONDS)):
