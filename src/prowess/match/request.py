@@ -11,6 +11,9 @@ import re
 from itertools import groupby
 from typing import NamedTuple
 
+from prowess.match.mail import read_mail
+from prowess.match.unwanted import remove_unwanted
+
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 """Soft hyphens, spaces without width, marks of direction: text copied from a web page has them in the middle of words."""
 
@@ -110,8 +113,12 @@ def unwrap(message: str) -> str:
 
 def read_request(message: str) -> Request:
     """Return what a message asks for, and what was pasted into it."""
-    text, pasted = _split_pasted(message) if "\n" in message else (message, "")
-    told = _clean(text)
+    text, pasted = message, ""
+    if "\n" in message:
+        text, quoted = read_mail(message)
+        text, pasted = _split_pasted(text)
+        pasted = f"{pasted}\n{quoted}" if pasted and quoted else pasted or quoted
+    told = remove_unwanted(_clean(text))
     if "://" not in told:
         return Request(told, told, pasted)
     named = _ADDRESS.sub(_name_site, told)
