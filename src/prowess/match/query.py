@@ -179,6 +179,8 @@ class Query:
     """A prepared message."""
 
     message: str
+    asked: str
+    """What the message asks for, without what was pasted into it, and with typing errors corrected."""
     words: dict[str, int]
     """The distinct words in order of appearance."""
     weights: dict[int, int]
@@ -208,8 +210,11 @@ class Query:
         return sum([self.weights.get(term, 0) for term in terms]) / FULL_WEIGHT
 
 
-def build_query(index: Index, message: str, context: str = "") -> Query:
-    """Prepare a message for an index. Any text is valid; one without words finds nothing."""
+def build_query(index: Index, message: str, context: str = "", *, vector: NDArray[np.int8] | None = None) -> Query:
+    """Prepare a message for an index. Any text is valid; one without words finds nothing.
+
+    `vector` is that of the message, if it is known already.
+    """
     message, context = unwrap(remove_invisible(_trim_middle(message))), context[-LONGEST_MESSAGE:]
     request = read_request(message)
     counts, heard = _count_words(request.worded)
@@ -227,9 +232,10 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
     weights = {known.term: known.weight for known in said}
     total = sum(weights.values()) / FULL_WEIGHT
     rarest = sorted(weights, key=lambda term: -terms.rarity[term])[:MAX_COMPARED_WORDS]
-    embedded = _embed(index, correct(request.text, terms.repaired), context)
+    embedded = vector if vector is not None else _embed(index, correct(request.text, terms.repaired), context)
     return Query(
         message=message,
+        asked=correct(request.worded, terms.repaired),
         words={word: place for place, word in enumerate(counts)},
         weights={term: weights[term] for term in rarest},
         rare=frozenset([term for term in rarest if weights[term] >= _RARE_WEIGHT and terms.is_rare(term)]),

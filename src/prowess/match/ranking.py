@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,18 @@ from prowess.lazy_dataclass import dataclass
 from prowess.match.candidates import Candidates, SharedTerms, can_compare, find_candidates, find_rare
 from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
+from prowess.match.passages import find_passages
 from prowess.match.query import Query, build_query
 from prowess.match.recommendation import FIELD_NAMES, Decision, Evidence, FieldName, Recommendation, decide
-from prowess.match.score import Signals, compute_coverage, compute_declared, compute_rank, compute_rare, compute_score
+from prowess.match.score import (
+    Signals,
+    compute_coverage,
+    compute_declared,
+    compute_rank,
+    compute_rare,
+    compute_score,
+    lower_score,
+)
 from prowess.match.segment import Segment, hash_tag
 
 CLOSE_COSINE = 0.4
@@ -89,7 +99,32 @@ def rank(
     if limit < 1 or not index.parts:
         return []
     query = build_query(index, message, context)
-    return _rank(index, query, limit=limit, tags=tags, fitting=fitting)
+    found = _rank(index, query, limit=limit, tags=tags, fitting=fitting)
+    # The whole message says more than its parts where it is clear.
+    passages = [] if found and found[0].decision == "offer" else find_passages(index, query)
+    if not passages:
+        return found
+    first = [
+        _lowered(one, passage.penalty)
+        for passage in passages
+        for one in _rank(index, passage.query, limit=1, tags=tags, fitting=fitting)
+    ]
+    merged = _merge(found, first)[:limit]
+    return [one for one in merged if one.decision != "no"] if fitting else merged
+
+
+def _lowered(one: Recommendation, penalty: float) -> Recommendation:
+    score = lower_score(one.score, penalty)
+    return replace(one, score=score, decision=decide(score), signals={**one.signals, "passage": round(-penalty, 4)})
+
+
+def _merge(found: Sequence[Recommendation], more: Sequence[Recommendation]) -> list[Recommendation]:
+    """Return recommendations with others by score, each skill once; the order of the first ones stays among them."""
+    best = {one.slug: one for one in found}
+    for one in more:
+        if one.slug not in best or best[one.slug].score < one.score:
+            best[one.slug] = one
+    return sorted(best.values(), key=lambda one: -one.score)
 
 
 def search(index: Index, text: str, *, limit: int, tags: Collection[str] = ()) -> list[Recommendation]:

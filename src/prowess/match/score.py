@@ -129,3 +129,9 @@ def compute_score(signals: Signals, *, crowd: int, explicit: bool, verbatim: boo
         + (EXPLICIT_SCORE if explicit else 0.0)
     )
     return round(1 / (1 + math.exp(-evidence)), _DIGITS)
+
+
+def lower_score(score: float, penalty: float) -> float:
+    """Return a score with its log odds lowered by a penalty."""
+    odds = score / max(1 - score, 10**-_DIGITS) * math.exp(-penalty)
+    return round(odds / (1 + odds), _DIGITS)
