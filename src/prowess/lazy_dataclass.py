@@ -85,8 +85,8 @@ class _LateMethods:
         frozen = self._options["frozen"]
         # Frozen only if it has to be, because it inherits from a frozen class: that generates two methods more.
         inherits = any("__dataclass_fields__" in vars(base) for base in plain.__mro__[1:])
-        kept = {"kw_only": self._options.get("kw_only", False), "frozen": frozen and inherits}
-        self._take(("__dataclass_fields__",), copy, {**kept, "init": False, "repr": False, "eq": False})
+        options = {"kw_only": self._options.get("kw_only", False), "frozen": frozen and inherits}
+        self._take(("__dataclass_fields__",), copy, {**options, "init": False, "repr": False, "eq": False})
         if "__init__" in self._names:
             self._names.remove("__init__")
             self.made.__init__ = _make_init(self.made, frozen=frozen)
@@ -106,14 +106,14 @@ class _LateMethods:
         return call
 
 
-def _make_init(made: type, *, frozen: bool) -> Callable[..., None]:
+def _make_init(target: type, *, frozen: bool) -> Callable[..., None]:
     """Return the `__init__` that the standard library would generate; it sets the slots of a frozen class three times as fast.
 
     A slot's own descriptor sets it. `object.__setattr__`, which the standard library uses, has to find that first.
     """
     names: dict[str, Any] = {"_missing": dataclasses.MISSING}
     positional, named, lines = ["self"], ["*"], ["pass"]
-    for field in dataclasses.fields(made):
+    for field in dataclasses.fields(target):
         name = value = field.name
         default = ""
         if field.default_factory is not dataclasses.MISSING:
@@ -130,17 +130,17 @@ def _make_init(made: type, *, frozen: bool) -> Callable[..., None]:
         if field.init:
             (named if field.kw_only else positional).append(name + default)
         if frozen:
-            names[f"_set_{name}"] = getattr(made, name).__set__
+            names[f"_set_{name}"] = getattr(target, name).__set__
         lines.append(f"_set_{name}(self, {value})" if frozen else f"self.{name} = {value}")
-    if hasattr(made, "__post_init__"):
+    if hasattr(target, "__post_init__"):
         lines.append("self.__post_init__()")
-    given = ", ".join([*positional, *(named if len(named) > 1 else [])])
-    text = f"def make({', '.join(names)}):\n def __init__({given}):\n  {'; '.join(lines)}\n return __init__"
+    parameters = ", ".join([*positional, *(named if len(named) > 1 else [])])
+    text = f"def make({', '.join(names)}):\n def __init__({parameters}):\n  {'; '.join(lines)}\n return __init__"
     found: dict[str, Any] = {}
-    exec(text, vars(sys.modules[made.__module__]), found)  # noqa: S102  (as the standard library does)
+    exec(text, vars(sys.modules[target.__module__]), found)  # noqa: S102  (as the standard library does)
     init = found["make"](**names)
-    init.__qualname__ = f"{made.__qualname__}.__init__"
-    init.__annotations__ = {field.name: field.type for field in dataclasses.fields(made) if field.init}
+    init.__qualname__ = f"{target.__qualname__}.__init__"
+    init.__annotations__ = {field.name: field.type for field in dataclasses.fields(target) if field.init}
     init.__annotations__["return"] = None
     return init
 

@@ -22,9 +22,9 @@ STRICT_FILE = "strict"
 """In the folder `.prowess` of a workspace, it makes the workspace strict. It can only refuse more, so anybody may add it."""
 
 
-def _setting(meaning: str, *, default: Any = MISSING, shown: str = "not set", secret: bool = False) -> Any:
+def _setting(meaning: str, *, default: Any = MISSING, default_text: str = "not set", secret: bool = False) -> Any:
     """Return a field with its line of docs/settings.md: what it means, and its default as a reader sees it."""
-    return field(default=default, repr=not secret, metadata={"meaning": meaning, "default": shown})
+    return field(default=default, repr=not secret, metadata={"meaning": meaning, "default": default_text})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,36 +34,36 @@ class Settings:
     The field `home` is the variable `PROWESS_HOME`, and so on. `scripts/reference.py` writes docs/settings.md from here.
     """
 
-    home: Path = _setting("The folder for the account's database, caches and tokens.", shown="`~/.prowess`")
+    home: Path = _setting("The folder for the account's database, caches and tokens.", default_text="`~/.prowess`")
     workspace: Path = _setting(
-        "The folder whose skills come first. The option `--workspace` wins over it.", shown="the current folder"
+        "The folder whose skills come first. The option `--workspace` wins over it.", default_text="the current folder"
     )
     user_home: Path
     database_url: str = _setting(
         "The account's [database](storage.md), for example `postgresql://user:password@host/name`.",
         default="",
-        shown="a SQLite file in `PROWESS_HOME`",
+        default_text="a SQLite file in `PROWESS_HOME`",
         secret=True,
     )
     skill_folders: bool = _setting(
         "Read the skills of the workspace and of skill folders in the home folder: `on` or `off`. Switch it off for a "
         "server that keeps all skills in the account's database.",
         default=True,
-        shown="`on`",
+        default_text="`on`",
     )
     system_skills: bool = _setting(
-        "Include the [skills that come with Prowess](roles.md): `on` or `off`.", default=True, shown="`on`"
+        "Include the [skills that come with Prowess](roles.md): `on` or `off`.", default=True, default_text="`on`"
     )
     new_skills: str = _setting(
         "Where new skills of a workspace are written: `database`, or `folder` for `skills/SLUG/` in the workspace.",
         default="database",
-        shown="`database`",
+        default_text="`database`",
     )
     strict: bool = _setting(
         "Refuse skills with unknown or misspelt fields, and sources that have different skills of the same name "
         "([strict workspaces](catalog.md#strict-workspaces)): `on` or `off`.",
         default=False,
-        shown="`on` if the workspace has the file `.prowess/strict`",
+        default_text="`on` if the workspace has the file `.prowess/strict`",
     )
     trusted_folders: tuple[str, ...] = _setting(
         "Folders whose skills, prompts and rubrics count as [accepted](trust.md), whatever they contain, separated by "
@@ -90,7 +90,7 @@ class Settings:
         "The key of [servers that share a database](serve.md#one-of-many), at least 32 characters and the same for all of "
         "them.",
         default="",
-        shown="keys in `PROWESS_HOME`",
+        default_text="keys in `PROWESS_HOME`",
         secret=True,
     )
     public_url: str = _setting(
@@ -109,13 +109,13 @@ class Settings:
         "Email domains, separated by commas. Anyone who signs in with a verified address in one of them joins the "
         "organization.",
         default=(),
-        shown="nobody joins by signing in",
+        default_text="nobody joins by signing in",
     )
     registry: str = _setting(
         "The [registry](skill-registries.md) that searches and fetches use unless they name another: `skills.sh`, "
         "`clawhub`, or `prowess` for the one of PROWESS_REGISTRY_URL.",
         default="skills.sh",
-        shown="`skills.sh`",
+        default_text="`skills.sh`",
     )
     skills_sh_key: str = _setting(
         "The key for the documented API of skills.sh, if you have one.", default="", secret=True
@@ -140,7 +140,7 @@ class Settings:
         "The [embedder](embedders.md) that compares meanings: `default`, `none` (match by words alone), `onnx:FOLDER`, "
         "`fastembed:NAME` or `endpoint:MODEL`.",
         default="default",
-        shown="`default`",
+        default_text="`default`",
     )
     embedder_url: str = _setting(
         "The server of `endpoint:MODEL`, for example `https://api.example.com/v1`.", default=""
@@ -149,56 +149,58 @@ class Settings:
     background: bool = _setting(
         "Compute missing [vectors](matching.md#vectors) in a background process: `on` or `off`.",
         default=True,
-        shown="`on`",
+        default_text="`on`",
     )
     model: str = _setting(
         "The [model](models.md) for runs, for example `anthropic:NAME`, `ollama:NAME` or `local:smollm2`.", default=""
     )
     evaluation_model: str = _setting(
-        "The model that judges, in reviews and semantic assertions.", default="", shown="`PROWESS_MODEL`"
+        "The model that judges, in reviews and semantic assertions.", default="", default_text="`PROWESS_MODEL`"
     )
     models: tuple[str, ...] = _setting(
-        "Other models that people can choose in a conversation, separated by commas.", default=(), shown="none"
+        "Other models that people can choose in a conversation, separated by commas.", default=(), default_text="none"
     )
     model_url: str = _setting("The OpenAI-compatible server of `compatible:NAME`.", default="")
     model_key: str = _setting("The key for that server, if it needs one.", default="", secret=True)
     model_requests_per_minute: int | None = _setting(
-        "The limit of requests per minute to each model, for one process.", default=None, shown="no limit"
+        "The limit of requests per minute to each model, for one process.", default=None, default_text="no limit"
     )
     sidecar: str = _setting(
         "The program of the [DSPy sidecar](dspy.md): a binary made by `make sidecar`, or the `bin/python` of an environment "
         "that has its packages. `off` uses the fallback of each dspy_module instead.",
         default="",
-        shown="an environment in `PROWESS_HOME`",
+        default_text="an environment in `PROWESS_HOME`",
     )
     requests_per_minute: int | None = _setting(
         "The limit of requests per minute of each caller of a [server](serve.md), for one process.",
         default=None,
-        shown="30000",
+        default_text="30000",
     )
     run_seconds: int | None = _setting(
-        "The timeout of an artifact, in seconds, unless the run or the skill sets one.", default=None, shown="120"
+        "The timeout of an artifact, in seconds, unless the run or the skill sets one.",
+        default=None,
+        default_text="120",
     )
     trace_days: int | None = _setting(
         "How many days [traces](traces.md) are kept in organizations without the setting `trace_days`.",
         default=None,
-        shown="30",
+        default_text="30",
     )
     telemetry: bool = _setting(
         "Send runs and requests to OpenTelemetry as [spans](telemetry.md) (extra `telemetry`): `on` or `off`.",
         default=False,
-        shown="`off`",
+        default_text="`off`",
     )
     git_protocols: tuple[str, ...] = _setting(
         "The transports of [git sources](sources.md#git), separated by commas: `https`, `ssh` (with your own keys), and `file` "
         "for repositories on this machine.",
         default=("https", "ssh"),
-        shown="`https,ssh`",
+        default_text="`https,ssh`",
     )
-    max_archive_bytes: int | None = _setting("The size limit of an archive.", default=None, shown="16777216")
-    max_skill_bytes: int | None = _setting("The size limit of a skill.", default=None, shown="26214400")
-    max_file_bytes: int | None = _setting("The size limit of a file.", default=None, shown="5242880")
-    max_files: int | None = _setting("The limit of files in a skill.", default=None, shown="1000")
+    max_archive_bytes: int | None = _setting("The size limit of an archive.", default=None, default_text="16777216")
+    max_skill_bytes: int | None = _setting("The size limit of a skill.", default=None, default_text="26214400")
+    max_file_bytes: int | None = _setting("The size limit of a file.", default=None, default_text="5242880")
+    max_files: int | None = _setting("The limit of files in a skill.", default=None, default_text="1000")
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
@@ -250,7 +252,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         background=_switch(env, "PROWESS_BACKGROUND", default=True),
         model=env.get("PROWESS_MODEL", "").strip(),
         evaluation_model=env.get("PROWESS_EVALUATION_MODEL", "").strip(),
-        models=tuple(name for one in env.get("PROWESS_MODELS", "").split(",") if (name := one.strip())),
+        models=tuple(name for item in env.get("PROWESS_MODELS", "").split(",") if (name := item.strip())),
         model_url=env.get("PROWESS_MODEL_URL", "").strip(),
         model_key=env.get("PROWESS_MODEL_KEY", "").strip(),
         sidecar=_program(env, "PROWESS_SIDECAR"),
@@ -310,10 +312,10 @@ def _git_protocols(env: Mapping[str, str]) -> tuple[str, ...]:
 
 def _choice(env: Mapping[str, str], name: str, values: Sequence[str]) -> str:
     """Return the value of a variable; the first of the allowed ones if it is not set. Raise `Invalid` for any other."""
-    given = env.get(name, "").strip().lower() or values[0]
-    if given not in values:
-        raise Invalid(f"Invalid value {given[:40]!r} for {name}.", hint=f"Use one of: {', '.join(values)}.")
-    return given
+    value = env.get(name, "").strip().lower() or values[0]
+    if value not in values:
+        raise Invalid(f"Invalid value {value[:40]!r} for {name}.", hint=f"Use one of: {', '.join(values)}.")
+    return value
 
 
 def _program(env: Mapping[str, str], name: str) -> str:

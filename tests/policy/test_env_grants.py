@@ -23,7 +23,7 @@ class Admin:
         self.grants = EnvGrants(desk.database)
 
     def allow(self, name: str = "KEY", digest: str = DIGESTS[0], actor: Actor | None = None) -> None:
-        self.grants.allow(actor or self.actor, slug="triage", digest=digest, asked=("KEY", "TOKEN"), name=name)
+        self.grants.allow(actor or self.actor, slug="triage", digest=digest, declared=("KEY", "TOKEN"), name=name)
 
     def forbid(self, name: str = "KEY", actor: Actor | None = None) -> None:
         self.grants.forbid(actor or self.actor, slug="triage", name=name)
@@ -98,7 +98,7 @@ def test_many_at_once_are_all_kept(admin: Admin, at_once: Any) -> None:
     names = tuple(f"N{number}" for number in range(6))
 
     def allow(name: str) -> None:
-        admin.grants.allow(admin.actor, slug="triage", digest=DIGESTS[0], asked=names, name=name)
+        admin.grants.allow(admin.actor, slug="triage", digest=DIGESTS[0], declared=names, name=name)
 
     assert at_once(*(lambda name=name: allow(name) for name in names)) == [None] * len(names)
     assert sorted(admin.kept["triage"]) == sorted(names)

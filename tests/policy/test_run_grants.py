@@ -61,7 +61,7 @@ def skill(digest: str, artifact: Artifact, needs: dict[str, Any]) -> Skill:
 async def test_what_is_allowed_while_it_is_open_holds_for_the_next_run(desk: Any, granted: Any, ann: Actor) -> None:
     needs = {"env": ["KEY"], "hosts": ["api.example.com"]}
     assert (await granted(ann, **needs)).env == {}
-    EnvGrants(desk.database).allow(ann, slug="triage", digest=DIGEST, asked=("KEY",), name="KEY")
+    EnvGrants(desk.database).allow(ann, slug="triage", digest=DIGEST, declared=("KEY",), name="KEY")
     found = await granted(ann, **needs)
     assert (dict(found.env), found.hosts) == ({"KEY": "s3cret"}, ("api.example.com",))
     changed = await granted(ann, digest="b" * 64, **needs)
@@ -72,7 +72,7 @@ async def test_what_is_allowed_while_it_is_open_holds_for_the_next_run(desk: Any
 
 
 async def test_another_organization_is_given_nothing_of_it(desk: Any, granted: Any, ann: Actor) -> None:
-    EnvGrants(desk.database).allow(ann, slug="triage", digest=DIGEST, asked=("KEY",), name="KEY")
+    EnvGrants(desk.database).allow(ann, slug="triage", digest=DIGEST, declared=("KEY",), name="KEY")
     other = Actor(name="ann", organization="other", user="ann")
     assert (await granted(other, env=["KEY"])).env == {}
 

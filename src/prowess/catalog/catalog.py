@@ -66,15 +66,15 @@ class Catalog:
 
     def stores(self) -> list[Store]:
         """Return the stores in the order in which they are searched."""
-        given = self._given() if callable(self._given) else self._given
-        found = sorted(given, key=lambda store: SCOPES.index(store.scope))
+        stores = self._given() if callable(self._given) else self._given
+        found = sorted(stores, key=lambda store: SCOPES.index(store.scope))
         self._seen = (monotonic(), found)
         return found
 
-    def reaches(self, scope: str, place: str) -> bool:
+    def reaches(self, scope: str, location: str) -> bool:
         """Return True if a store of this scope contains the location."""
         return any(
-            place == store.location or place.startswith(f"{store.location.rstrip('/')}/")
+            location == store.location or location.startswith(f"{store.location.rstrip('/')}/")
             for store in self.recent_stores()
             if store.scope == scope
         )
@@ -220,9 +220,9 @@ class Catalog:
         A store that fails hides nothing that could be used.
         """
         stores = self.recent_stores()
-        keys = [store_key(one) for one in stores]
-        place = keys.index(store_key(store)) if store_key(store) in keys else -1
-        found = [(other, self._recent_outline(other, outline.slug)) for other in stores[place + 1 :]]
+        keys = [store_key(known) for known in stores]
+        position = keys.index(store_key(store)) if store_key(store) in keys else -1
+        found = [(other, self._recent_outline(other, outline.slug)) for other in stores[position + 1 :]]
         return tuple(
             (other, hidden) for other, hidden in found if hidden is not None and hidden.digest != outline.digest
         )
@@ -322,7 +322,7 @@ class Catalog:
         if last is not None and last.change == "delete":
             hint = f"It was deleted. Restore it with `prowess rollback {slug} {last.number}`."
         if unavailable:
-            hint += f" These stores could not be read: {', '.join({place: None for place, _ in unavailable})}."
+            hint += f" These stores could not be read: {', '.join({location: None for location, _ in unavailable})}."
         return NotFound(f"Skill {slug[:80]!r} not found.", hint=hint)
 
     def _recent_names(self) -> tuple[list[str], list[Fault]]:

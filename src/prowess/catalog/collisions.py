@@ -19,7 +19,7 @@ Hidden = Sequence[tuple[Store, SkillOutline]]
 
 def find_collision(store: Store, outline: SkillOutline, hidden: Hidden) -> str | None:
     """Return a warning if other sources of the same scope have the slug with other files; None if there are none."""
-    others = [other.location for other, one in hidden if one.scope == outline.scope]
+    others = [other.location for other, hidden_outline in hidden if hidden_outline.scope == outline.scope]
     return describe_collision(outline.slug, store.location, others) if others else None
 
 
@@ -33,12 +33,12 @@ def check_strictly(merged: Mapping[str, list[tuple[Store, SkillCard]]], faults: 
     # The same files under two paths are one skill.
     twice = [slug for slug, claims in merged.items() if len({card.digest for _, card in claims}) > 1]
     if twice:
-        told = [
+        listed = [
             f"{slug!r} in {' and '.join(repr(store.location) for store, _ in merged[slug])}" for slug in sorted(twice)
         ]
-        more = f" (and {len(told) - _LISTED} more)" if len(told) > _LISTED else ""
+        more = f" (and {len(listed) - _LISTED} more)" if len(listed) > _LISTED else ""
         raise DuplicateSkill(
-            f"Several sources have a skill of the same name: {'; '.join(told[:_LISTED])}{more}.",
+            f"Several sources have a skill of the same name: {'; '.join(listed[:_LISTED])}{more}.",
             hint="This workspace is strict: rename or remove one of them, or set PROWESS_STRICT=off.",
         )
     from prowess.skill.validate import STRICT_CODES  # only strict workspaces need the validator to list skills

@@ -117,8 +117,8 @@ class StoredSkills:
         if not blobs.is_plain(package.name):
             return  # its files are read under another name
         key = key_of(skill, package.name)
-        kept = skill.model_copy(update={"provenance": key.provenance}) if key.provenance else skill
-        _cache.put(self._cache_key(key), StoredReading(kept, document_text(kept.form, package)))
+        stored = skill.model_copy(update={"provenance": key.provenance}) if key.provenance else skill
+        _cache.put(self._cache_key(key), StoredReading(stored, document_text(stored.form, package)))
 
     def read_again(self, connection: sa.Connection, slugs: Sequence[str]) -> list[Reread]:
         """Read skills whose rows cannot be used from their files; those that are gone meanwhile are left out."""
@@ -232,10 +232,10 @@ def stored_as(skill: Skill, key: SkillKey, tenant: Tenant, location: str) -> Ski
     Its slug stays as well, even if the readers would choose another one today: versions, grants and sessions refer to it.
     Where it was copied from is what the sync recorded, whatever its files say about that.
     """
-    kept = skill.kept_as(
+    stored = skill.kept_as(
         id=key.id, scope=tenant.scope, location=location, created_at=key.created_at, updated_at=key.updated_at
     )
-    return kept.model_copy(update={"provenance": key.provenance}) if key.provenance else kept
+    return stored.model_copy(update={"provenance": key.provenance}) if key.provenance else stored
 
 
 def replace_derived(connection: sa.Connection, tenant: Tenant, found: Sequence[Reread]) -> None:
@@ -246,10 +246,10 @@ def replace_derived(connection: sa.Connection, tenant: Tenant, found: Sequence[R
     # Locked and compared once more: since the files were read, another process may have saved other files, or may have
     # read the same ones with a newer reader.
     stored = skills.lock_by_slug(connection, tenant, [item.slug for item in found])
-    wanted = [
+    pending = [
         (item.skill, item.package)
         for item in sorted(found, key=lambda item: item.slug)
         if item.skill is not None and item.package is not None and stored.get(item.slug) == item.stored
     ]
-    skills.update_skills(connection, tenant, wanted)
-    artifacts.replace_artifacts(connection, tenant, [skill for skill, _ in wanted], [skill.id for skill, _ in wanted])
+    skills.update_skills(connection, tenant, pending)
+    artifacts.replace_artifacts(connection, tenant, [skill for skill, _ in pending], [skill.id for skill, _ in pending])

@@ -125,9 +125,9 @@ class DatabaseStore(EditableStore):
         with self._database.read() as connection:
             marks = skills.get_marks(connection, self._tenant, slugs)
             seals = seals_of(connection)
-        wanted = set(marks) if slugs is None else set(slugs).intersection(marks)
-        unread = set(wanted)
-        for texts in self._sealed_texts(wanted, whole=slugs is None):
+        selected = set(marks) if slugs is None else set(slugs).intersection(marks)
+        unread = set(selected)
+        for texts in self._sealed_texts(selected, whole=slugs is None):
             reader, seal = marks.get(texts[0], ("", ""))
             if is_current(reader) and skills.check_texts(seals, seal, texts):
                 unread.discard(texts[0])

@@ -109,8 +109,8 @@ def record(
     """
     found = [accepted_skill(request.reading)[0] for request in requests]
     stored = skills.lock_by_slug(connection, tenant, [skill.slug for skill in found])
-    taken = skills.taken_ids(connection, filter(None, (_wanted_id(skill, tenant) for skill in found)))
-    decider = _Decider(connection=connection, tenant=tenant, location=location, stored=stored, taken=taken)
+    used_ids = skills.taken_ids(connection, filter(None, (_wanted_id(skill, tenant) for skill in found)))
+    decider = _Decider(connection=connection, tenant=tenant, location=location, stored=stored, taken=used_ids)
     outcomes = [decider.decide(request) for request in requests]
     _write(connection, tenant, [outcome for outcome in outcomes if isinstance(outcome, _PlannedWrite)])
     return [item.done if isinstance(item, _PlannedWrite) else item for item in outcomes]
@@ -165,14 +165,14 @@ class _Decider:
 
     def _as_stored(self, skill: Skill, old: StoredSkill | None, provenance: Provenance | None) -> Skill:
         moment = now()
-        kept = skill.kept_as(
+        stored = skill.kept_as(
             id=old.key.id if old else _new_id(skill, self.tenant, self.taken),
             scope=self.tenant.scope,
             location=self.location,
             created_at=old.key.created_at if old else moment,
             updated_at=moment,
         )
-        return kept.model_copy(update={"provenance": provenance}) if provenance else kept
+        return stored.model_copy(update={"provenance": provenance}) if provenance else stored
 
 
 def _wanted_id(skill: Skill, tenant: Tenant) -> str | None:
@@ -186,12 +186,12 @@ def _wanted_id(skill: Skill, tenant: Tenant) -> str | None:
     return str(uuid.uuid5(uuid.UUID(declared), "\x00".join(tenant.key.values())))
 
 
-def _new_id(skill: Skill, tenant: Tenant, taken: set[str]) -> str:
-    wanted = _wanted_id(skill, tenant)
-    if wanted is None or wanted in taken:
+def _new_id(skill: Skill, tenant: Tenant, used_ids: set[str]) -> str:
+    declared = _wanted_id(skill, tenant)
+    if declared is None or declared in used_ids:
         return str(uuid.uuid4())
-    taken.add(wanted)  # another skill of the same transaction may declare the same id
-    return wanted
+    used_ids.add(declared)  # another skill of the same transaction may declare the same id
+    return declared
 
 
 def _write(connection: sa.Connection, tenant: Tenant, plans: Sequence[_PlannedWrite]) -> None:

@@ -126,8 +126,8 @@ class DirectoryStore(EditableStore):
             read_cache, self._read_cache = self._read_cache, ReadCache()
             self._tree.refresh(read_cache)
             disk_skills = map(self._index.serving, self._index.slugs() if slugs is None else slugs)
-            wanted = [disk_skill for disk_skill in disk_skills if disk_skill is not None]
-        for disk_skill in wanted:
+            found = [disk_skill for disk_skill in disk_skills if disk_skill is not None]
+        for disk_skill in found:
             skill = read_cache.give(disk_skill.location, disk_skill.digest) or self._read_current(disk_skill.slug)
             if skill is not None:
                 yield self._document(skill, disk_skill)
@@ -345,17 +345,17 @@ class DirectoryStore(EditableStore):
             return self._skill(disk_skill, self._writer.files(disk_skill)), False
         if disk_skill:
             self._writer.record_manual_changes(disk_skill)
-        done = change or ("update" if disk_skill else "create")
+        outcome = change or ("update" if disk_skill else "create")
         version = self._writer.write(
             reading,
             disk_skill,
-            lambda: self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note),
+            lambda: self._log.append(skill.slug, package, form=reading.form, change=outcome, actor=actor, note=note),
         )
-        kept = self._index.serving(skill.slug)
+        served = self._index.serving(skill.slug)
         # Editors do not take our lock: the files may have been changed right after they were written.
-        if kept is None or kept.digest != package.digest:
+        if served is None or served.digest != package.digest:
             raise Conflict(
                 f"{skill.slug!r} changed while it was being saved.", hint="Check the current files and try again."
             )
         first = version if version.number == 1 else self._first_version(skill.slug)
-        return self._served(skill, kept, first), True
+        return self._served(skill, served, first), True

@@ -231,7 +231,7 @@ def user_roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
 @cache
 def _variables() -> tuple[str, ...]:
     """Return the environment variables that can say where skills of users are."""
-    heads = (place.partition("/")[0] for agent in AGENTS for place in agent.user)
+    heads = (path.partition("/")[0] for agent in AGENTS for path in agent.user)
     return tuple(dict.fromkeys(head[1:] for head in heads if head.startswith("$")))
 
 
@@ -279,7 +279,7 @@ def _unique(roots: Iterable[str]) -> dict[str, str]:
 
 def sibling_roots(root: Path) -> list[Path]:
     """Return the other well-known skill folders of the same project or home directory."""
-    known = {*project_folders(), *(place[2:] for agent in AGENTS for place in agent.user if place.startswith("~/"))}
+    known = {*project_folders(), *(path[2:] for agent in AGENTS for path in agent.user if path.startswith("~/"))}
     text = str(root)
     names = [name for name in known if text.endswith("/" + name)]
     if not names:

@@ -228,15 +228,15 @@ def _with_artifacts(skill: Skill, artifacts: tuple[Artifact, ...]) -> Skill:
     return skill.model_copy(update={"artifacts": artifacts})
 
 
-def _check_written(reading: Reading, wanted: Artifact | None) -> None:
+def _check_written(reading: Reading, expected: Artifact | None) -> None:
     """Raise `Invalid` if the artifact would not be read back under its name."""
-    if wanted is None or (reading.skill and reading.skill.artifact(wanted.name, wanted.variant)):
+    if expected is None or (reading.skill and reading.skill.artifact(expected.name, expected.variant)):
         return
     raise Invalid(
-        f"The artifact {wanted.name!r} cannot be stored under this name: it would be read back under another one.",
+        f"The artifact {expected.name!r} cannot be stored under this name: it would be read back under another one.",
         hint="Use a name of letters, digits and hyphens.",
     )
 
 
-def _find_written(skill: Skill, wanted: Artifact) -> Artifact:
-    return next(a for a in skill.artifacts if (a.name, a.variant) == (wanted.name, wanted.variant))
+def _find_written(skill: Skill, expected: Artifact) -> Artifact:
+    return next(a for a in skill.artifacts if (a.name, a.variant) == (expected.name, expected.variant))

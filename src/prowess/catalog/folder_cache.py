@@ -53,13 +53,13 @@ class FolderCache:
         """Save the skills unless they are saved already. A disk that is full or read-only is not an error."""
         # A skill with problems is read again by every process: messages may have been reworded, and it will be fixed.
         # One that is not settled would have to be read again anyway.
-        kept = [skill for skill in skills if skill.settled and not (skill.problems and skill.card is None)]
-        stamps: dict[str, object] = {skill.location: skill.stamps for skill in kept}
+        cached = [skill for skill in skills if skill.settled and not (skill.problems and skill.card is None)]
+        stamps: dict[str, object] = {skill.location: skill.stamps for skill in cached}
         if stamps == self._saved:
             return
         from prowess.storage.files.cache_file import write_cache  # lazy: most commands save nothing
 
-        write_cache(self._path, json.dumps([self._key, [_row(skill) for skill in kept]]))
+        write_cache(self._path, json.dumps([self._key, [_row(skill) for skill in cached]]))
         self._saved = stamps
 
     def _skill(

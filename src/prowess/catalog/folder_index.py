@@ -212,9 +212,9 @@ class FolderIndex:
         for table in (self._claims, self._declaring):
             for key in (disk_skill.slug, disk_skill.declared or ""):
                 claims = table.get(key, [])
-                for place, other in enumerate(claims):
+                for position, other in enumerate(claims):
                     if other is known:
-                        claims[place] = disk_skill
+                        claims[position] = disk_skill
         if disk_skill.location in self._invalid:
             self._invalid[disk_skill.location] = disk_skill
 
@@ -279,9 +279,9 @@ class FolderIndex:
 
     def with_kinds(self, kinds: Collection[Kind]) -> Iterator[DiskSkill]:
         """Yield the served skills with an artifact of one of these kinds, or all if none is given."""
-        wanted = set(kinds)
+        selected = set(kinds)
         for disk_skill in self._serving():
-            if disk_skill.card is not None and (not wanted or not wanted.isdisjoint(disk_skill.card.kinds)):
+            if disk_skill.card is not None and (not selected or not selected.isdisjoint(disk_skill.card.kinds)):
                 yield disk_skill
 
     def cards(self) -> list[SkillCard]:

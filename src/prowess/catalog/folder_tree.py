@@ -232,17 +232,17 @@ class FolderTree:
         # A SKILL.md beside the skills does not turn the whole folder into one skill.
         if folder != self._root and has_marker(entry.name for entry in entries):
             return self._scan(folder, single_file=False)
-        kept = [entry for entry in entries if not is_ignored(entry.name) and not entry.name.startswith(TEMP_PREFIX)]
-        undecodable = [entry for entry in kept if not _is_text(entry.name)]
-        kept = [entry for entry in kept if entry not in undecodable]
+        listed = [entry for entry in entries if not is_ignored(entry.name) and not entry.name.startswith(TEMP_PREFIX)]
+        undecodable = [entry for entry in listed if not _is_text(entry.name)]
+        listed = [entry for entry in listed if entry not in undecodable]
         return FolderListing(
             stamp=stamp,
             settled=is_settled(stamp, read_at),
-            folders=tuple(entry.path for entry in kept if entry.is_dir(follow_symlinks=False)),
-            files=tuple(entry.path for entry in kept if _may_be_skill(entry)),
+            folders=tuple(entry.path for entry in listed if entry.is_dir(follow_symlinks=False)),
+            files=tuple(entry.path for entry in listed if _may_be_skill(entry)),
             faults=(
                 *(_invalid_name(entry.path) for entry in undecodable),
-                *self._link_faults(entry.path for entry in kept if entry.is_symlink()),
+                *self._link_faults(entry.path for entry in listed if entry.is_symlink()),
             ),
         )
 

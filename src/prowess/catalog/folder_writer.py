@@ -44,10 +44,10 @@ def _read_back(package: Package, name: str) -> Package | None:
 
 
 def _companions(package: Package, descriptor: File) -> Iterator[str]:
-    for registry, wanted in find_companion_ids(descriptor.path, descriptor.content).items():
+    for registry, asset_id in find_companion_ids(descriptor.path, descriptor.content).items():
         prefix = registry + "/"
         there = {file.path.removeprefix(prefix): file.content for file in package.files if file.path.startswith(prefix)}
-        for name in choose_companions(registry, wanted, there, there.__getitem__):
+        for name in choose_companions(registry, asset_id, there, there.__getitem__):
             yield prefix + name
     functions = find_function_files(descriptor.path, descriptor.content)
     yield from [path for path in functions if package.get(path) is not None][:1]

@@ -213,7 +213,9 @@ def import_path(
     roots = () if renames else tuple(folder.resolve() for folder in folders)
     for batch in _batches(source):
         here = {found.path for found in batch if roots and any(map(found.path.resolve().is_relative_to, roots))}
-        packages = [_rename(one.package, plan, limits) for one in batch if one.package and one.path not in here]
+        packages = [
+            _rename(reading.package, plan, limits) for reading in batch if reading.package and reading.path not in here
+        ]
         saved = iter(store.save_all(packages, replace=plan.on_conflict == "replace", actor=actor))
         for found in batch:
             if found.package is None:

@@ -51,7 +51,7 @@ class MemoryStore(EditableStore):
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
         """Return True if any skill has an artifact of one of these kinds, or if there is any skill when no kind is given."""
         with self._lock:
-            return any(not kinds or not set(kinds).isdisjoint(kept.skill.kinds) for kept in self._kept.values())
+            return any(not kinds or not set(kinds).isdisjoint(entry.skill.kinds) for entry in self._kept.values())
 
     def changes(self, since: str = "") -> Changes:
         """Return the changes since a position of this store."""
@@ -61,31 +61,31 @@ class MemoryStore(EditableStore):
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
         """Yield the documents of these skills, or of all."""
         with self._lock:
-            wanted = self._kept if slugs is None else set(slugs)
-            skills = [kept.skill for slug, kept in self._kept.items() if slug in wanted]
+            selected = self._kept if slugs is None else set(slugs)
+            skills = [entry.skill for slug, entry in self._kept.items() if slug in selected]
         return map(SearchDocument.of, skills)
 
     def get_skill(self, skill_id: str) -> Skill | None:
         """Return a skill with all its artifacts, or None."""
-        kept = self._by_id(skill_id)
-        return kept.skill if kept else None
+        entry = self._by_id(skill_id)
+        return entry.skill if entry else None
 
     def get_skill_by_name(self, name: str) -> Skill | None:
         """Return a skill by slug, or None."""
         with self._lock:
-            kept = self._kept.get(name)
-        return kept.skill if kept else None
+            entry = self._kept.get(name)
+        return entry.skill if entry else None
 
     def get_artifact(self, artifact_id: str) -> Artifact | None:
         """Return an artifact by id, or None."""
         with self._lock:
-            every = [artifact for kept in self._kept.values() for artifact in kept.skill.artifacts]
+            every = [artifact for entry in self._kept.values() for artifact in entry.skill.artifacts]
         return next((artifact for artifact in every if artifact.id == artifact_id), None)
 
     def get_package(self, skill_id: str) -> Package | None:
         """Return all files of a skill, or None."""
-        kept = self._by_id(skill_id)
-        return kept.package if kept else None
+        entry = self._by_id(skill_id)
+        return entry.package if entry else None
 
     def save_reading(
         self, reading: Reading, *, expected: str | None, change: EditChange | None, actor: str, note: str
@@ -100,13 +100,13 @@ class MemoryStore(EditableStore):
     def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
         """Remove a skill with its artifacts; its versions stay."""
         with self._lock:
-            kept = self._by_id(skill_id)
-            if kept is None:
+            entry = self._by_id(skill_id)
+            if entry is None:
                 raise unknown_id("skill", skill_id, self.location)
-            skill = kept.skill
+            skill = entry.skill
             if expected is not None and skill.digest != expected:
                 raise digest_conflict(skill.slug, expected, skill.digest)
-            self._log.append(skill.slug, kept.package, form=skill.form, change="delete", actor=actor, note=note)
+            self._log.append(skill.slug, entry.package, form=skill.form, change="delete", actor=actor, note=note)
             del self._kept[skill.slug], self._slugs[skill.id]
             self._feed.note(skill.slug)
 
@@ -140,24 +140,24 @@ class MemoryStore(EditableStore):
             if old and step == "same":
                 return old.skill, False
             moment = now()
-            kept = skill.kept_as(
+            stored = skill.kept_as(
                 id=old.skill.id if old else self._new_id(skill),
                 scope=self.scope,
                 location=self.location,
                 created_at=old.skill.created_at if old else moment,
                 updated_at=moment,
             )
-            done = change or ("update" if old else "create")
+            outcome = change or ("update" if old else "create")
             # The version first: if the log fails, nothing changes.
-            self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note)
-            self._kept[skill.slug] = _Kept(skill=kept, package=package)
-            self._slugs[kept.id] = skill.slug
+            self._log.append(skill.slug, package, form=reading.form, change=outcome, actor=actor, note=note)
+            self._kept[skill.slug] = _Kept(skill=stored, package=package)
+            self._slugs[stored.id] = skill.slug
             self._feed.note(skill.slug)
-            return kept, True
+            return stored, True
 
     def _new_id(self, skill: Skill) -> str:
-        wanted = declared_id(skill)
-        return wanted if wanted and self._by_id(wanted) is None else str(uuid.uuid4())
+        declared = declared_id(skill)
+        return declared if declared and self._by_id(declared) is None else str(uuid.uuid4())
 
 
 class ForeignFolder(MemoryStore):

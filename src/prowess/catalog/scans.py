@@ -80,14 +80,14 @@ class Scans:
 
     def remember(self, digest: str, rows: Iterable[FindingRow]) -> None:
         """Cache findings. A disk that is full or read-only is not an error."""
-        kept = self._keep(digest, tuple(rows))
+        cached = self._keep(digest, tuple(rows))
         self.revision += 1
         base = self._folder()
         if base is None:
             return
         from prowess.storage.files.cache_file import write_cache  # lazy: most commands scan nothing
 
-        write_cache(base / f"v{_FORMAT}" / f"{digest}-{count_dangers(kept)}.json", json.dumps(kept))
+        write_cache(base / f"v{_FORMAT}" / f"{digest}-{count_dangers(cached)}.json", json.dumps(cached))
 
     def dangers(self) -> dict[str, int]:
         """Return how many severe findings each cached digest has. This reads one folder, no files."""

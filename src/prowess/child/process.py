@@ -66,10 +66,10 @@ class ChildProcess:
         The child finds its end of the channel at standard input, at standard input and output, or, for `argument`, at the
         descriptor that is appended to its command line; its standard streams are pipes then.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        parent_end, child_end = socket.socketpair(socket.AF_UNIX, kind)
         # This process must not keep the child's end open: the channel would never report that the child is gone.
-        with theirs:
-            pipe, nothing, socket_fd = subprocess.PIPE, subprocess.DEVNULL, theirs.fileno()
+        with child_end:
+            pipe, nothing, socket_fd = subprocess.PIPE, subprocess.DEVNULL, child_end.fileno()
             piped = channel == "argument"
             try:
                 process = subprocess.Popen(  # noqa: S603  (a list of our own words, without a shell)
@@ -87,9 +87,9 @@ class ChildProcess:
                     start_new_session=True,
                 )
             except BaseException:
-                ours.close()
+                parent_end.close()
                 raise
-        return cls(process, ours)
+        return cls(process, parent_end)
 
     @property
     def pid(self) -> int:
@@ -238,10 +238,10 @@ class IdleChildren(Generic[ReusableT]):
                 child.end()
         return None
 
-    def put(self, child: ReusableT, *, most: int) -> None:
+    def put(self, child: ReusableT, *, limit: int) -> None:
         """Keep a child, or end it if there are enough."""
         with self._children as children:
-            if len(children) < most:
+            if len(children) < limit:
                 children.append(child)
                 return
         child.end()

@@ -203,7 +203,7 @@ class Environment(Part):
         def allow() -> EnvGrant:
             skill = context.catalog.find(slug)[1]
             context.resources.env_grants.allow(
-                context.actor, slug=skill.slug, digest=skill.digest, asked=read_needs(skill).env, name=name
+                context.actor, slug=skill.slug, digest=skill.digest, declared=read_needs(skill).env, name=name
             )
             is_set = name in context.resources.environment
             return EnvGrant(slug=skill.slug, name=name, state="allowed" if is_set else "unset")

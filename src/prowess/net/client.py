@@ -188,21 +188,23 @@ class GuardedHttpClient:
         """Return the hop with addresses that were checked; raise `Refused` if it may not be sent."""
         target = hop.target
         route = allowed_route(target, hop.shown, request.hosts, request.routes, any_host=request.any_host)
-        place = route or target
+        address = route or target
         # One lookup for the check and the connection: a second one could give another answer (DNS rebinding).
-        addresses = (place.address,) if place.address else await self._resolver.addresses(place.host, place.port)
+        addresses = (
+            (address.address,) if address.address else await self._resolver.addresses(address.host, address.port)
+        )
         # A route is the administrator's choice, so it may lead to a private address.
         if route is None:
             self._check_public(hop, addresses)
         # Certificates name hosts. A route that is an address has no name to prove, so it proves the one that was asked
         # for.
-        named = target if place.address else place
+        named = target if address.address else address
         # `hop.fields` cannot override these: `normalize_headers` ignores or refuses such names. `identity`, because the
         # size limit is for the body as it is used, and a compressed one can expand a thousandfold.
         fields = {"host": named.shown, "connection": "close", "accept-encoding": "identity", **hop.fields}
         return WireRequest(
             asked=target,
-            place=place,
+            place=address,
             name=named.host,
             addresses=addresses[:MAX_ADDRESSES],
             method=hop.method,

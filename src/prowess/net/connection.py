@@ -206,11 +206,11 @@ def _connect(
     """Return a connection to the first address that accepts one; each gets its share of the time that is left."""
     failure: OSError = TimeoutError()
     for index, address in enumerate(request.addresses):
-        left = deadline - time.monotonic()
-        if left <= 0 or connection.is_cut:
+        seconds_left = deadline - time.monotonic()
+        if seconds_left <= 0 or connection.is_cut:
             raise TimeoutError
         try:
-            share = left / (len(request.addresses) - index)
+            share = seconds_left / (len(request.addresses) - index)
             channel = connector.connect(address, request.place.port, min(share, CONNECT_SECONDS))
         except OSError as error:
             failure = error
@@ -245,7 +245,9 @@ def _read_response(response: HTTPResponse, request: WireRequest) -> WireResponse
 def _check_length(fields: Mapping[str, str]) -> None:
     """Refuse a length that is no number, and one that contradicts another or a chunked body."""
     # `http.client` ignores a length that it cannot read, such as -5, and would take whatever comes for the body.
-    lengths = {one.strip() for one in fields["content-length"].split(",")} if "content-length" in fields else set[str]()
+    lengths = (
+        {value.strip() for value in fields["content-length"].split(",")} if "content-length" in fields else set[str]()
+    )
     if len(lengths) > 1 or not all(_LENGTH.fullmatch(one) for one in lengths):
         raise HTTPException("sent an invalid content length")
     if lengths and "transfer-encoding" in fields:
@@ -280,13 +282,13 @@ def _decompressed_chunks(chunks: Iterator[bytes]) -> Iterator[bytes]:
     decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
     has_begun = False
     for chunk in chunks:
-        left, has_begun = chunk, True
-        while left and not decompressor.eof:
+        unread, has_begun = chunk, True
+        while unread and not decompressor.eof:
             try:
-                yield decompressor.decompress(left, _CHUNK)
+                yield decompressor.decompress(unread, _CHUNK)
             except zlib.error as error:
                 raise HTTPException("sent a response that cannot be decompressed") from error
-            left = decompressor.unconsumed_tail
+            unread = decompressor.unconsumed_tail
     if has_begun and not decompressor.eof:
         raise HTTPException("closed the connection in the middle of its response")
 

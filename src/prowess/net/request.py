@@ -45,8 +45,8 @@ def normalize_headers(headers: Mapping[str, str]) -> dict[str, str]:
             hint="Send fewer headers, or use the body.",
         )
     fields: dict[str, str] = {}
-    for given, value in headers.items():
-        name = given.lower()
+    for written_name, value in headers.items():
+        name = written_name.lower()
         _check_header(name, value)
         # Given in two spellings, such as `X-Key` and `x-key`. Servers differ in which one they use.
         if name in fields:

@@ -96,15 +96,15 @@ def is_host_listed(target: Target, hosts: Iterable[str]) -> bool:
 
 def find_route(target: Target, routes: Mapping[str, str]) -> Target | None:
     """Return the route of a target, by host and port or by host alone; None if there is no route."""
-    places = {name.strip().lower(): place for name, place in routes.items()}
+    places = {name.strip().lower(): address for name, address in routes.items()}
     name = f"[{target.host}]" if ":" in target.host else target.host
     place = places.get(f"{name}:{target.port}") or places.get(name)
     return None if place is None else parse_route(place)
 
 
-def parse_route(place: str) -> Target:
+def parse_route(text: str) -> Target:
     """Parse a route such as `http://127.0.0.1:8080`; raise `Invalid` if it has a path."""
-    target = parse_target(place)
+    target = parse_target(text)
     if target.path != "/":
         raise Invalid(
             "A route must be a scheme, a host and a port, without a path.", hint="For example http://127.0.0.1:8080."
@@ -177,17 +177,17 @@ def _parse_host(netloc: str) -> str:
 
 
 def allowed_route(
-    target: Target, shown: str, hosts: tuple[str, ...], routes: Mapping[str, str], *, any_host: bool = False
+    target: Target, label: str, hosts: tuple[str, ...], routes: Mapping[str, str], *, any_host: bool = False
 ) -> Target | None:
     """Return the route of a host, None for the host itself; raise `Refused` if it is not listed, or not reached over https."""
     if not any_host and not is_host_listed(target, hosts):
         raise Refused(
-            f"{shown} is not one of the skill's hosts.", hint=f"Add {target.shown!r} to `hosts` in the manifest."
+            f"{label} is not one of the skill's hosts.", hint=f"Add {target.shown!r} to `hosts` in the manifest."
         )
     route = find_route(target, routes)
     if route is None and target.scheme != "https":
         raise Refused(
-            f"{shown} may only be reached over https.",
+            f"{label} may only be reached over https.",
             hint="Use https, or ask an administrator to add it to `host_routes`.",
         )
     return route

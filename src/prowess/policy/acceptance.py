@@ -38,8 +38,12 @@ def resolve(
     for subject in subjects:
         # Few skills use entries that somebody has to accept, so this is not part of the query for all of them.
         if any(entry.location for entry in subject.uses):
-            given = trust.list_acceptances(connection, owner, slug=subject.slug, digest=subject.digest)
-            keys = {str(key) for one in given for key in cast("list[object]", one.detail.get("uses") or [])}
+            acceptances = trust.list_acceptances(connection, owner, slug=subject.slug, digest=subject.digest)
+            keys = {
+                str(key)
+                for acceptance in acceptances
+                for key in cast("list[object]", acceptance.detail.get("uses") or [])
+            }
             known.uses[subject.slug, subject.digest] = frozenset(keys)
     return [conclude(subject, known) for subject in subjects]
 
@@ -51,7 +55,7 @@ def accept_approved(connection: sa.Connection, row: ApprovalRow, actor: Actor, *
     if row.action not in _USES or not asks_for_acceptance(str(card.get("trust", "")), str(card.get("rule", ""))):
         return []
     hides = cast("list[object]", card.get("hides") or [])
-    shown = {name: card[name] for name in ("title", "files", "requests", "reach", "rule", "uses") if name in card}
+    facts = {name: card[name] for name in ("title", "files", "requests", "reach", "rule", "uses") if name in card}
     accepted = Acceptance(
         organization_id=row.organization_id,
         user_id=row.user_id,
@@ -64,7 +68,7 @@ def accept_approved(connection: sa.Connection, row: ApprovalRow, actor: Actor, *
         sends_out=card.get("sends_out") is True,
         channel=actor.channel,
         proof=proof,
-        detail={"approval_id": row.id, **shown},
+        detail={"approval_id": row.id, **facts},
     )
     return trust.insert_acceptances(connection, [accepted])
 
@@ -86,8 +90,8 @@ def answers_request(accepted: Acceptance, row: ApprovalRow) -> bool:
 def revoke_approved(connection: sa.Connection, row: ApprovalRow, by: str) -> int:
     """Revoke the acceptance that an approval has given, if it has given one."""
     owner = Owner(organization_id=row.organization_id, user_id=row.user_id)
-    given = trust.list_acceptances(connection, owner, slug=row.slug, digest=row.digest)
-    ids = [one.id for one in given if one.detail.get("approval_id") == row.id]
+    acceptances = trust.list_acceptances(connection, owner, slug=row.slug, digest=row.digest)
+    ids = [acceptance.id for acceptance in acceptances if acceptance.detail.get("approval_id") == row.id]
     return trust.revoke_acceptances(connection, ids, by)
 
 
@@ -107,6 +111,6 @@ def make_acceptance(
         how=how,
         actor=approver or actor.label,
         origin=clean_text(subject.for_actor(actor).origin),
-        hides=tuple(sorted({one.scope for one in subject.hides})),
+        hides=tuple(sorted({hidden.scope for hidden in subject.hides})),
         channel=actor.channel,
     )

@@ -86,7 +86,7 @@ def read_account(connection: sa.Connection, organization: str, slug: str, *, cur
     decisions = skill_records.list_decisions(connection, organization, slug)
     answers = _read_answers(skill_records.list_approvals(connection, organization, slug), decisions)
     answers += _read_acceptances(skill_records.list_acceptances(connection, organization, slug), decisions)
-    answers.sort(key=lambda one: one.at, reverse=True)
+    answers.sort(key=lambda answer: answer.at, reverse=True)
     prompts = skill_records.list_prompts(connection, organization, slug)
     runs = skill_records.list_runs(connection, organization, slug)
     newest_first = [*answers, *prompts, *runs]
@@ -116,8 +116,8 @@ def _read_answers(rows: Iterable[ApprovalRow], decisions: Sequence[AuditRow]) ->
 
 
 def _read_answer(row: ApprovalRow, logged: AuditRow | None) -> Answer:
-    given = cast("Mapping[str, Any]", row.detail.get("answer") or {})
-    shown = str(given.get("shown", ""))
+    answer = cast("Mapping[str, Any]", row.detail.get("answer") or {})
+    shown = str(answer.get("shown", ""))
     shown_sha256 = str(logged.detail.get("shown_sha256", "")) if logged else ""
     is_same = hashlib.sha256(shown.encode()).hexdigest() == shown_sha256
     return Answer(
@@ -126,8 +126,8 @@ def _read_answer(row: ApprovalRow, logged: AuditRow | None) -> Answer:
         # Revoking an approval replaces who resolved it and when, so the log is asked first.
         by=logged.actor if logged else row.resolver or "",
         at=logged.at if logged else row.resolved_at or "",
-        channel=str(given.get("channel", "")),
-        proof=str(given.get("proof", "")),
+        channel=str(answer.get("channel", "")),
+        proof=str(answer.get("proof", "")),
         state=_state_now(row),
         action=row.action,
         requester=row.requester,
@@ -150,8 +150,8 @@ def _read_acceptances(rows: Iterable[Acceptance], decisions: Sequence[AuditRow])
     for row in rows:
         if row.how == "approved":
             continue
-        given = cast("Mapping[str, Any]", row.detail.get("answer") or {})
-        shown = str(given.get("shown", ""))
+        answer = cast("Mapping[str, Any]", row.detail.get("answer") or {})
+        shown = str(answer.get("shown", ""))
         sha256 = hashlib.sha256(shown.encode()).hexdigest()
         answers.append(
             Answer(

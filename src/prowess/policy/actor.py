@@ -52,8 +52,8 @@ class Actor:
                     hint="Use a plain name or id without control characters.",
                 )
         # Cut here and not where actors are made, so that no caller can create an agent that approves its own requests.
-        most = PERMISSIONS if self.is_person else AGENT_PERMISSIONS
-        object.__setattr__(self, "permissions", frozenset(self.permissions) & most)
+        allowed = PERMISSIONS if self.is_person else AGENT_PERMISSIONS
+        object.__setattr__(self, "permissions", frozenset(self.permissions) & allowed)
 
     @property
     def is_person(self) -> bool:
@@ -161,9 +161,9 @@ def actor_record(actor: Actor) -> dict[str, Any]:
 
 def stored_actor(record: dict[str, Any]) -> Actor:
     """Return the actor of a record."""
-    told = {**record}
-    permissions = frozenset(told.pop("permissions"))
-    return Actor(**told, permissions=permissions)
+    values = {**record}
+    permissions = frozenset(values.pop("permissions"))
+    return Actor(**values, permissions=permissions)
 
 
 def _check_name(name: str, *, person: bool) -> None:

@@ -90,7 +90,7 @@ class Approvals:
         """
 
         def answer(connection: sa.Connection, row: Approval, policy: OrgPolicy) -> Approval | None:
-            done = approvals.resolve(
+            resolved = approvals.resolve(
                 connection,
                 actor.organization,
                 row.id,
@@ -101,9 +101,9 @@ class Approvals:
                 lifetime_seconds=_approval_seconds(row, policy),
                 detail=add_answer(row.detail, channel=actor.channel, proof=proof, shown=shown),
             )
-            if done is not None and done.state == "approved":
-                accept_approved(connection, done, actor, proof=clean_text(proof))
-            return done
+            if resolved is not None and resolved.state == "approved":
+                accept_approved(connection, resolved, actor, proof=clean_text(proof))
+            return resolved
 
         return self._end(actor, approval_id, answer)
 
@@ -111,10 +111,10 @@ class Approvals:
         """Withdraw a pending or approved request, and the acceptance that it gave, under the same conditions."""
 
         def withdraw(connection: sa.Connection, row: Approval, _: OrgPolicy) -> Approval | None:
-            done = approvals.revoke(connection, actor.organization, row.id, actor.label, note=clean_text(note))
-            if done is not None:
-                revoke_approved(connection, done, actor.label)
-            return done
+            revoked = approvals.revoke(connection, actor.organization, row.id, actor.label, note=clean_text(note))
+            if revoked is not None:
+                revoke_approved(connection, revoked, actor.label)
+            return revoked
 
         return self._end(actor, approval_id, withdraw)
 
@@ -153,11 +153,11 @@ def _end_approval(
     found = approvals.get_approval(connection, actor.organization, approval_id)
     # Overdue requests were expired first, so that none is answered after its time.
     seen = found if found is not None and _may_see(actor, found) else None
-    done = step(connection, seen, policy) if seen else None
+    ended = step(connection, seen, policy) if seen else None
     _append_ends(connection, actor.organization, overdue, by=NO_ACTOR)
-    if done is not None:
-        _append_ends(connection, actor.organization, [done], by=actor.label, channel=actor.channel)
-        return done
+    if ended is not None:
+        _append_ends(connection, actor.organization, [ended], by=actor.label, channel=actor.channel)
+        return ended
     if seen is None:
         return _not_found_error(approval_id)
     now_there = approvals.get_approval(connection, actor.organization, approval_id)
@@ -175,8 +175,8 @@ def settle_accepted(connection: sa.Connection, actor: Actor, accepted: Sequence[
     )
     settled: list[Approval] = []
     for row in pending:
-        given = next((one for one in accepted if answers_request(one, row)), None)
-        done = given and approvals.resolve(
+        acceptance = next((candidate for candidate in accepted if answers_request(candidate, row)), None)
+        resolved = acceptance and approvals.resolve(
             connection,
             actor.organization,
             row.id,
@@ -184,9 +184,9 @@ def settle_accepted(connection: sa.Connection, actor: Actor, accepted: Sequence[
             resolver=actor.label,
             note="The skill was accepted with `prowess trust`.",
             lifetime_seconds=0,
-            detail=add_answer(row.detail, channel=actor.channel, proof=given.proof, shown=""),
+            detail=add_answer(row.detail, channel=actor.channel, proof=acceptance.proof, shown=""),
         )
-        settled += [done] if done else []
+        settled += [resolved] if resolved else []
     _append_ends(connection, actor.organization, settled, by=actor.label, channel=actor.channel)
 
 
@@ -229,8 +229,8 @@ def _not_found_error(approval_id: str) -> NotFound:
 
 def _too_late_error(row: Approval) -> Conflict:
     by = f" by {row.resolver}" if row.resolver else ""
-    said = {"denied": "refused", "pending": "changed just now"}.get(row.state, row.state)
+    state = {"denied": "refused", "pending": "changed just now"}.get(row.state, row.state)
     return Conflict(
-        f"Approval {row.id[:8]} can no longer be answered: it is {said}{by}.",
+        f"Approval {row.id[:8]} can no longer be answered: it is {state}{by}.",
         hint="A request is answered once. Repeat the action to create a new request.",
     )

@@ -105,11 +105,11 @@ def read_origin(approval: ApprovalRow) -> str:
 def covers_use(approval: ApprovalRow, subject: Subject) -> bool:
     """Return True if the person who approved saw at least the reach, the prompts, and what is hidden, that a use means now."""
     card = approval.detail
-    shown, wanted = str(card.get("reach", "")), subject.reach
-    if wanted and shown not in ("machine", wanted):
+    known_reach, reach = str(card.get("reach", "")), subject.reach
+    if reach and known_reach not in ("machine", reach):
         return False
     # Sending out is a matter of runs; an approval to read the skill need not show it.
-    if wanted and subject.sends_out and card.get("sends_out") is not True:
+    if reach and subject.sends_out and card.get("sends_out") is not True:
         return False
     if not {entry.key for entry in subject.uses} <= set(cast("list[str]", card.get("uses") or ())):
         return False

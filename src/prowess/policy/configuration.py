@@ -128,9 +128,9 @@ class Policies:
             for name in sorted(decide):
                 org_settings.hold(connection, organization, name)
             before = org_settings.get_settings(connection, organization)
-            asked = f"setting {', '.join(decide)[:80]}"
+            action = f"setting {', '.join(decide)[:80]}"
             # Configuring depends on permission and role alone, so that an administrator can repair an unreadable setting.
-            admission = admit(connection, actor, "configure", None, policy=OrgPolicy.of(before), reason=asked)
+            admission = admit(connection, actor, "configure", None, policy=OrgPolicy.of(before), reason=action)
             audits = admission.audits
             if admission.error is None:
                 audits = tuple(
@@ -153,7 +153,7 @@ def _change_events(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
     if not changed:
         return []
-    off, now_off = (_slugs(one.get(org_settings.DISABLED_SKILLS)) for one in (before, after))
+    off, now_off = (_slugs(settings.get(org_settings.DISABLED_SKILLS)) for settings in (before, after))
     switched = off ^ now_off
     slug = next(iter(switched)) if len(switched) == 1 else ""
     return [settings_event(changed), *catalog_events("switch", len(switched), slug=slug)]

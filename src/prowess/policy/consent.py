@@ -47,7 +47,7 @@ def _list_card(approval: ApprovalRow) -> Iterator[tuple[str, str]]:
     yield from (("Requests", request) for request in _texts(card.get("requests")))
     yield from (("Finding", describe_finding(finding)) for finding in list_findings(card))
     yield from (
-        ("Replaces", f"a trusted skill of the same name in the {one} scope") for one in _texts(card.get("hides"))
+        ("Replaces", f"a trusted skill of the same name in the {scope} scope") for scope in _texts(card.get("hides"))
     )
     yield "Policy", str(card.get("why") or "")
     yield "Origin", str(card.get("origin") or card.get("source_type") or "")
@@ -66,7 +66,7 @@ def _list_card(approval: ApprovalRow) -> Iterator[tuple[str, str]]:
 def list_findings(card: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the findings of the security scan, most severe first, without those that are only informative."""
     found = cast("Sequence[object]", card.get("findings") or ())
-    findings = [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
+    findings = [cast("dict[str, Any]", finding) for finding in found if isinstance(finding, dict)]
     findings = [one for one in findings if one.get("severity") != "info"]
     ranks = {severity: rank for rank, severity in enumerate(_SEVERITIES)}
     return sorted(findings, key=lambda one: ranks.get(str(one.get("severity")), 0))
@@ -77,10 +77,10 @@ _SEVERITIES = ("danger", "warning")
 
 def describe_finding(finding: Mapping[str, Any]) -> str:
     """Return a finding on one line: how grave it is, what it is, where, and the excerpt."""
-    place = f"{finding.get('path', '')}:{finding['line']}" if finding.get("line") else str(finding.get("path", ""))
+    location = f"{finding.get('path', '')}:{finding['line']}" if finding.get("line") else str(finding.get("path", ""))
     what = str(finding.get("message") or finding.get("kind") or "")
     excerpt = str(finding.get("excerpt") or "")
-    return f"{finding.get('severity', '')}: {what} ({place})" + (f": {excerpt}" if excerpt else "")
+    return f"{finding.get('severity', '')}: {what} ({location})" + (f": {excerpt}" if excerpt else "")
 
 
 def _list_changes(previous: object) -> Iterator[tuple[str, str]]:

@@ -108,20 +108,22 @@ def preview_all(
     """
     rulings = [judge(actor, action, subject, policy) for subject in subjects]
     # Only requests need the database; most skills are allowed or denied by a rule alone.
-    slugs = list({one.slug: None for one, ruling in zip(subjects, rulings, strict=True) if ruling.answer == "ask"})
+    slugs = list(
+        {subject.slug: None for subject, ruling in zip(subjects, rulings, strict=True) if ruling.answer == "ask"}
+    )
     group = approval_group(action)
-    told = (
+    resolved = (
         list_in_force(connection, actor.owner, action_group=group, slugs=slugs, requester=actor.label) if slugs else {}
     )
     return [
-        _preview(actor, subject, ruling, told.get(subject.slug, ())) if ruling.answer == "ask" else ruling
+        _preview(actor, subject, ruling, resolved.get(subject.slug, ())) if ruling.answer == "ask" else ruling
         for subject, ruling in zip(subjects, rulings, strict=True)
     ]
 
 
-def _preview(actor: Actor, subject: Subject, ruling: Ruling, told: Sequence[ApprovalRow]) -> Ruling:
+def _preview(actor: Actor, subject: Subject, ruling: Ruling, resolved: Sequence[ApprovalRow]) -> Ruling:
     """Return the ruling on a request, given the approvals that are in force."""
-    same = [row for row in told if row.digest == subject.digest]
+    same = [row for row in resolved if row.digest == subject.digest]
     usable = () if needs_acceptance(subject, ruling) else same
     yes = next((row for row in usable if _is_in_force(row) and covers_use(row, subject)), None)
     if yes is not None:
@@ -205,9 +207,9 @@ def _approved_ruling(yes: ApprovalRow) -> Ruling:
 
 
 def _refused_ruling(no: ApprovalRow) -> Ruling:
-    said = f"{no.resolver} denied this request for {no.slug!r}" + (f": {no.note}" if no.note else ".")
+    message = f"{no.resolver} denied this request for {no.slug!r}" + (f": {no.note}" if no.note else ".")
     return Ruling(
-        answer="deny", rule="refused", reason=said, hint="Continue without the skill, or ask the user to reconsider."
+        answer="deny", rule="refused", reason=message, hint="Continue without the skill, or ask the user to reconsider."
     )
 
 
@@ -273,19 +275,19 @@ def _request_approval(
     if not approvals.is_pending(connection, attempt.actor.owner, **question) and _is_at_pending_limit(
         connection, attempt
     ):
-        said = f"{attempt.actor.name} already has {PENDING_LIMIT} pending approval requests, which is the limit."
+        message = f"{attempt.actor.name} already has {PENDING_LIMIT} pending approval requests, which is the limit."
         full = Ruling(
             answer="deny",
             rule="too-many-questions",
-            reason=said,
+            reason=message,
             hint="Answer some of them first: `prowess approvals` lists them.",
         )
-        return attempt.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
+        return attempt.admission(full, "denied", error=Refused(message, hint=full.hint)).after(logs)
     # The card would cut the diff, and a person must not approve a change that they cannot see.
     if (attempt.action == "update" or subject.drafted) and len(diff) > DIFF_LIMIT:
-        said = f"The change to {subject.slug!r} is too large to review: its diff has {len(diff):,} characters."
-        large = Ruling(answer="deny", rule="too-large-to-review", reason=said, hint="Split it into smaller changes.")
-        return attempt.admission(large, "denied", error=Refused(said, hint=large.hint)).after(logs)
+        message = f"The change to {subject.slug!r} is too large to review: its diff has {len(diff):,} characters."
+        large = Ruling(answer="deny", rule="too-large-to-review", reason=message, hint="Split it into smaller changes.")
+        return attempt.admission(large, "denied", error=Refused(message, hint=large.hint)).after(logs)
     # Same origin only: another skill of the same slug neither uses nor ends an approval.
     before = _find_earlier_approvals(connection, attempt.actor, attempt.action, subject)
     revoked = _revoke_outdated(connection, attempt, before)
@@ -311,9 +313,9 @@ def _request_approval(
         found = "Approval required: this skill has changed since the last approval."
         reason = found if ruling.rule == "found" else f"{reason} Its content has changed since the last approval."
     error = ApprovalRequired(reason, approval_id=row.id, hint=_answer_hint(attempt.actor, row))
-    asked = attempt.admission(ruling, "asked", error=error, approval=row)
+    admission = attempt.admission(ruling, "asked", error=error, approval=row)
     logs += [make_end_entries(row, by=NO_ACTOR, why="content-changed") for row in revoked]
-    return replace(asked, events=(_make_request_event(row, subject),) if is_new else ()).after(logs)
+    return replace(admission, events=(_make_request_event(row, subject),) if is_new else ()).after(logs)
 
 
 def _find_score(connection: sa.Connection, actor: Actor, subject: Subject) -> str:
@@ -321,7 +323,7 @@ def _find_score(connection: sa.Connection, actor: Actor, subject: Subject) -> st
     from prowess.storage.evals import read_scores  # nobody is asked about most skills
 
     found = read_scores(connection, actor.organization, [subject.digest])
-    return next((one.text for one in found if one.skill_slug == subject.slug), "")
+    return next((score.text for score in found if score.skill_slug == subject.slug), "")
 
 
 def _answer_hint(actor: Actor, row: ApprovalRow) -> str:
@@ -338,8 +340,8 @@ def _is_at_pending_limit(connection: sa.Connection, attempt: _Attempt) -> bool:
 
 def _find_accepted(connection: sa.Connection, attempt: _Attempt, subject: Subject) -> Acceptance | None:
     """Return the newest acceptance of other bytes of the same skill from the same origin, to show what changed."""
-    given = list_acceptances(connection, attempt.actor.owner, slug=subject.slug)
-    same = (one for one in given if one.origin == clean_text(subject.origin))
+    acceptances = list_acceptances(connection, attempt.actor.owner, slug=subject.slug)
+    same = (acceptance for acceptance in acceptances if acceptance.origin == clean_text(subject.origin))
     return next((one for one in same if one.digest != subject.digest), None)
 
 
@@ -349,11 +351,11 @@ def _revoke_outdated(connection: sa.Connection, attempt: _Attempt, before: list[
         return []
     # Sorted, so that two transactions revoke the same rows in the same order and cannot deadlock.
     outdated = sorted(row.id for row in before if row.state == "approved" and row.expires_at > now())
-    taken = [
-        approvals.revoke(connection, attempt.actor.organization, one, NO_ACTOR, note="The content has changed.")
-        for one in outdated
+    revoked = [
+        approvals.revoke(connection, attempt.actor.organization, acceptance, NO_ACTOR, note="The content has changed.")
+        for acceptance in outdated
     ]
-    return [row for row in taken if row is not None]
+    return [row for row in revoked if row is not None]
 
 
 def _find_earlier_approvals(

@@ -81,12 +81,12 @@ def resolve_grants(
         else:
             env[name] = around.environment[name]
     roots: list[Root] = []
-    for said in needs.roots:
-        found = _resolve_root(said, policy, around, program=program)
+    for declared in needs.roots:
+        found = _resolve_root(declared, policy, around, program=program)
         if isinstance(found, Root):
             roots.append(found)
         else:
-            denied[split_root(said)[0]] = found
+            denied[split_root(declared)[0]] = found
     binaries = tuple(name for name in needs.binaries if name in policy.allowed_binaries)
     denied |= {name: _binary_refusal(name, policy) for name in needs.binaries if name not in binaries}
     return Grants(
@@ -133,76 +133,76 @@ def _matches_host(name: str, host: str) -> bool:
     return host.endswith(name[1:]) if name.startswith("*.") else host == name
 
 
-def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program: bool) -> Root | str:
+def _resolve_root(declared: str, policy: OrgPolicy, around: GrantContext, *, program: bool) -> Root | str:
     """Return the folder of a root, or why it is not granted."""
-    name, writable = split_root(said)
-    place = around.find(around.workspace / name)
-    if place is None:
+    name, writable = split_root(declared)
+    path = around.find(around.workspace / name)
+    if path is None:
         return f"Folder {name!r} not found."
     # Links are resolved on both sides before they are compared, so that no link leads out of an allowed folder.
     allowed = [found for folder in policy.skill_roots if (found := around.find(Path(folder)))]
-    if place not in allowed and _holds_home(place, around):
+    if path not in allowed and _holds_home(path, around):
         return (
             f"The folder {name!r} contains your whole home folder, which skills may not access. "
             "List the folders that the skill needs under `roots` in its manifest, or run it from a project folder."
         )
     # A program opens files itself, and the hidden files at the top of a workspace are what tools run and trust.
-    if program and place == around.workspace:
+    if program and path == around.workspace:
         return "A program may not access the whole workspace with its hidden files. List folders in it under `roots`."
     # A function that reads the whole workspace sees no names that begin with a dot, so Prowess's own folder in it
     # stays hidden.
-    hidden = () if place == around.workspace else around.hidden
-    if any(_overlap(place, kept) for kept in (*around.closed, *hidden)):
+    hidden = () if path == around.workspace else around.hidden
+    if any(_overlap(path, private) for private in (*around.closed, *hidden)):
         return f"The folder {name!r} contains Prowess's own data, or is part of it. Skills may not access it."
-    base = next((base for base in allowed if _gives(base, place)), None)
-    if base is None and (kept_from := _workspace_refusal(place, around)):
-        allow = shlex.quote(json.dumps([*policy.skill_roots, str(place)]))
+    base = next((base for base in allowed if _gives(base, path)), None)
+    if base is None and (kept_from := _workspace_refusal(path, around)):
+        allow = shlex.quote(json.dumps([*policy.skill_roots, str(path)]))
         return (
             f"The folder {name!r} {kept_from}. An administrator can allow it: `prowess policy set skill_roots {allow}`."
         )
-    why = _write_refusal(place, base or around.workspace, around) if writable else ""
-    return f"The folder {name!r} is not writable: {why}." if why else Root(name=name, path=place, writable=writable)
+    why = _write_refusal(path, base or around.workspace, around) if writable else ""
+    return f"The folder {name!r} is not writable: {why}." if why else Root(name=name, path=path, writable=writable)
 
 
-def _gives(base: Path, place: Path) -> bool:
+def _gives(base: Path, path: Path) -> bool:
     """Return True if allowing a folder allows another: `/srv/data` gives `/srv/data/notes`, but not `/srv/data/.keys`."""
-    return place.is_relative_to(base) and not is_private(place.relative_to(base).parts, above=base.name)
+    return path.is_relative_to(base) and not is_private(path.relative_to(base).parts, above=base.name)
 
 
-def _workspace_refusal(place: Path, around: GrantContext) -> str:
+def _workspace_refusal(path: Path, around: GrantContext) -> str:
     """Return why declaring a folder is not enough to access it, or ''."""
-    if not place.is_relative_to(around.workspace):
+    if not path.is_relative_to(around.workspace):
         return "is not in the workspace"
     # The workspace may lie below a hidden folder, as worktrees of agents do, but not in a credential store.
-    hidden = is_hidden(place.relative_to(around.workspace).parts)
-    of_home = any(place.is_relative_to(home / store) for home in around.homes for store in _HOME_STORES)
-    if hidden or of_home or is_credential_store(place.parts):
+    hidden = is_hidden(path.relative_to(around.workspace).parts)
+    of_home = any(path.is_relative_to(home / store) for home in around.homes for store in _HOME_STORES)
+    if hidden or of_home or is_credential_store(path.parts):
         return "is hidden or a credential store"
     return ""
 
 
-def _holds_home(place: Path, around: GrantContext) -> bool:
-    return place.parent == place or any(home.is_relative_to(place) for home in around.homes)
+def _holds_home(path: Path, around: GrantContext) -> bool:
+    return path.parent == path or any(home.is_relative_to(path) for home in around.homes)
 
 
 _HOME_STORES = ("Library", "AppData")
 """Folders in a home folder in which macOS and Windows keep keys, mail and browser profiles."""
 
 
-def _write_refusal(place: Path, base: Path, around: GrantContext) -> str:
+def _write_refusal(path: Path, base: Path, around: GrantContext) -> str:
     """Return why a readable folder may not be written, or ''. Others would run or trust what is written there."""
-    if place == around.workspace:
+    if path == around.workspace:
         return "it is the whole workspace; list a folder in it"
     # Also if an administrator allows a hidden folder of the workspace: that is for reading.
-    if is_hidden(place.relative_to(around.workspace if place.is_relative_to(around.workspace) else base).parts):
+    if is_hidden(path.relative_to(around.workspace if path.is_relative_to(around.workspace) else base).parts):
         return "it is hidden, and tools run files from hidden folders"
-    if any(_overlap(place, skills) for skills in around.skills):
+    if any(_overlap(path, skills) for skills in around.skills):
         return "it contains skills"
     return ""
 
 
-def _overlap(one: Path, other: Path) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)
+def _overlap(path: Path, other: Path) -> bool:
+    return path.is_relative_to(other) or other.is_relative_to(path)
 
 
 class GrantResolver:
@@ -284,12 +284,12 @@ class EnvGrant:
 
 
 def list_env_grants(
-    slug: str, digest: str, asked: Sequence[str], allowed: Mapping[str, Sequence[str]], *, there: Collection[str]
+    slug: str, digest: str, declared: Sequence[str], allowed: Mapping[str, Sequence[str]], *, there: Collection[str]
 ) -> tuple[EnvGrant, ...]:
     """Return the state of each variable that the skill declares or was allowed; `there` are those with a value."""
     states: dict[str, EnvState] = {}
-    for name in (*asked, *allowed):
-        if name not in asked:
+    for name in (*declared, *allowed):
+        if name not in declared:
             states[name] = "unused"
         elif name not in allowed:
             states[name] = "asked"
@@ -311,14 +311,14 @@ class EnvGrants:
         self._database = database
         self._wake = wake
 
-    def allow(self, actor: Actor, *, slug: str, digest: str, asked: Sequence[str], name: str) -> None:
+    def allow(self, actor: Actor, *, slug: str, digest: str, declared: Sequence[str], name: str) -> None:
         """Let exactly these bytes read a variable that the skill declares, and no other bytes.
 
         Raise `Invalid` for a variable that it does not declare.
         """
 
         def put(grants: _EnvGrantMap) -> None:
-            _check_declared(slug, asked, name)
+            _check_declared(slug, declared, name)
             # Replaces older digests: bytes that were allowed before the skill changed must not come back.
             grants.setdefault(slug, {})[name] = [digest]
 
@@ -348,8 +348,8 @@ class EnvGrants:
             # All grants are one setting: without the lock, one of two concurrent changes would be lost.
             org_settings.hold(connection, organization, ENV_SETTING)
             policy = read_policy(connection, organization)
-            asked = f"environment {name[:80]} for {slug[:80]}"
-            admission = admit(connection, actor, "configure", None, policy=policy, reason=asked)
+            action = f"environment {name[:80]} for {slug[:80]}"
+            admission = admit(connection, actor, "configure", None, policy=policy, reason=action)
             audits = admission.audits
             if admission.error is None:
                 grants: _EnvGrantMap = {
@@ -380,14 +380,14 @@ class EnvGrants:
         self._wake(organization)
 
 
-def _check_declared(slug: str, asked: Sequence[str], name: str) -> None:
+def _check_declared(slug: str, declared: Sequence[str], name: str) -> None:
     if name.upper().startswith(OWN_PREFIX):
         raise Invalid(
             f"{name[:80]!r} is a Prowess setting. Skills may not read it.",
             hint="Use another variable name in the skill.",
         )
-    if name not in asked:
-        there = f"It declares: {', '.join(asked)}." if asked else "It declares no variables."
+    if name not in declared:
+        there = f"It declares: {', '.join(declared)}." if declared else "It declares no variables."
         raise Invalid(
             f"The skill {slug!r} does not declare the variable {name[:80]!r}.",
             hint=f"{there} Add it under `env` in the manifest.",

@@ -287,19 +287,19 @@ def _is_enablement(value: object) -> bool:
     return isinstance(value, str) and value in ENABLEMENTS
 
 
-def _number(least: int, most: int, *, strictest: int) -> _Setting:
+def _number(minimum: int, maximum: int, *, strictest: int) -> _Setting:
     return _Setting(
         # `isinstance` would accept `True`, which is an `int`.
-        accepts=lambda value: type(value) is int and least <= value <= most,
-        takes=f"a whole number from {least} to {most:,}",
+        accepts=lambda value: type(value) is int and minimum <= value <= maximum,
+        takes=f"a whole number from {minimum} to {maximum:,}",
         strictest=strictest,
     )
 
 
-def _retention(least: int) -> _Setting:
+def _retention(minimum: int) -> _Setting:
     return _Setting(
-        accepts=lambda value: type(value) is int and (value == 0 or least <= value <= _DAYS_LIMIT),
-        takes=f"a number of days from {least} to {_DAYS_LIMIT:,}, or 0 to keep everything",
+        accepts=lambda value: type(value) is int and (value == 0 or minimum <= value <= _DAYS_LIMIT),
+        takes=f"a number of days from {minimum} to {_DAYS_LIMIT:,}, or 0 to keep everything",
         strictest=0,  # a damaged setting must not delete anything
     )
 

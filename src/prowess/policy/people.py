@@ -46,9 +46,9 @@ def check_handle(handle: str, what: str) -> str:
     return handle
 
 
-def check_permissions(given: Iterable[str]) -> frozenset[Permission]:
+def check_permissions(requested: Iterable[str]) -> frozenset[Permission]:
     """Return permissions by their names; raise `Invalid` for an unknown one."""
-    names = frozenset(given)
+    names = frozenset(requested)
     unknown = sorted(names - PERMISSIONS)
     if unknown:
         raise Invalid(
@@ -113,11 +113,11 @@ class People:
 
     def get_organization(self, actor: Actor, organization: str = "") -> Organization:
         """Return an organization, or raise `NotFound`. Only the operator can see others than their own."""
-        wanted = choose_organization(actor, organization)
+        chosen = choose_organization(actor, organization)
         with self.database.read() as connection:
-            found = people.get_organization(connection, wanted)
+            found = people.get_organization(connection, chosen)
         if found is None:
-            raise organization_not_found(wanted)
+            raise organization_not_found(chosen)
         return found
 
     @logs_refusals("organization")
@@ -156,7 +156,7 @@ class People:
         """
         target = _managed(actor, organization, "add members")
         check_handle(user, "user id")
-        role, given = _check_role(admin=admin, permissions=permissions)
+        role, granted = _check_role(admin=admin, permissions=permissions)
         details = {"name": _check_name(name) or user, "email": _check_name(email)}
 
         def add(connection: sa.Connection) -> tuple[Member, AuditEntry]:
@@ -176,8 +176,8 @@ class People:
                     f"The user id {user!r} is taken. The ids of deactivated users stay taken.",
                     hint="Choose another id.",
                 )
-            people.put_member(connection, target, user, role=role, permissions=given, by=recorded_name(actor, target))
-            return _member(connection, target, user), _member_entry(actor, target, "added", user, role, given)
+            people.put_member(connection, target, user, role=role, permissions=granted, by=recorded_name(actor, target))
+            return _member(connection, target, user), _member_entry(actor, target, "added", user, role, granted)
 
         return self._change(target, add)
 
@@ -193,15 +193,15 @@ class People:
     ) -> Member:
         """Replace the permissions of a member. Raise `Refused` if the organization would be left without an admin."""
         target = _managed(actor, organization, "change members")
-        role, given = _check_role(admin=admin, permissions=permissions)
+        role, granted = _check_role(admin=admin, permissions=permissions)
 
         def change(connection: sa.Connection) -> tuple[Member, AuditEntry]:
             people.lock_members(connection, target)
             before = active_member(connection, target, user)
             if role != "admin":
                 _keep_an_admin(connection, before)
-            people.put_member(connection, target, user, role=role, permissions=given, by=recorded_name(actor, target))
-            return _member(connection, target, user), _member_entry(actor, target, "changed", user, role, given)
+            people.put_member(connection, target, user, role=role, permissions=granted, by=recorded_name(actor, target))
+            return _member(connection, target, user), _member_entry(actor, target, "changed", user, role, granted)
 
         return self._change(target, change)
 
@@ -235,16 +235,16 @@ class People:
         with self.database.write() as connection:
             # Sorted by organization, so that two transactions take the locks in the same order.
             ended = people.list_memberships(connection, user)
-            for one in ended:
-                people.lock_members(connection, one.organization_id)
-                _keep_an_admin(connection, one)
+            for membership in ended:
+                people.lock_members(connection, membership.organization_id)
+                _keep_an_admin(connection, membership)
             if not people.deactivate_user(connection, user):
                 raise NotFound(f"No active user {user[:80]!r}.", hint="`prowess user list` shows the users.")
             revoke_credentials(connection, recorded_name(actor, "*"), user_id=user)
-            for one in ended:
-                people.end_membership(connection, one.organization_id, user)
-                entry = audit_entry(actor, one.organization_id, "member", "removed", user=user, everywhere=True)
-                append(connection, one.organization_id, audits=[entry])
+            for membership in ended:
+                people.end_membership(connection, membership.organization_id, user)
+                entry = audit_entry(actor, membership.organization_id, "member", "removed", user=user, everywhere=True)
+                append(connection, membership.organization_id, audits=[entry])
         return ended
 
     def list_members(self, actor: Actor, *, organization: str = "") -> list[Member]:
@@ -361,12 +361,12 @@ def _keep_an_admin(connection: sa.Connection, leaving: Member) -> None:
 
 def _check_role(*, admin: bool, permissions: Iterable[str] | None) -> tuple[MemberRole, frozenset[Permission]]:
     """Return the role and permissions of a member. `admin` and the permission of that name mean the same."""
-    given = MEMBER_PERMISSIONS if permissions is None else check_permissions(permissions)
-    if admin or "admin" in given:
+    granted = MEMBER_PERMISSIONS if permissions is None else check_permissions(permissions)
+    if admin or "admin" in granted:
         return "admin", PERMISSIONS
-    if not given:
+    if not granted:
         raise Invalid("A member needs at least one permission.", hint="Give some, for example `skills.read`.")
-    return "member", given
+    return "member", granted
 
 
 def _check_name(text: str) -> str:

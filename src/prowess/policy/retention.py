@@ -113,14 +113,14 @@ class Retention:
         with self._only_one() as alone:
             if not alone:
                 return []
-            done: list[PruneReport] = []
+            reports: list[PruneReport] = []
             for organization in self._organizations():
                 if self._ended.is_set():
                     break
                 plan = self._plan(organization, any_key=any_key)
                 needed = plan.report.total or plan.record
-                done.append(self._carry_out(plan, by, channel) if needed else plan.report)
-            return done
+                reports.append(self._carry_out(plan, by, channel) if needed else plan.report)
+            return reports
 
     @contextmanager
     def _only_one(self) -> Generator[bool]:
@@ -191,25 +191,25 @@ class Retention:
             "compositions": (planned.compositions, partial(compositions.delete_before, moment=plan.sessions_before)),
             "traces": (planned.traces, partial(traces.delete_before, moment=plan.traces_before)),
         }
-        done = {name: self._delete(of, batch) for name, (many, batch) in deletions.items() if many}
-        done["events"] = self._delete_rows(of, "events", plan.events.upto) if planned.events else 0
-        done["audit"] = self._delete_rows(of, "audit", plan.audit.upto) if planned.audit else 0
+        deleted = {name: self._delete(of, batch) for name, (many, batch) in deletions.items() if many}
+        deleted["events"] = self._delete_rows(of, "events", plan.events.upto) if planned.events else 0
+        deleted["audit"] = self._delete_rows(of, "audit", plan.audit.upto) if planned.audit else 0
         if planned.traces and self._has_checkpoints(plan):
             self._delete(of, partial(checkpoints.delete_before, moment=plan.traces_before))
         if planned.traces:  # the results of evaluations hold outputs as traces do
             self._delete(of, partial(evals.remove_runs, before=plan.traces_before))
-        return replace(planned, **done)
+        return replace(planned, **deleted)
 
     def _has_checkpoints(self, plan: _Plan) -> bool:
         with self._records.read() as connection:
             return checkpoints.has_before(connection, plan.organization, plan.traces_before)
 
-    def _delete_rows(self, organization: str, which: retention.Log, upto: int) -> int:
+    def _delete_rows(self, organization: str, which: retention.Log, last: int) -> int:
         """Delete the oldest rows of a log, up to a number; return how many."""
         removed = 0
         while not self._ended.is_set():
             with self._records.read() as connection:
-                batch = retention.read_batch(connection, which, organization, upto=upto, limit=BATCH_ROWS)
+                batch = retention.read_batch(connection, which, organization, upto=last, limit=BATCH_ROWS)
             if batch is None:
                 break
             with self._records.write() as connection:
@@ -269,8 +269,8 @@ def clean_up(records: Connections, *, trace_days: int | None = None, ended: Even
         if not stopped.is_set():
             close_interrupted(records)
         if not stopped.is_set():
-            done = Retention(records, trace_days=trace_days, ended=stopped).prune()
-            for report in done:
+            reports = Retention(records, trace_days=trace_days, ended=stopped).prune()
+            for report in reports:
                 if report.problem:
                     log.warning("The audit log was not pruned: %s", report.problem)
     except ProwessError as error:

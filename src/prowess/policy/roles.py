@@ -37,8 +37,8 @@ class Role:
 
     def covers(self, tags: Iterable[str]) -> bool:
         """Return True if the role may use skills with these tags."""
-        wanted = {tag.casefold() for tag in self.skill_tags}
-        return not wanted or not wanted.isdisjoint(tag.casefold() for tag in tags)
+        allowed_tags = {tag.casefold() for tag in self.skill_tags}
+        return not allowed_tags or not allowed_tags.isdisjoint(tag.casefold() for tag in tags)
 
 
 def find_role(name: str, policy: OrgPolicy) -> Role:

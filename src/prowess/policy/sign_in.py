@@ -76,11 +76,11 @@ class SignIns:
         if owner != actor.owner and not actor.admin:
             raise user_not_found(user)
         with self._database.write() as connection:
-            given = PERMISSIONS
+            permissions = PERMISSIONS
             if owner != Owner():
-                given = frozenset(active_member(connection, target, owner.user_id).permissions)
+                permissions = frozenset(active_member(connection, target, owner.user_id).permissions)
             # A web session has all permissions of its user. A token with fewer must not get more through a browser.
-            if not given <= actor.permissions:
+            if not permissions <= actor.permissions:
                 raise Refused(
                     "A token with fewer permissions than the user cannot sign the user in.",
                     hint="Use a token with all permissions of the user.",
@@ -162,7 +162,7 @@ class SignIns:
                     f"The token that you use cannot end web sessions, because it lacks {lacked[0]}.",
                     hint="Use a token with all your permissions, or sign in to the web page.",
                 )
-            own = [one.id for one in credentials.list_sessions(connection, actor.owner)]
+            own = [session.id for session in credentials.list_sessions(connection, actor.owner)]
             if session_id not in own or not credentials.revoke_session(connection, session_id, actor.label):
                 raise NotFound(f"No web session {session_id[:80]!r}.", hint="List your sessions to see their ids.")
             entry = audit_entry(actor, actor.organization, "sign-in", "ended", id=session_id)
@@ -210,7 +210,7 @@ def _start(connection: sa.Connection, owner: Owner, actor_name: str, *, how: str
 def _may_join(account: Account, domains: Collection[str]) -> bool:
     # An address that the provider has not verified proves nothing: anybody could claim it.
     domain = account.email.rpartition("@")[2].lower()
-    return account.email_verified is True and bool(domain) and domain in {one.lower() for one in domains}
+    return account.email_verified is True and bool(domain) and domain in {allowed.lower() for allowed in domains}
 
 
 def _join(connection: sa.Connection, account: Account, organization: str) -> str | None:
@@ -219,11 +219,11 @@ def _join(connection: sa.Connection, account: Account, organization: str) -> str
     found = people.get_organization(connection, organization)
     if found is None or found.deactivated_at is not None:
         return None
-    wanted = re.sub(r"[^a-z0-9]+", "-", account.email.partition("@")[0].lower())[:_HANDLE_CHARS].strip("-") or "user"
+    handle = re.sub(r"[^a-z0-9]+", "-", account.email.partition("@")[0].lower())[:_HANDLE_CHARS].strip("-") or "user"
     by = f"oidc:{account.issuer}"
-    details = {"name": clean_text(account.name or wanted, limit=200), "email": clean_text(account.email, limit=200)}
+    details = {"name": clean_text(account.name or handle, limit=200), "email": clean_text(account.email, limit=200)}
     for number in range(1, 1_000):
-        user = wanted if number == 1 else f"{wanted}-{number}"
+        user = handle if number == 1 else f"{handle}-{number}"
         if people.add_user(connection, user, **details, by=by):
             break
     else:

@@ -55,9 +55,9 @@ class UsedEntry:
     @property
     def description(self) -> str:
         """The description that a person sees."""
-        place = f"{self.origin}: {self.location}" if self.location else self.origin
+        location = f"{self.origin}: {self.location}" if self.location else self.origin
         instead = f", replacing another one in the {self.hides}" if self.hides else ""
-        return f"uses the {self.kind} {self.label!r} ({place}, sha256 {self.digest[:12]}){instead}"
+        return f"uses the {self.kind} {self.label!r} ({location}, sha256 {self.digest[:12]}){instead}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +132,8 @@ class Subject:
         """Return the subject as it is recorded for an actor: members of a server's organizations see none of its paths."""
         if not actor.is_tenant:
             return self
-        scope, colon, place = self.origin.partition(": ")
-        origin = f"{scope}: {shown_path(actor, place)}" if colon else scope
+        scope, colon, location = self.origin.partition(": ")
+        origin = f"{scope}: {shown_path(actor, location)}" if colon else scope
         uses = tuple(replace(entry, location=shown_path(actor, entry.location)) for entry in self.uses)
         return replace(self, origin=origin, uses=uses)
 

@@ -109,7 +109,7 @@ class Tokens:
         """
         owner = self._choose_owner(actor, organization, user, "create tokens")
         kind = "agent" if agent else "person"
-        wanted = None if scopes is None else check_permissions(scopes)
+        requested = None if scopes is None else check_permissions(scopes)
         label = _check_name(name or agent or "token")
         expires_at = _check_days(actor, days)
         with self.database.write() as connection:
@@ -118,7 +118,7 @@ class Tokens:
             allowed = actor.permissions & permissions_of(connection, owner)
             if kind == "agent":
                 allowed &= AGENT_PERMISSIONS
-            given = _check_scopes(wanted, allowed, agent=agent)
+            granted = _check_scopes(requested, allowed, agent=agent)
             # A name that an agent cannot have fails here, before it is stored.
             checked = Actor(name=agent or owner.user_id or actor.name, kind=kind)
             if len(_active(connection, owner)) >= _MAX_TOKENS:
@@ -132,13 +132,13 @@ class Tokens:
                 actor_name=checked.name,
                 kind=kind,
                 name=label,
-                scopes=given,
+                scopes=granted,
                 expires_at=expires_at,
                 by=recorded_name(actor, owner.organization_id),
                 created_with=actor.token or None,
             )
             detail = {"id": token.id, "name": label, "kind": kind, "user": owner.user_id}
-            detail |= {"scopes": sorted(given), "expires_at": expires_at}
+            detail |= {"scopes": sorted(granted), "expires_at": expires_at}
             entry = audit_entry(actor, owner.organization_id, "token", "created", **detail)
             append(connection, owner.organization_id, audits=[entry])
         return NewToken(secret=secret, token=token)
@@ -219,15 +219,15 @@ def _require_person(actor: Actor, what: str) -> None:
 
 def _active(connection: sa.Connection, owner: Owner) -> list[Token]:
     found = credentials.list_tokens(connection, organization_id=owner.organization_id, user_id=owner.user_id)
-    return [one for one in found if one.state == "active"]
+    return [token for token in found if token.state == "active"]
 
 
 def _check_scopes(
-    wanted: frozenset[Permission] | None, allowed: frozenset[Permission], *, agent: str
+    requested: frozenset[Permission] | None, allowed: frozenset[Permission], *, agent: str
 ) -> frozenset[Permission]:
-    if wanted is None and allowed:
+    if requested is None and allowed:
         return allowed
-    excess = sorted((wanted or frozenset()) - allowed)
+    excess = sorted((requested or frozenset()) - allowed)
     if excess and agent and excess[0] not in AGENT_PERMISSIONS:
         raise Refused(
             f"The token of an agent cannot have {excess[0]}.",
@@ -238,9 +238,9 @@ def _check_scopes(
             f"You cannot create a token with {excess[0]}, because you or its user do not have it.",
             hint="Leave it out of the scopes, or ask an admin.",
         )
-    if not wanted:
+    if not requested:
         raise Invalid("A token needs at least one permission.", hint="Give scopes, for example `skills.read`.")
-    return wanted
+    return requested
 
 
 def _check_days(actor: Actor, days: float | None) -> str | None:

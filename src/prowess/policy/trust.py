@@ -59,7 +59,7 @@ def conclude(subject: Subject, known: TrustRecords) -> Subject:
     hidden: tuple[str, ...] = ()
     if subject.hides and not has_rule:
         allowed = accepted.hides if accepted else _NOTHING
-        scopes = {one.scope for one in subject.hides if known.is_trusted(subject.slug, one)}
+        scopes = {hidden.scope for hidden in subject.hides if known.is_trusted(subject.slug, hidden)}
         hidden = tuple(sorted(scopes - allowed))
     return replace(
         subject,

@@ -201,7 +201,7 @@ class WorkerRenderer:
             if isinstance(answer, dict) and answer["kind"] == "memory":  # its heap may be full
                 worker.end()
             else:
-                self._idle.put(worker, most=self._limits.workers)
+                self._idle.put(worker, limit=self._limits.workers)
             return answer
         raise Unavailable("The template worker was killed before it answered.", hint="Try again.")
 

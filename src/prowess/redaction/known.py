@@ -64,18 +64,18 @@ class KnownValues:
     """Redacts known values; those with fewer than six characters, without white space, are ignored."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        given = set(map(replace_surrogates, secrets))
+        values = set(map(replace_surrogates, secrets))
         # A value that is part of our own mark would be found in every text that was redacted before.
-        wanted = [
-            secret for secret in given if len(_unspaced_view(secret)) >= SHORTEST_SECRET and secret not in REDACTED
+        searched = [
+            secret for secret in values if len(_unspaced_view(secret)) >= SHORTEST_SECRET and secret not in REDACTED
         ]
         # `int` raises for more than 4,300 digits.
         self._numbers = frozenset(
-            int(secret) for secret in wanted if secret.isascii() and secret.isdigit() and len(secret) < 400
+            int(secret) for secret in searched if secret.isascii() and secret.isdigit() and len(secret) < 400
         )
-        plain = {form for secret in wanted for form in _plain_forms(secret)}
-        encoded = {form for secret in wanted for form in (*_base64_forms(secret), *_base32_forms(secret))}
-        pieces = _split_into_pieces(wanted)
+        plain = {form for secret in searched for form in _plain_forms(secret)}
+        encoded = {form for secret in searched for form in (*_base64_forms(secret), *_base32_forms(secret))}
+        pieces = _split_into_pieces(searched)
         # What the view without separators finds, the one without white space need not look for.
         bare = {form for form in plain | encoded if len(_letters_view(form)) < _SHORTEST_PIECE}
         self._views = (
@@ -86,7 +86,7 @@ class KnownValues:
                 _View(_unescaped_view, plain, encoded),
                 _View(_decoded_view, plain, encoded),
             ]
-            if wanted
+            if searched
             else []
         )
 
@@ -200,9 +200,9 @@ class _View:
         for gap in dropped.finditer(text):
             starts.extend(range(end, gap.start()))
             ends.extend(range(end + 1, gap.start() + 1))
-            shown = len(_unescape(gap)) if self._look is _decoded_view else 0
-            starts.extend([gap.start()] * shown)
-            ends.extend([gap.end()] * shown)
+            width = len(_unescape(gap)) if self._look is _decoded_view else 0
+            starts.extend([gap.start()] * width)
+            ends.extend([gap.end()] * width)
             end = gap.end()
         starts.extend(range(end, len(text)))
         ends.extend(range(end + 1, len(text) + 1))
@@ -277,37 +277,37 @@ def _widen(text: str, spans: Iterable[Span]) -> list[Span]:
     The characters at both ends of a match hold bits of the neighbouring bytes, so what is left would reveal some.
     """
     found: list[Span] = []
-    done = 0
+    previous_end = 0
     for start, end in spans:
-        if end <= done:
+        if end <= previous_end:
             continue  # inside the previous value
         # Never back into the previous value: each character is visited once, so a value full of matches takes linear
         # time.
-        while start > done and text[start - 1] in _BASE64:
+        while start > previous_end and text[start - 1] in _BASE64:
             start -= 1  # noqa: PLW2901
         while end < len(text) and (text[end] in _BASE64 or text[end] == "="):
             end += 1  # noqa: PLW2901
         found.append((start, end))
-        done = end
+        previous_end = end
     return found
 
 
 def _cut_out(text: str, spans: Iterable[Span]) -> str:
     parts: list[str] = []
-    done = 0
+    previous_end = 0
     for start, end in sorted(spans):
-        if start >= done:
-            parts += (text[done:start], REDACTED)
-        done = max(done, end)
-    return "".join((*parts, text[done:]))
+        if start >= previous_end:
+            parts += (text[previous_end:start], REDACTED)
+        previous_end = max(previous_end, end)
+    return "".join((*parts, text[previous_end:]))
 
 
 def _any_of(forms: set[bytes], shortest: int) -> Pattern:
     """Return a pattern for any of these, the longest first."""
     # Checked again here: a view may shorten a form, and short ones occur in ordinary text. The longest first, so that a
     # secret which contains another one is removed whole.
-    wanted = sorted((form for form in forms if len(form) >= shortest), key=lambda form: (-len(form), form))
-    return compile_any_of([form.decode() for form in wanted] or [_NEVER])
+    ordered = sorted((form for form in forms if len(form) >= shortest), key=lambda form: (-len(form), form))
+    return compile_any_of([form.decode() for form in ordered] or [_NEVER])
 
 
 def _split_into_pieces(secrets: Iterable[str]) -> list[str]:

@@ -77,7 +77,7 @@ def _url_secrets(value: str) -> Iterator[str]:
         except ValueError:
             continue
         found = [password, user if len(user) >= _TOKEN_LENGTH else ""]
-        found += [given for name, given in parse_qsl(parts.query) if has_secret_name(name)]
+        found += [value for name, value in parse_qsl(parts.query) if has_secret_name(name)]
         for secret in filter(None, found):
             yield secret
             # Programs decode a password before they use or log it.

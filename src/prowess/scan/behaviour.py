@@ -82,8 +82,8 @@ class Behaviour:
 
     def _note_outside(self, text: str, line: int | None, verb: str) -> None:
         if text and len(text) < 300 and is_outside(text):
-            shown = normalize_path(text).replace(UNKNOWN, "…")
-            self.report.add("info", "outside-file", line, f"{verb} a file outside the skill: {shown}")
+            label = normalize_path(text).replace(UNKNOWN, "…")
+            self.report.add("info", "outside-file", line, f"{verb} a file outside the skill: {label}")
 
     def variable(self, name: str, line: int | None) -> Value:
         """Return an environment variable as a value."""
@@ -115,11 +115,11 @@ class Behaviour:
 
     def _note_host(self, url: str, host: str, line: int | None) -> None:
         kind = classify_host(url)
-        shown = host.replace(UNKNOWN, "…")
+        label = host.replace(UNKNOWN, "…")
         if kind in UNTRUSTED:
-            self.report.add("warning", "host", line, f"Contacts {shown}, {_HOST_WORDS[kind]}.")
+            self.report.add("warning", "host", line, f"Contacts {label}, {_HOST_WORDS[kind]}.")
         elif kind != "local":
-            self.report.add("info", "host", line, f"Contacts {shown}.")
+            self.report.add("info", "host", line, f"Contacts {label}.")
 
     # Where data ends up
 
@@ -128,22 +128,22 @@ class Behaviour:
         host = read_host(url.text)
         if host and classify_host(url.text) == "local":
             return
-        shown = (host or "another host").replace(UNKNOWN, "…")
+        receiver = (host or "another host").replace(UNKNOWN, "…")
         stolen = Value(labels=data.labels | url.labels).has("credential", "environment")
         if stolen and not header:
             self.report.add(
-                "danger", "exfiltration", line, f"Sends {stolen.detail} to {shown}.",
+                "danger", "exfiltration", line, f"Sends {stolen.detail} to {receiver}.",
                 hint="Do not use this skill unless you know why that host needs this data.",
             )  # fmt: skip
             return
         private = data.has("private")
         if private:
-            self.report.add("danger", "exfiltration", line, f"Sends {private.detail} to {shown}.")
-        for label in sorted(data.labels | url.labels, key=lambda one: one.detail):
+            self.report.add("danger", "exfiltration", line, f"Sends {private.detail} to {receiver}.")
+        for label in sorted(data.labels | url.labels, key=lambda label: label.detail):
             if label.kind == "secret" and host and is_foreign_secret(label.detail, host):
                 severity: Severity = "warning" if header else "danger"
                 self.report.add(
-                    severity, "exfiltration", line, f"Sends {label.detail} to {shown}, which did not issue it."
+                    severity, "exfiltration", line, f"Sends {label.detail} to {receiver}, which did not issue it."
                 )
 
     def write(self, path: Value, data: Value, line: int | None, *, append: bool = False) -> None:
@@ -202,7 +202,9 @@ class Behaviour:
             return True
         known = [text for text in data.texts if text.strip(UNKNOWN).strip()]
         for text in (known or self.constants)[:20]:
-            if is_concealed_program(text) or any(one.kind in _GRAVE_PAYLOADS for one in self._preview(text, line)):
+            if is_concealed_program(text) or any(
+                finding.kind in _GRAVE_PAYLOADS for finding in self._preview(text, line)
+            ):
                 return True
         return False
 
@@ -223,7 +225,7 @@ class Behaviour:
             fixed_line=line or 1,
         )
         scan_code(Behaviour(report=trial, files=dict(self.files)), plain, "shell")
-        return [one for one in trial.findings if one.kind != "host" or "Contacts" in one.message]
+        return [finding for finding in trial.findings if finding.kind != "host" or "Contacts" in finding.message]
 
     def execute(self, code: Value, language: Language, line: int | None) -> None:
         """Judge code that runs: where it comes from, and what it does if its text is known."""
@@ -250,9 +252,9 @@ class Behaviour:
         # The worst of them counts: a trusted address beside another one changes nothing.
         worst = min(addresses, key=lambda address: SEVERITIES.index(self._rate_download(address, language)))
         words = read_host(worst).replace(UNKNOWN, "…")
-        shown = f"Runs code that it downloads from {words}." if words else "Runs code that it downloads."
+        message = f"Runs code that it downloads from {words}." if words else "Runs code that it downloads."
         hint = "Download the code, read it, and run the copy that you have read."
-        self.report.add(self._rate_download(worst, language), "download-execute", line, shown, hint=hint)
+        self.report.add(self._rate_download(worst, language), "download-execute", line, message, hint=hint)
 
     def _rate_download(self, address: str, language: Language) -> Severity:
         kind = classify_host(address) if address else "other"
@@ -267,9 +269,9 @@ class Behaviour:
 
     def run_program(self, name: str, line: int | None) -> None:
         """Record that a program is started."""
-        shown = name.replace(UNKNOWN, "…").strip()[:60]
-        if shown and shown != "…":
-            self.report.add("info", "shell", line, f"Runs {shown}.")
+        label = name.replace(UNKNOWN, "…").strip()[:60]
+        if label and label != "…":
+            self.report.add("info", "shell", line, f"Runs {label}.")
 
     def remote_shell(self, line: int | None) -> None:
         """Report a shell whose input and output are a network connection."""

@@ -127,17 +127,19 @@ class Report:
             return
         self._seen.add((kind, where, message))
         self._counts[group] = self._counts.get(group, 0) + 1
-        shown = shorten(excerpt or self._line_text(line))
+        shortened = shorten(excerpt or self._line_text(line))
         self.findings.append(
-            Finding(severity=severity, kind=kind, path=self.path, line=where, excerpt=shown, message=message, hint=hint)
+            Finding(
+                severity=severity, kind=kind, path=self.path, line=where, excerpt=shortened, message=message, hint=hint
+            )
         )
 
-    def cut(self, code: str, most: int) -> str:
+    def cut(self, code: str, limit: int) -> str:
         """Return the start of the code, and record it if there is more than that."""
-        if len(code) > most:
-            message = f"The code has more than {most:,} characters; only the start was scanned."
+        if len(code) > limit:
+            message = f"The code has more than {limit:,} characters; only the start was scanned."
             self.add("warning", "not-scanned", None, message)
-        return code[:most]
+        return code[:limit]
 
     def part(self, text: str, line: int | None, *, cap: Severity | None = None) -> Report:
         """Return a report about a part that starts at this line of the file, such as a code block. It shares the findings."""
@@ -161,23 +163,26 @@ class Report:
         return self._lines[line - 1].strip() if line and line <= len(self._lines) else ""
 
 
-def _milder(one: Severity, other: Severity) -> Severity:
-    return one if SEVERITIES.index(one) >= SEVERITIES.index(other) else other
+def _milder(severity: Severity, other: Severity) -> Severity:
+    return severity if SEVERITIES.index(severity) >= SEVERITIES.index(other) else other
 
 
 def shorten(text: str) -> str:
     """Return the start of a text on one line, with hidden characters and controls written out."""
     cut = " ".join(text[: MAX_EXCERPT * 4].split())
-    shown = show_hidden(cut)
-    return shown if len(shown) <= MAX_EXCERPT else shown[: MAX_EXCERPT - 1] + "…"
+    visible = show_hidden(cut)
+    return visible if len(visible) <= MAX_EXCERPT else visible[: MAX_EXCERPT - 1] + "…"
 
 
 def sort_findings(findings: list[Finding]) -> tuple[Finding, ...]:
     """Return the findings, most severe first, then by file and line, at most `MAX_FINDINGS`."""
-    ordered = sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), one.path, one.line or 0, one.kind))
+    ordered = sorted(
+        findings,
+        key=lambda finding: (SEVERITIES.index(finding.severity), finding.path, finding.line or 0, finding.kind),
+    )
     return tuple(ordered[:MAX_FINDINGS])
 
 
 def count_dangers(findings: tuple[Finding, ...]) -> int:
     """Return how many findings have the highest severity."""
-    return sum(one.severity == "danger" for one in findings)
+    return sum(finding.severity == "danger" for finding in findings)

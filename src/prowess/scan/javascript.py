@@ -269,7 +269,7 @@ class Script(Names):
         for callback in callbacks:
             # What a request gives reaches the function that is handed over: `get(url, (res) => …)`, `.then((text) => …)`.
             # `readFile` hands over an error first.
-            name = next((one.name for one in (result, owner) if one.name.startswith("<")), "")
+            name = next((value.name for value in (result, owner) if value.name.startswith("<")), "")
             module = owner.name if method == "then" and not name else ""  # `import("fs").then((fs) => …)`
             passed = Value(labels=result.labels | owner.labels, name=name or module)
             error_first = method.startswith(("read", "exec", "lookup")) or callee.name.endswith((".exec", ".readFile"))
@@ -290,27 +290,28 @@ class Script(Names):
         # The owner was evaluated with the callee; its value is looked up again without reporting twice.
         if owner.type == "identifier":
             return self.look_up(text_of(owner)), text_of(key)
-        kept = self.behaviour
+        behaviour = self.behaviour
         self.behaviour = Behaviour(
-            report=Report(path="", text="", budget=kept.report.budget, depth=kept.report.depth), files=kept.files
+            report=Report(path="", text="", budget=behaviour.report.budget, depth=behaviour.report.depth),
+            files=behaviour.files,
         )
         try:
             return self.eval(owner), text_of(key)
         finally:
-            self.behaviour = kept
+            self.behaviour = behaviour
 
     def _binary(self, node: Any) -> Value:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
         if left is None or right is None:
             return NOTHING
-        one, two = self.eval(left), self.eval(right)
+        first, second = self.eval(left), self.eval(right)
         sign = text_of(operator) if operator is not None else ""
         if sign == "+":
-            return concat([one, two])
+            return concat([first, second])
         if sign in ("||", "??", "&&"):
-            return either([one, two])
-        labels = join_labels([one, two])
+            return either([first, second])
+        labels = join_labels([first, second])
         return Value(labels=labels | {Label("decoded", "combined bytes")} if sign == "^" else labels)
 
     def _ternary(self, node: Any) -> Value:

@@ -239,7 +239,10 @@ def _request(call: Call) -> Value:
         rest = [] if bodies or headers else [options] if not options.name.startswith("{") else []
         data = [*bodies, *rest, *call.args[2:3]]
     else:
-        headers, data = [value for one in call.args[2:] for value in call.field(one, "headers", "auth")], call.args[1:2]
+        headers, data = (
+            [value for option in call.args[2:] for value in call.field(option, "headers", "auth")],
+            call.args[1:2],
+        )
     if re.search(r"\.(post|put|patch)$", call.name) and options.name.startswith("{") and not data:
         data = [options]
     fetched = call.behaviour.fetch(url, call.line)

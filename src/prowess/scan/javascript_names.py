@@ -103,8 +103,8 @@ class Names:
         elif part.type == "namespace_import" and part.named_children:
             self.names[text_of(part.named_children[-1])] = named(module)
         elif part.type == "named_imports":
-            for one in part.named_children:
-                names = [text_of(child) for child in one.named_children]
+            for child in part.named_children:
+                names = [text_of(child) for child in child.named_children]
                 if names:
                     self.names[names[-1]] = named(f"{module}.{names[0]}")
 

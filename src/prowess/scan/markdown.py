@@ -184,7 +184,7 @@ def _judge_hidden_text(report: Report, inner: str, line: int, where: str) -> Non
     trial = Report(path=report.path, text=inner, budget=report.budget)
     judge_paragraph(trial, inner, 1, documents_attacks=False, hidden=True)
     scan_code(Behaviour(report=trial), inner, "shell") if _COMMANDS.match(inner) else None
-    grave = any(one.severity == "danger" for one in trial.findings)
+    grave = any(finding.severity == "danger" for finding in trial.findings)
     if grave or where != "in a comment":
         severity = "danger" if grave or _ADDRESSES_AGENT.search(inner) else "warning"
         report.add(severity, "hidden-text", line, f"Contains instructions {where}.", excerpt=inner)

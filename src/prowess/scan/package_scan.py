@@ -215,7 +215,7 @@ def _walk(report: Report, text: str, data: Any, key: str, depth: int) -> None:
         fields = cast("dict[str, Any]", data)
         command, arguments = fields.get("command"), fields.get("args")
         if isinstance(command, str) and isinstance(arguments, list):
-            words = [command, *(str(one) for one in cast("list[Any]", arguments))]
+            words = [command, *(str(argument) for argument in cast("list[Any]", arguments))]
             from prowess.scan.python_text import run_words
 
             line = _find_line(text, words[-1])
@@ -271,10 +271,10 @@ def _judge_hidden(report: Report, text: str) -> None:
         or classes.get("zero-width", 0) >= 24
         or classes.get("invisible", 0) >= 24
     )
-    shown = f" They spell: {spelled[:80]!r}" if len(spelled) >= 8 else ""
+    meaning = f" They spell: {spelled[:80]!r}" if len(spelled) >= 8 else ""
     kind: FindingKind = "hidden-text"
     total = sum(classes.values())
-    report.add("danger" if grave else "warning", kind, first.line, f"Contains {total:,} hidden characters ({', '.join(sorted(classes))}).{shown}", hint="Run `prowess validate` to see each one.")  # fmt: skip
+    report.add("danger" if grave else "warning", kind, first.line, f"Contains {total:,} hidden characters ({', '.join(sorted(classes))}).{meaning}", hint="Run `prowess validate` to see each one.")  # fmt: skip
 
 
 def _judge_blobs(report: Report, text: str) -> None:

@@ -106,7 +106,7 @@ class Module(Names):
     def _nested_body(self, body: Sequence[ast.stmt]) -> None:
         self._enter()
         try:
-            self.run_body([one for one in body if isinstance(one, ast.stmt)])
+            self.run_body([statement for statement in body if isinstance(statement, ast.stmt)])
         finally:
             self.depth -= 1
 
@@ -247,13 +247,13 @@ class Module(Names):
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
         return (
-            listed([self.eval(one) for one in node.elts[:_MAX_ITEMS]])
+            listed([self.eval(item) for item in node.elts[:_MAX_ITEMS]])
             if len(node.elts) <= 32
             else self._long_list(node)
         )
 
     def _long_list(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
-        items = tuple(self.eval(one) for one in node.elts[:_MAX_ITEMS])
+        items = tuple(self.eval(item) for item in node.elts[:_MAX_ITEMS])
         return Value(items=items, labels=join_labels(items))
 
     def _dict(self, node: ast.Dict) -> Value:
@@ -316,7 +316,7 @@ class Module(Names):
         return value
 
     def _call(self, node: ast.Call) -> Value:
-        args = [self.eval(one.value if isinstance(one, ast.Starred) else one) for one in node.args]
+        args = [self.eval(argument.value if isinstance(argument, ast.Starred) else argument) for argument in node.args]
         keywords = {one.arg or "": self.eval(one.value) for one in node.keywords}
         call = Call(behaviour=self.behaviour, line=node.lineno, args=args, keywords=keywords)
         call_handed_over(call)

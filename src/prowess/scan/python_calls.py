@@ -44,7 +44,7 @@ def call_handed_over(call: Call) -> None:
     for function in call.everything:
         name = plain_name(function.name)
         if name in RUNNING:
-            others = [one for one in call.everything if one is not function]
+            others = [value for value in call.everything if value is not function]
             # Commands are lists as well, so the arguments are tried as they are and one by one.
             for args in (others, *([item] for other in others for item in other.items)):
                 _FUNCTIONS[name](replace_args(call, list(args)))

@@ -46,8 +46,8 @@ class Names:
             if key:
                 self.scopes[0][key] = value
         elif isinstance(target, ast.Tuple | ast.List):
-            for index, one in enumerate(target.elts):
-                self.store(one, value.items[index] if index < len(value.items) else Value(labels=value.labels))
+            for index, element in enumerate(target.elts):
+                self.store(element, value.items[index] if index < len(value.items) else Value(labels=value.labels))
         elif isinstance(target, ast.Subscript):
             self.add_item(target.value, value)
         elif isinstance(target, ast.Starred):

@@ -54,11 +54,11 @@ def read_attribute(behaviour: Behaviour, owner: Value, attribute: str) -> Value:
     if owner.name == "<path>" and attribute in ("name", "stem", "suffix", "parent", "parts"):
         return Value(labels=owner.labels)
     if owner.name:
-        kept = owner.texts if owner.name.startswith("<") else (UNKNOWN,)
+        texts = owner.texts if owner.name.startswith("<") else (UNKNOWN,)
         return Value(
             name=f"{owner.name}.{attribute}" if not owner.name.startswith("<") else owner.name,
             labels=owner.labels,
-            texts=kept,
+            texts=texts,
         )
     return Value(labels=owner.labels)
 
@@ -67,7 +67,7 @@ def write_to_file(call: Call) -> None:
     """Judge a call that is given an open file to write to, such as `json.dump(data, file)`."""
     for value in call.everything:
         if value.name == "<file:w>":
-            others = [one for one in call.everything if one is not value]
+            others = [argument for argument in call.everything if argument is not value]
             call.behaviour.write(replace(value, name=""), either(others), call.line)
 
 
@@ -85,7 +85,7 @@ def _run_python(call: Call) -> Value:
 def _run_command(call: Call) -> Value:
     command = call.arg(0, "args", "command", "cmd")
     if any(value.name.startswith("<socket>") for value in call.keywords.values()) and any(
-        is_shell(one.text) for one in command.items or (command,)
+        is_shell(word.text) for word in command.items or (command,)
     ):
         call.behaviour.remote_shell(call.line)
     return run_words(call.behaviour, command, call.line)

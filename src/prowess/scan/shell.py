@@ -84,7 +84,7 @@ class Shell:
     def _run_children(self, node: Any, stdin: Value) -> Value:
         outputs = [self.run(child, stdin) for child in node.named_children if child.type not in _NOT_STATEMENTS]
         labels = join_labels(outputs)
-        texts = [one for one in outputs if one.texts != (UNKNOWN,)]
+        texts = [output for output in outputs if output.texts != (UNKNOWN,)]
         return Value(texts=texts[-1].texts if texts else (UNKNOWN,), labels=labels) if outputs else NOTHING
 
     def _run_pipeline(self, node: Any, stdin: Value) -> Value:
@@ -97,12 +97,14 @@ class Shell:
     def _run_redirected(self, node: Any, stdin: Value) -> Value:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.children if child.type.endswith("_redirect")]
-        given = [self._read_redirect(one) for one in redirects]
-        for one, value in zip(redirects, given, strict=True):
+        redirections = [self._read_redirect(redirect) for redirect in redirects]
+        for one, value in zip(redirects, redirections, strict=True):
             number = one.child_by_field_name("descriptor")
             if number is not None and value is not None:  # `exec 3< …`
                 self.behaviour.files[f"/dev/fd/{number.text.decode()}"] = value
-        source = either([stdin, *[value for value in given if value is not None]]) if any(given) else stdin
+        source = (
+            either([stdin, *[value for value in redirections if value is not None]]) if any(redirections) else stdin
+        )
         # The grammar hangs what follows `cmd <<EOF` on the same line (a pipe, a redirect) below the heredoc.
         output = self.run(body, source) if body is not None else source
         for one in redirects:
@@ -210,8 +212,8 @@ class Shell:
             if child.type == "variable_assignment":
                 self._run_assignment(child, stdin)
         redirects = [child for child in node.children if child.type.endswith("_redirect")]
-        for one in redirects:
-            value = self._read_redirect(one)
+        for redirect in redirects:
+            value = self._read_redirect(redirect)
             stdin = either([stdin, value]) if value is not None else stdin
         if name is None:
             return NOTHING
@@ -223,11 +225,11 @@ class Shell:
         arguments = node.children_by_field_name("argument")
         words += self._resolve_all(arguments)
         output = run_command(self, words, stdin, line_of(node))
-        for one in arguments:
-            if one.type == "process_substitution" and one.text.startswith(b">"):  # `tee >(sh)`
-                self._run_children(one, stdin)
-        for one in redirects:
-            self._write_redirect(one, output, node)
+        for redirect in arguments:
+            if redirect.type == "process_substitution" and redirect.text.startswith(b">"):  # `tee >(sh)`
+                self._run_children(redirect, stdin)
+        for redirect in redirects:
+            self._write_redirect(redirect, output, node)
         return output
 
     def _run_declaration(self, node: Any, stdin: Value) -> Value:

@@ -126,7 +126,7 @@ def run_command(shell: Shell, words: list[Value], stdin: Value, line: int) -> Va
         if (
             name in _WRAPPERS
             and len(words) > 1
-            and not (name == "env" and all(_ENVIRONMENT.match(one.text) for one in words[1:]))
+            and not (name == "env" and all(_ENVIRONMENT.match(word.text) for word in words[1:]))
         ):
             via_xargs = via_xargs or name in ("xargs", "parallel")
             words = _unwrap(name, words)
@@ -228,7 +228,7 @@ def _interpreter(shell: Shell, command: Command) -> Value:
         # `python -m pip …` is pip.
         rest = command.args[command.texts.index("-m") + 1 :] if "-m" in command.texts else []
         return run_command(shell, rest, command.stdin, line) if rest else NOTHING
-    script = next((one for one in operands if one.text not in _STDIN), None)
+    script = next((operand for operand in operands if operand.text not in _STDIN), None)
     if script is not None and not (command.has("-s") and command.stdin is not NOTHING):
         content = script if script.name == "stream" else behaviour.files.get(normalize_path(script.text))
         if content is not None or script.has("network"):

@@ -69,7 +69,9 @@ def _cat(shell: Shell, command: Command) -> Value:
     # `grep NAME .env` takes one setting of the project, usually the skill's own.
     if command.name in ("grep", "egrep", "rg") and len(operands) > 1 and len(operands[0].text) > 3:
         return Value(
-            labels=frozenset(one for one in join_labels([*reads, *files, command.stdin]) if "(.env)" not in one.detail)
+            labels=frozenset(
+                label for label in join_labels([*reads, *files, command.stdin]) if "(.env)" not in label.detail
+            )
         )
     return Value(
         texts=reads[0].texts if len(reads) == 1 and command.name == "cat" else (UNKNOWN,),
@@ -110,9 +112,9 @@ def _archive(shell: Shell, command: Command) -> Value:
 def _coder(shell: Shell, command: Command) -> Value:
     value = command.stdin
     files = [
-        one
-        for one in command.operands("wk")
-        if one.text not in ("base64", "enc", "dgst") and not one.text.startswith("-")
+        operand
+        for operand in command.operands("wk")
+        if operand.text not in ("base64", "enc", "dgst") and not operand.text.startswith("-")
     ]
     if value is NOTHING and files:
         value = shell.behaviour.read(files[0], command.line)
@@ -165,7 +167,7 @@ def _dd(shell: Shell, command: Command) -> Value:
     for text in command.texts:
         if re.match(r"of=/dev/(sd|hd|nvme|disk|vd|mmcblk)", text):
             # Writing an image to a stick is ordinary; zeros are not.
-            wipes = any(re.match(r"if=/dev/(zero|u?random)", one) for one in command.texts)
+            wipes = any(re.match(r"if=/dev/(zero|u?random)", text) for text in command.texts)
             shell.behaviour.report.add(
                 "danger" if wipes else "warning", "destruction", command.line, "Overwrites a whole disk."
             )

@@ -92,8 +92,11 @@ def _tar(command: Command) -> Iterator[Code]:
 
 
 def _editor(command: Command) -> Iterator[Code]:
-    given = [*_values(command, "-c", "--cmd"), *(constant(text[1:]) for text in command.texts if text.startswith("+"))]
-    for value in given:
+    commands = [
+        *_values(command, "-c", "--cmd"),
+        *(constant(text[1:]) for text in command.texts if text.startswith("+")),
+    ]
+    for value in commands:
         yield from _matched(value, _VIM_COMMAND.fullmatch(value.text))
         yield from (constant(double or single) for double, single in _CALLED.findall(value.text))
 

@@ -128,7 +128,7 @@ def _with_scheme(url: Value) -> Value:
 def _netcat(shell: Shell, command: Command) -> Value:
     words = command.texts
     operands = command.operands("wpqisx")
-    host = next((one.text for one in operands if not one.text.isdigit()), "")
+    host = next((operand.text for operand in operands if not operand.text.isdigit()), "")
     if command.has("-e", "-c", "--exec", "--sh-exec") and (starts_shell(words) or command.name != "socat"):
         shell.behaviour.remote_shell(command.line)
     if command.name == "socat" and any(
@@ -145,7 +145,7 @@ def _netcat(shell: Shell, command: Command) -> Value:
 
 def _remote_copy(shell: Shell, command: Command) -> Value:
     operands = command.operands("iPpoFlceJS", ("--rsh", "--exclude", "--profile", "--region"))
-    remote = next((one for one in operands if is_remote(one.text)), None)
+    remote = next((operand for operand in operands if is_remote(operand.text)), None)
     if remote is None:
         return NOTHING
     target = operands[-1] if operands else remote

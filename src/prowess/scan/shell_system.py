@@ -35,23 +35,23 @@ def _install(shell: Shell, command: Command) -> Value:
     report, line = shell.behaviour.report, command.line
     index = command.option(*_INDEX_OPTIONS)
     sources = [index] if index is not None else []
-    sources += [one for one in command.operands() if "://" in one.text or one.text.startswith("git+")]
+    sources += [operand for operand in command.operands() if "://" in operand.text or operand.text.startswith("git+")]
     report.add("info", "install", line, f"Installs packages with {command.name}.")
     for source in sources:
         text = source.text.removeprefix("git+")
         kind = classify_host(text)
         if "://" not in text or kind == "local":
             continue
-        shown = read_host(text)
+        host = read_host(text)
         if text.startswith("http://") or kind in UNTRUSTED or command.has("--trusted-host"):
             report.add(
                 "danger",
                 "download-execute",
                 line,
-                f"Installs packages from {shown}, which is untrusted or unencrypted.",
+                f"Installs packages from {host}, which is untrusted or unencrypted.",
             )
         elif kind == "other":
-            report.add("warning", "install", line, f"Installs packages from {shown}, which is not a public registry.")
+            report.add("warning", "install", line, f"Installs packages from {host}, which is not a public registry.")
     return NOTHING
 
 

@@ -51,7 +51,9 @@ class Value:
 
     def has(self, *kinds: LabelKind) -> Label | None:
         """Return a label of one of these kinds, or None."""
-        found = sorted((label for label in self.labels if label.kind in kinds), key=lambda one: (one.kind, one.detail))
+        found = sorted(
+            (label for label in self.labels if label.kind in kinds), key=lambda label: (label.kind, label.detail)
+        )
         return found[0] if found else None
 
     def labelled(self, labels: Iterable[Label]) -> Value:
@@ -79,7 +81,7 @@ def join_labels(values: Iterable[Value]) -> frozenset[Label]:
         labels |= value.labels
         for item in value.items:
             labels |= item.labels
-    return frozenset(sorted(labels, key=lambda one: (one.kind, one.detail))[:16])
+    return frozenset(sorted(labels, key=lambda label: (label.kind, label.detail))[:16])
 
 
 def concat(parts: Sequence[Value], separator: str = "") -> Value:

@@ -71,7 +71,7 @@ _timer: threading.Timer | None = None
 def _keep(worker: ScanWorker) -> None:
     """Keep a child for the next file. If none comes for a while, end it."""
     global _timer
-    _idle.put(worker, most=_MOST_IDLE)
+    _idle.put(worker, limit=_MOST_IDLE)
     # Not left to the child: if it exited by itself, it would stay a zombie until somebody asks for it.
     last, _timer = _timer, threading.Timer(_IDLE_SECONDS, _idle.end)
     _timer.daemon = True

@@ -46,7 +46,7 @@ def _scan_in_fork(request: bytes) -> bytes:
             os.closerange(0, 3)
             _confine(task)
             budget = Budget(task["steps"])
-            findings = [one.as_json() for one in scan_file(File(path=task["path"], content=content), budget)]
+            findings = [finding.as_json() for finding in scan_file(File(path=task["path"], content=content), budget)]
             with os.fdopen(writer, "wb") as target:
                 target.write(json.dumps({"findings": findings, "steps": budget.steps}).encode())
         finally:
@@ -71,6 +71,6 @@ def _confine(task: dict[str, Any]) -> None:
         "RLIMIT_FSIZE": 0,
         "RLIMIT_NPROC": 0,
     }
-    for name, most in limits.items():
+    for name, limit in limits.items():
         with suppress(AttributeError, OSError, ValueError):
-            resource.setrlimit(getattr(resource, name), (most, most))
+            resource.setrlimit(getattr(resource, name), (limit, limit))

@@ -84,14 +84,14 @@ class Gate:
             is_denied = ruling.answer == "deny"
         # Nobody is asked about what is denied, so nothing of it is read.
         subject = describe() if describe and not is_denied else subject
-        admission, shown = None, "" if diff is None else None
+        admission, shown_diff = None, "" if diff is None else None
         while admission is None:
             with self.records.write() as connection:
                 policy = read_policy(connection, actor.organization)
                 [subject] = resolve(connection, actor.owner, [subject], self.folders)
                 # Decided again inside the transaction: the policy may have changed meanwhile, and an approval is
                 # consumed here.
-                if shown is not None or judge(actor, action, subject, policy).answer != "ask":
+                if shown_diff is not None or judge(actor, action, subject, policy).answer != "ask":
                     admission = admit(
                         connection,
                         actor,
@@ -100,12 +100,12 @@ class Gate:
                         policy=policy,
                         session_id=session,
                         reason=reason,
-                        diff=shown or "",
+                        diff=shown_diff or "",
                     )
                     ledger.append(connection, actor.organization, audits=admission.audits, events=admission.events)
             # Few writes ask anybody, and comparing files may take long: other writers do not wait for it.
             if admission is None and diff is not None:
-                shown = diff()
+                shown_diff = diff()
         self.wake(actor.organization)
         if admission.error is not None:
             raise admission.error
@@ -226,7 +226,10 @@ class Gate:
         **detail: Any,
     ) -> None:
         """Log how the action ended, and store what it means to accept, with a row for each skill, together."""
-        each = [_entry(actor, "trust", one.how, slug=one.slug, digest=one.digest) for one in accepted]
+        each = [
+            _entry(actor, "trust", acceptance.how, slug=acceptance.slug, digest=acceptance.digest)
+            for acceptance in accepted
+        ]
         user = accepted[0].user_id if accepted else ""
         changes = catalog_events(action, len(accepted), user=user)
         slug = _only([one.slug for one in accepted] or detail.get("names", ()))

@@ -103,7 +103,9 @@ def explain_message(message: str, around: ExplanationContext, candidates: Iterab
     session, policy = around.session, around.policy
     acting = with_session_role(session, around.actor) if session else around.actor
     forms = {entry.slug: entry.form for entry in around.plan.entries}
-    steps = tuple(_make_step(one, forms.get(one.found.slug, "omitted"), session, policy) for one in candidates)
+    steps = tuple(
+        _make_step(candidate, forms.get(candidate.found.slug, "omitted"), session, policy) for candidate in candidates
+    )
     return Explanation(
         message=message,
         actor=acting.label,
@@ -178,14 +180,14 @@ _CHANGE_DESCRIPTIONS = {
 
 def diff_explanations(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return the differences to an earlier explanation in words; empty if the message would get the same result."""
-    told = [words for key, words in _CHANGE_DESCRIPTIONS.items() if before.get(key) != after.get(key)]
+    changes = [words for key, words in _CHANGE_DESCRIPTIONS.items() if before.get(key) != after.get(key)]
     old, new = ({step["slug"]: step for step in account.get("steps", ())} for account in (before, after))
     for slug in sorted(old.keys() | new.keys()):
         if slug not in new:
-            told.append(f"{slug} is no longer a candidate")
+            changes.append(f"{slug} is no longer a candidate")
         elif slug not in old:
-            told.append(f"{slug} is now a candidate")
+            changes.append(f"{slug} is now a candidate")
         else:
             changed = [key for key in new[slug] if old[slug].get(key) != new[slug][key]]
-            told += [f"{slug}: {', '.join(changed)} changed"] if changed else []
-    return told
+            changes += [f"{slug}: {', '.join(changed)} changed"] if changed else []
+    return changes

@@ -160,12 +160,12 @@ def _shorten(description: str, share: int) -> str:
     """Cut a description and add an ellipsis. If the cut would create one of our tags, drop it too."""
     if share < SHORTEST_DESCRIPTION:
         return ""
-    kept = description[: share - len(_ELLIPSIS)].rstrip()
-    tags = find_tags(kept)
+    shortened = description[: share - len(_ELLIPSIS)].rstrip()
+    tags = find_tags(shortened)
     # `<skillful` cut after `<skill` becomes a tag of ours. The whole description was neutralized, so only a cut can
     # do that.
-    kept = kept[: tags[-1].start].rstrip() if tags else kept
-    return kept and kept + _ELLIPSIS
+    shortened = shortened[: tags[-1].start].rstrip() if tags else shortened
+    return shortened and shortened + _ELLIPSIS
 
 
 def _make_plan(entries: Sequence[IndexEntry], rest: Sequence[IndexCard] = ()) -> IndexPlan:
@@ -186,11 +186,11 @@ def _plan_partial(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
     used = sum(len(entry.text) + 1 for entry in entries)
     known = sum(1 for card in cards if _is_preferred(card) or card.nearness > 0)
     places = range(len(entries), known) if known else _spread(len(cards))
-    for place in places:
-        name = _name_line(cards[place])
+    for index in places:
+        name = _name_line(cards[index])
         if used + len(name) + 1 + len(format_omitted(len(cards) - len(entries) - 1)) > budget:
             break
-        entries.append(IndexEntry(cards[place].slug, "name", name))
+        entries.append(IndexEntry(cards[index].slug, "name", name))
         used += len(name) + 1
     if not known:
         entries.sort(key=_SLUG)
@@ -202,9 +202,9 @@ def _spread(count: int) -> Iterator[int]:
     """Yield all places below `count` in an order in which every beginning is spread evenly: by their reversed bits."""
     bits = max(count - 1, 0).bit_length()
     for number in range(1 << bits):
-        place = int(f"{number:0{bits}b}"[::-1], 2) if bits else 0
-        if place < count:
-            yield place
+        index = int(f"{number:0{bits}b}"[::-1], 2) if bits else 0
+        if index < count:
+            yield index
 
 
 def _describe_preferred(cards: Sequence[IndexCard], room: int) -> list[IndexEntry]:
@@ -232,7 +232,7 @@ def _share_room(cards: Sequence[IndexCard], descriptions: Sequence[str], room: i
     costs = [len(_COLON) + len(description) if description else 0 for description in descriptions]
     if sum(costs) <= room:
         return [len(description) for description in descriptions]
-    spoken = next((place for place, card in enumerate(cards) if not _is_preferred(card)), len(cards))
+    spoken = next((index for index, card in enumerate(cards) if not _is_preferred(card)), len(cards))
     whole = sum(1 for total in accumulate(costs[:spoken]) if total <= room)
     rest = _share_evenly(costs[whole:], room - sum(costs[:whole]))
     return [max(0, cost - len(_COLON)) for cost in [*costs[:whole], *rest]]
@@ -240,29 +240,29 @@ def _share_room(cards: Sequence[IndexCard], descriptions: Sequence[str], room: i
 
 def _share_evenly(costs: Sequence[int], room: int) -> list[int]:
     """Share the room as if it were dealt one character at a time, among as many cards as can get a useful share."""
-    least = len(_COLON) + SHORTEST_DESCRIPTION
+    minimum = len(_COLON) + SHORTEST_DESCRIPTION
     served, reserved = 0, 0
     for cost in costs:
-        if reserved + min(cost, least) > room:
+        if reserved + min(cost, minimum) > room:
             break
-        reserved += min(cost, least)
+        reserved += min(cost, minimum)
         served += 1
     # Short descriptions take less than the level; what they leave is already shared out among the longer ones.
     level, spare = _fair_level(costs[:served], room)
     shares = [min(cost, level) for cost in costs[:served]]
-    for place, cost in enumerate(costs[:served]):
+    for index, cost in enumerate(costs[:served]):
         if spare and cost > level:
-            shares[place] += 1
+            shares[index] += 1
             spare -= 1
     return [*shares, *([0] * (len(costs) - served))]
 
 
 def _fair_level(costs: Sequence[int], room: int) -> tuple[int, int]:
     """Return the largest share that every card can have, and the characters that are left over."""
-    left = room
-    for place, cost in enumerate(sorted(costs)):
-        level = left // (len(costs) - place)
+    room_left = room
+    for index, cost in enumerate(sorted(costs)):
+        level = room_left // (len(costs) - index)
         if cost > level:
-            return level, left - level * (len(costs) - place)
-        left -= cost
+            return level, room_left - level * (len(costs) - index)
+        room_left -= cost
     return max(costs, default=0), 0

@@ -45,7 +45,7 @@ class LoadResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of the tool's answer. `hint`, `approval_id` and `note` appear only if they have a value."""
-        told: dict[str, Any] = {
+        payload: dict[str, Any] = {
             "name": self.name,
             "body": self.body,
             "available_references": list(self.available_references),
@@ -55,12 +55,12 @@ class LoadResult:
             "error": self.error,
         }
         if self.hint is not None:
-            told["hint"] = self.hint
+            payload["hint"] = self.hint
         if self.approval_id is not None:
-            told["approval_id"] = self.approval_id
+            payload["approval_id"] = self.approval_id
         if self.note is not None:
-            told["note"] = self.note
-        return told
+            payload["note"] = self.note
+        return payload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,12 +54,12 @@ def remove_blocks(text: str, known: Sequence[str] = ()) -> str:
     """Remove our blocks and pieces of them. Pieces of `known` blocks are removed as far as they match."""
     # Removing a piece can join its neighbours to another block, so this is repeated until nothing is found.
     while spans := list(_find_spans(text, known)):
-        kept: list[str] = []
+        parts: list[str] = []
         end = 0
         for start, stop in spans:
-            kept.append(text[end : _separator_start(text, end, start, stop)])
+            parts.append(text[end : _separator_start(text, end, start, stop)])
             end = stop
-        text = "".join([*kept, text[end:]])
+        text = "".join([*parts, text[end:]])
     return text
 
 
@@ -76,9 +76,9 @@ def _find_spans(text: str, known: Sequence[str]) -> Iterator[Span]:
     tags = find_tags(text)
     # Blocks of the same name that others wrote: their closing tags must stay with them.
     open_elsewhere: set[str] = set()
-    done = 0
+    end = 0
     for tag, following in zip_longest(tags, tags[1:]):
-        if tag.start < done:
+        if tag.start < end:
             continue
         span = _span_from_opening(text, tag, following, known)
         if span is None and not tag.closing:
@@ -88,7 +88,7 @@ def _find_spans(text: str, known: Sequence[str]) -> Iterator[Span]:
         elif span is None:
             span = _span_from_closing(text, tag, known)
         if span is not None:
-            done = span[1]
+            end = span[1]
             yield span
 
 
@@ -122,9 +122,9 @@ def _is_at_line_start(text: str, tag: Tag) -> bool:
     return tag.start == 0 or text[tag.start - 1] == "\n"
 
 
-def _piece_end(text: str, start: int, least: int, known: Sequence[str]) -> int:
+def _piece_end(text: str, start: int, minimum: int, known: Sequence[str]) -> int:
     """Return the end of a known block that begins here: at a line end, or at the end of the text."""
-    best = least
+    best = minimum
     for block in known:
         common = _common_prefix(text[start : start + len(block)], block)
         # The prompt was cut inside the block, so everything up to its end belongs to the block.
@@ -135,9 +135,9 @@ def _piece_end(text: str, start: int, least: int, known: Sequence[str]) -> int:
     return best
 
 
-def _piece_start(text: str, most: int, end: int, known: Sequence[str]) -> int:
+def _piece_start(text: str, maximum: int, end: int, known: Sequence[str]) -> int:
     """Return the start of a known block that ends here: at a line start, or at the start of the text."""
-    best = most
+    best = maximum
     for block in known:
         common = _common_prefix(text[max(0, end - len(block)) : end][::-1], block[::-1])
         if common == end:
@@ -148,10 +148,10 @@ def _piece_start(text: str, most: int, end: int, known: Sequence[str]) -> int:
     return best
 
 
-def _common_prefix(one: str, other: str) -> int:
+def _common_prefix(first: str, other: str) -> int:
     """Return the length of the common prefix of two texts."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (first, second) in pairs if first != second), min(len(one), len(other)))
+    pairs = enumerate(zip(first, other, strict=False))
+    return next((length for length, (left, right) in pairs if left != right), min(len(first), len(other)))
 
 
 def policies_block(text: str) -> str:

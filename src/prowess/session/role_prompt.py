@@ -65,7 +65,7 @@ class RoleFile:
 
     def holds(self) -> bool:
         """Return True if nothing has changed since it was read."""
-        return self.settled and all(_read_stamp(place) == stamp for place, stamp in self.watched)
+        return self.settled and all(_read_stamp(path) == stamp for path, stamp in self.watched)
 
 
 def read_pack(root: str, inside: str, origin: str, limits: Limits) -> RoleFile:
@@ -115,12 +115,12 @@ def read_template(root: str, inside: str, limits: Limits) -> RoleFile:
     try:
         descriptor = open_folder(f"{root}/{inside}", root)
         try:
-            for place, stamp in (watched[-1], *beside):
+            for path, stamp in (watched[-1], *beside):
                 if stamp != _ABSENT:
-                    name = place.rpartition("/")[2]
+                    name = path.rpartition("/")[2]
                     # One byte more than the limit shows that a file is too large, without reading all of it.
                     data = read_regular_file(name, limits.skill_md_bytes + 1, descriptor)
-                    texts[name] = _decode_template(data, place, limits.skill_md_bytes)
+                    texts[name] = _decode_template(data, path, limits.skill_md_bytes)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -150,9 +150,9 @@ def _parse_config(text: str, location: str) -> dict[str, Any]:
     return cast("dict[str, Any]", config)
 
 
-def _decode_template(data: bytes, location: str, most: int) -> str:
-    if len(data) > most:
-        raise Invalid(f"{location!r} is larger than the limit of {most:,} bytes.", hint="Shorten the file.")
+def _decode_template(data: bytes, location: str, limit: int) -> str:
+    if len(data) > limit:
+        raise Invalid(f"{location!r} is larger than the limit of {limit:,} bytes.", hint="Shorten the file.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -162,29 +162,29 @@ def _decode_template(data: bytes, location: str, most: int) -> str:
 def _watch_path(root: str, inside: str) -> WatchedStamps:
     """Return the stamp of each part of the path from the root, up to the first missing one. Refuse links."""
     watched: list[tuple[str, Stamp]] = []
-    place = root
+    path = root
     for part in inside.split("/"):
-        place = f"{place}/{part}"
-        stamp = _read_stamp(place)
+        path = f"{path}/{part}"
+        stamp = _read_stamp(path)
         if stat.S_ISLNK(stamp[4]):
             raise Invalid(
-                f"{place!r} is a symbolic link. Roles are not read through links.",
+                f"{path!r} is a symbolic link. Roles are not read through links.",
                 hint="Replace the link with the files.",
             )
         # The first missing part is watched too: a role that is added later must be found.
-        watched.append((place, stamp))
+        watched.append((path, stamp))
         if stamp == _ABSENT:
             break
     return tuple(watched)
 
 
-def _read_stamp(place: str) -> Stamp:
+def _read_stamp(path: str) -> Stamp:
     try:
-        return make_stamp(os.lstat(place))
+        return make_stamp(os.lstat(path))
     except (FileNotFoundError, NotADirectoryError):
         return _ABSENT
     except OSError as error:
-        raise read_error(Path(place), error) from error
+        raise read_error(Path(path), error) from error
 
 
 ROLE_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,63}")
@@ -225,9 +225,9 @@ async def render_role(prompt: RolePrompt, values: Mapping[str, Any], render: Ren
         return prompt
     own: object = prompt.config.get("values")
     defaults = {**prompt.config, **(cast("dict[str, Any]", own) if isinstance(own, dict) else {})}
-    given = {"role": prompt.role, **defaults, **values}
+    variables = {"role": prompt.role, **defaults, **values}
     try:
-        text, task = await render(prompt.text, given), await render(prompt.task, given)
+        text, task = await render(prompt.text, variables), await render(prompt.task, variables)
     except Invalid as error:
         raise Invalid(f"{prompt.location}: {error.message}", hint=error.hint, problems=error.problems) from error
     # Neutralized after rendering, because the values may contain tags of ours.

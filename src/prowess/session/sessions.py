@@ -104,9 +104,9 @@ class Sessions:
         _check_values("", model or "", window, budget)
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session)
-            most = read_policy(connection, actor.organization).skills_max_prompt_chars
+            limit = read_policy(connection, actor.organization).skills_max_prompt_chars
             # An administrator may have given this session more; others may keep that, and lower it.
-            _check_budget(actor, budget, max(most, row.budget_max))
+            _check_budget(actor, budget, max(limit, row.budget_max))
             changed = sessions.change_session(
                 connection, viewer_of(actor), row.id, budget_max=budget, model=model, context_window=window
             )
@@ -217,11 +217,11 @@ def read_session(connection: sa.Connection, row: SessionRow) -> Session:
     )
 
 
-def _check_budget(actor: Actor, budget: int | None, most: int) -> None:
-    if budget is not None and budget > most and not actor.admin:
+def _check_budget(actor: Actor, budget: int | None, limit: int) -> None:
+    if budget is not None and budget > limit and not actor.admin:
         raise Refused(
-            f"The budget {budget:,} is above the limit of {most:,} for {actor.name}.",
-            hint=f"Use at most {most:,}, or ask an administrator to raise the limit.",
+            f"The budget {budget:,} is above the limit of {limit:,} for {actor.name}.",
+            hint=f"Use at most {limit:,}, or ask an administrator to raise the limit.",
         )
 
 

@@ -133,8 +133,13 @@ def read_standing(
         folder=_folder_of(store, outline),
         frozen=store.frozen,
         hides=tuple(
-            HiddenSkill(scope=one.scope, digest=one.digest, folder=_folder_of(other, one), frozen=other.frozen)
-            for other, one in (catalog.hidden_by(store, outline) if hidden is None else hidden)
+            HiddenSkill(
+                scope=hidden_outline.scope,
+                digest=hidden_outline.digest,
+                folder=_folder_of(other, hidden_outline),
+                frozen=other.frozen,
+            )
+            for other, hidden_outline in (catalog.hidden_by(store, outline) if hidden is None else hidden)
         ),
         findings=_find_dangers(catalog, store, outline, scan=scan) if findings is None else findings,
     )
@@ -190,7 +195,7 @@ def diff_since(catalog: Catalog, outline: SkillOutline, digest: str) -> str:
     """Return the differences to the version of that digest as text; '' if that version is no longer kept."""
     try:
         store, _ = catalog.find_outline(f"{outline.scope}:{outline.slug}")
-        then = next((one for one in reversed(store.versions(outline.slug)) if one.digest == digest), None)
+        then = next((version for version in reversed(store.versions(outline.slug)) if version.digest == digest), None)
         now = store.get_package(outline.id)
         if then is None or now is None:
             return ""

@@ -35,7 +35,7 @@ class ContextPackage:
         """Return the package as JSON, for the prompt of a model."""
         return {
             "message": self.message,
-            "skill_recommendations": [one.as_json() for one in self.recommendations],
+            "skill_recommendations": [recommendation.as_json() for recommendation in self.recommendations],
             "descriptions": dict(self.descriptions),
             "session": self.session and {"id": self.session.id, "role": self.session.role, **self.session.state},
         }
@@ -87,7 +87,7 @@ class Turn:
 
 def suggest_decision(recommendations: Sequence[Recommendation]) -> TurnDecision:
     """Return the decision that follows from the ranking alone: activate a skill that fits, ask if unsure, else answer."""
-    offered = [one for one in recommendations if one.decision == "offer"]
+    offered = [recommendation for recommendation in recommendations if recommendation.decision == "offer"]
     possible = [one for one in recommendations if one.decision == "maybe"]
     if offered:
         return TurnDecision(action="activate", skill=offered[0].slug, reason=offered[0].why)
