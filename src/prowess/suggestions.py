@@ -34,17 +34,17 @@ def _rank(typed: str, other: str) -> tuple[int, int] | None:
 
 def _rank_part(typed: str, other: str) -> tuple[int, int] | None:
     shorter, longer = sorted((typed, other), key=len)
-    most = _most_errors(shorter, longer)
+    limit = _most_errors(shorter, longer)
     # A short name that begins with another letter is another word: `get` is not a typing error for `pet`.
-    if most and len(longer) <= 4 and shorter[0] != longer[0]:
-        most = 0
-    errors = _count_errors(typed, other, most)
+    if limit and len(longer) <= 4 and shorter[0] != longer[0]:
+        limit = 0
+    errors = _count_errors(typed, other, limit)
     if errors is not None:
         return errors, 0
     # What was typed may be only the beginning of a name. A name may be the beginning of what was typed, if little follows.
     is_prefix = len(shorter) >= _SHORTEST_PREFIX and longer.startswith(shorter)
     is_prefix = is_prefix and (shorter == typed or len(longer) < 2 * len(shorter))
-    return (most + 1, len(longer) - len(shorter)) if is_prefix else None
+    return (limit + 1, len(longer) - len(shorter)) if is_prefix else None
 
 
 def _most_errors(shorter: str, longer: str) -> int:
@@ -52,20 +52,20 @@ def _most_errors(shorter: str, longer: str) -> int:
     return 0 if len(shorter) < 3 else max(1, len(longer) // 5)
 
 
-def _count_errors(one: str, other: str, most: int) -> int | None:
-    """Return the letters to insert, delete, replace or swap with their neighbour; None if there are more than `most`."""
-    if abs(len(one) - len(other)) > most:
+def _count_errors(typed: str, other: str, limit: int) -> int | None:
+    """Return the letters to insert, delete, replace or swap with their neighbour; None if there are more than `limit`."""
+    if abs(len(typed) - len(other)) > limit:
         return None
     before: list[int] = []
     last = list(range(len(other) + 1))
-    for row, letter in enumerate(one, 1):
+    for row, letter in enumerate(typed, 1):
         current = [row]
         for column, target in enumerate(other, 1):
             cost = min(last[column] + 1, current[-1] + 1, last[column - 1] + (letter != target))
-            is_swapped = row > 1 and column > 1 and letter == other[column - 2] and target == one[row - 2]
+            is_swapped = row > 1 and column > 1 and letter == other[column - 2] and target == typed[row - 2]
             current.append(min(cost, before[column - 2] + 1) if is_swapped else cost)
         # The errors only grow from row to row.
-        if min(current) > most:
+        if min(current) > limit:
             return None
         before, last = last, current
-    return last[-1] if last[-1] <= most else None
+    return last[-1] if last[-1] <= limit else None

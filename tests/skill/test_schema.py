@@ -351,9 +351,9 @@ def test_defaults_are_filled_in_where_a_property_is_missing_and_are_nobodys_own(
 
 
 def test_depth_is_counted_up_to_a_number():
-    assert measure_depth(1, most=5) == 0
-    assert measure_depth({"a": [1]}, most=5) == 2
-    assert measure_depth([[[[1]]]], most=2) == 3
+    assert measure_depth(1, limit=5) == 0
+    assert measure_depth({"a": [1]}, limit=5) == 2
+    assert measure_depth([[[[1]]]], limit=2) == 3
 
 
 @pytest.mark.parametrize(

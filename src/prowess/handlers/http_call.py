@@ -89,7 +89,7 @@ def _json(text: str) -> Any:
         raise OutputInvalid(
             "The response is not valid JSON.", hint="Set `response: {as: text}`, or request JSON."
         ) from None
-    if measure_depth(value, most=MAX_ANSWER_DEPTH) > MAX_ANSWER_DEPTH:
+    if measure_depth(value, limit=MAX_ANSWER_DEPTH) > MAX_ANSWER_DEPTH:
         raise OutputInvalid(
             f"The response is nested more than {MAX_ANSWER_DEPTH} levels deep.", hint="Request less data."
         )

@@ -60,7 +60,7 @@ def _to_json(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError as error:
         raise Invalid("The asset is nested too deeply.", hint="Split the asset and review each part.") from error
-    if len(text) > _LONGEST_INDENTED or measure_depth(value, most=_DEEPEST_INDENTED) > _DEEPEST_INDENTED:
+    if len(text) > _LONGEST_INDENTED or measure_depth(value, limit=_DEEPEST_INDENTED) > _DEEPEST_INDENTED:
         return text
     return json.dumps(value, ensure_ascii=False, indent=2)
 

@@ -157,7 +157,7 @@ class Retention:
             record = record if record and record.seal == "foreign" else None
             if rows.rows or record:
                 with no_deadline(connection):  # there may be millions of rows
-                    verdict = verify_audit(connection, organization, upto=rows.upto or None, any_key=any_key)
+                    verdict = verify_audit(connection, organization, last=rows.upto or None, any_key=any_key)
                 chain_hash = verdict.head if verdict.ok else ""
                 report = replace(report, audit=rows.rows if verdict.ok else 0, problem=verdict.problem)
         return _Plan(

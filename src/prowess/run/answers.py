@@ -153,7 +153,7 @@ class _Reading:
         # Counting brackets is much cheaper than walking the value, which cannot nest deeper than it has brackets.
         is_deep = (
             text.count("[") + text.count("{") > MAX_VALUE_DEPTH
-            and measure_depth(value, most=MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH
+            and measure_depth(value, limit=MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH
         )
         if is_deep:
             self.why = f"it is nested more than {MAX_VALUE_DEPTH} levels deep"

@@ -82,9 +82,15 @@ def check_assertions(written: Iterable[Any], field: str = "assertions") -> list[
     """Return every problem with these assertions; each names its position in `field`."""
     items = list(written)
     found = [
-        Problem(code=one.code, severity=one.severity, message=one.message, hint=one.hint, field=f"{field}[{place}]")
-        for place, item in enumerate(items[:MAX_ASSERTIONS])
-        for one in _find_problems(item)
+        Problem(
+            code=problem.code,
+            severity=problem.severity,
+            message=problem.message,
+            hint=problem.hint,
+            field=f"{field}[{position}]",
+        )
+        for position, item in enumerate(items[:MAX_ASSERTIONS])
+        for problem in _find_problems(item)
     ]
     if len(items) > MAX_ASSERTIONS:
         message = f"The skill has {len(items):,} assertions; the limit is {MAX_ASSERTIONS}."
@@ -115,8 +121,8 @@ def _find_problems(written: Any) -> Iterator[Problem]:
         yield _problem("assertion-invalid", "`description` must be a string.", _HINT)
 
 
-def _unknown_problem(what: str, given: Any, known: Iterable[str]) -> Problem:
-    name = f" {given[:60]!r}" if isinstance(given, str) else ""
+def _unknown_problem(what: str, written: Any, known: Iterable[str]) -> Problem:
+    name = f" {written[:60]!r}" if isinstance(written, str) else ""
     text = f"Unknown assertion {what}{name}" if name else f"The assertion has no {what}"
     return _problem("assertion-unknown", f"{text}. Use one of: {', '.join(known)}.", _HINT)
 
@@ -144,12 +150,12 @@ def _check_format(settings: JsonObject) -> Iterator[Problem]:
 
 
 def _check_range(settings: JsonObject) -> Iterator[Problem]:
-    least, most = settings.get("min"), settings.get("max")
-    given = [one for one in (least, most) if one is not None]
-    if not given or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in given):
+    minimum, maximum = settings.get("min"), settings.get("max")
+    bounds = [bound for bound in (minimum, maximum) if bound is not None]
+    if not bounds or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in bounds):
         yield _problem("assertion-invalid", "A range needs `min`, `max` or both, as integers of 0 or more.", _HINT)
-    elif len(given) == 2 and given[0] > given[1]:
-        message = f"The range is empty: `min` ({given[0]:,}) is greater than `max` ({given[1]:,})."
+    elif len(bounds) == 2 and bounds[0] > bounds[1]:
+        message = f"The range is empty: `min` ({bounds[0]:,}) is greater than `max` ({bounds[1]:,})."
         yield _problem("assertion-range", message, "Swap `min` and `max`.")
 
 

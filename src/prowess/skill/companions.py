@@ -24,7 +24,7 @@ def find_companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) 
         return {}
     settings = json_object((parse_file(name, data, limits).object or {}).get("template_config"))
     named = {folder: settings.get(field) for folder, field in COMPANION_FOLDERS.items()}
-    return {folder: wanted for folder, wanted in named.items() if isinstance(wanted, str) and wanted.strip()}
+    return {folder: entry_id for folder, entry_id in named.items() if isinstance(entry_id, str) and entry_id.strip()}
 
 
 def find_function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
@@ -41,16 +41,16 @@ def find_function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS)
     return EXECUTE_FILES if function.isidentifier() else ()
 
 
-def choose_companions(folder: str, wanted: str, names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
+def choose_companions(folder: str, entry_id: str, names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
     """Return the files of a registry that hold an entry: files named after it, or else files whose content names it."""
     known = sorted(name for name in names if name.endswith(_SUFFIXES))
-    stems = {wanted, slugify(wanted)}
+    stems = {entry_id, slugify(entry_id)}
     named = [name for name in known if any(_is_named(name, stem) for stem in stems)]
     if named:
         return named
     says = re.compile(
         rb"[\"']?%s[\"']?\s*:\s*[\"']?%s[\"']?\s*(?:[,}#\n]|$)"
-        % (COMPANION_FOLDERS[folder].encode(), re.escape(wanted.encode()))
+        % (COMPANION_FOLDERS[folder].encode(), re.escape(entry_id.encode()))
     )
     return [name for name in known if says.search(read(name))]
 

@@ -130,7 +130,11 @@ def find_hints(text: str) -> list[Hint]:
 
 def judge_decision(skill: Skill) -> Decision:
     """Return what a skill uses, and the rule's objections."""
-    templates = [one for one in skill.artifacts if isinstance(one, JsonGeneration) or _is_template(one, skill)]
+    templates = [
+        artifact
+        for artifact in skill.artifacts
+        if isinstance(artifact, JsonGeneration) or _is_template(artifact, skill)
+    ]
     handlers = [one for one in skill.artifacts if isinstance(one, Function | HttpCall | CliCommand)]
     parts = tuple(f"{one.kind} {one.name}" for one in (*templates, *handlers))
     hints = find_hints(f"{skill.title} {skill.description}")
@@ -168,7 +172,7 @@ def _objections_to_template(hints: Sequence[Hint]) -> tuple[str, ...]:
 
 def _objections_to_handler(handlers: Sequence[Artifact], hints: Sequence[Hint]) -> tuple[str, ...]:
     first = hints[0] if hints else None
-    acts = any(isinstance(one, HttpCall | CliCommand) for one in handlers)
+    acts = any(isinstance(handler, HttpCall | CliCommand) for handler in handlers)
     if acts or first is None or first.question.way == "handler":
         return ()
     suggestion = f"The description says {_quote_words(first.words)}, so {first.question.way} may be enough."

@@ -86,7 +86,7 @@ def find_slots(value: Any) -> list[Slot]:
     inner = value
     if isinstance(value, Mapping):
         inner = list(cast("Mapping[str, Any]", value).values())
-    return [slot for one in cast("list[Any]", inner) for slot in find_slots(one)] if isinstance(inner, list) else []
+    return [slot for item in cast("list[Any]", inner) for slot in find_slots(item)] if isinstance(inner, list) else []
 
 
 HttpMethod = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -172,7 +172,7 @@ def parse_request(call: HttpCall) -> DeclaredRequest:
     _check_field_names("query", declared.query)
     for value in declared.query.values():
         _check_query_value(value)
-    if measure_depth(declared.body, most=MAX_BODY_DEPTH) > MAX_BODY_DEPTH:
+    if measure_depth(declared.body, limit=MAX_BODY_DEPTH) > MAX_BODY_DEPTH:
         raise Invalid(f"The body of {call.name!r} is nested too deeply; the limit is {MAX_BODY_DEPTH} levels.")
     if any(slot.path == ("env",) for slot in find_slots([declared.body, *declared.headers.values()])):
         raise Invalid("{{ env }} is not a value.", hint="Name the variable: {{ env.NAME }}.")
@@ -188,10 +188,11 @@ def request_url(call: HttpCall) -> str:
 def _request_settings(call: HttpCall) -> JsonObject:
     """Return the settings of the artifact, with the method before the URL, or the one that a body implies."""
     for name in call.metadata:
-        near = [] if name in REQUEST_FIELDS else near_names(name, REQUEST_FIELDS, count=1)
-        if near:
+        suggestions = [] if name in REQUEST_FIELDS else near_names(name, REQUEST_FIELDS, count=1)
+        if suggestions:
             raise Invalid(
-                f"The request {call.name!r} has an unknown field {name[:40]!r}.", hint=f"Did you mean {near[0]!r}?"
+                f"The request {call.name!r} has an unknown field {name[:40]!r}.",
+                hint=f"Did you mean {suggestions[0]!r}?",
             )
     found = _METHOD_AND_URL.fullmatch(call.handler.strip())
     before = found[1] if found else None

@@ -164,14 +164,14 @@ def _change_files(package: Package, changes: Mapping[str, str | None]) -> Packag
         return package
     if any(is_skill_md(path) for path in changes):
         raise Invalid(f"The file {SKILL_MD} is the document.", hint="Give its text as `content`.")
-    kept: list[File] = []
+    files: list[File] = []
     for path, text in changes.items():
         if text is not None:
             known = package.get(path)
             # A file keeps its mode: a script may be executable.
             mode = known.mode if known else "0644"
-            kept.append(File(path=path, content=text.encode("utf-8", "replace"), mode=mode))
-    return package.without(path for path, text in changes.items() if text is None).with_files(kept)
+            files.append(File(path=path, content=text.encode("utf-8", "replace"), mode=mode))
+    return package.without(path for path, text in changes.items() if text is None).with_files(files)
 
 
 def _document_package(name: str, content: str) -> Package:

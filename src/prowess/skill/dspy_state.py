@@ -94,11 +94,11 @@ def clean_state(parsed: Any) -> JsonObject:
             raise ValueError(f"{name[:60]!r} is not the name of a predictor")
     try:
         cleaned = {name: _clean_predictor(saved) for name, saved in predictors.items()}
-        kept = _SavedMetadata.model_validate(metadata).model_dump()
+        saved_metadata = _SavedMetadata.model_validate(metadata).model_dump()
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise ValueError(f"{'.'.join(map(str, fault['loc'])) or 'an entry'}: {fault['msg']}") from None
-    return {**(cleaned[""] if flat else cleaned), _METADATA: kept}
+    return {**(cleaned[""] if flat else cleaned), _METADATA: saved_metadata}
 
 
 def dspy_version(state: JsonObject) -> str:
@@ -132,13 +132,13 @@ def find_outdated_states(skills: Iterable[Skill], dspy: str) -> list[OutdatedSta
 
 
 def _clean_predictor(saved: Any) -> JsonObject:
-    kept = _SavedPredictor.model_validate(saved)
-    lm = {name: value for name, value in (kept.lm or {}).items() if name in _SAMPLING and _is_plain(value)}
-    return {**kept.model_dump(exclude={"lm"}), "traces": [], "train": [], "lm": lm or None}
+    predictor = _SavedPredictor.model_validate(saved)
+    lm = {name: value for name, value in (predictor.lm or {}).items() if name in _SAMPLING and _is_plain(value)}
+    return {**predictor.model_dump(exclude={"lm"}), "traces": [], "train": [], "lm": lm or None}
 
 
 def _is_plain(value: JsonValue) -> bool:
     """Return True for a number, a text, or a short list of texts."""
     if isinstance(value, list):
-        return len(value) <= 16 and all(isinstance(one, str) for one in value)
+        return len(value) <= 16 and all(isinstance(item, str) for item in value)
     return isinstance(value, (int, float, str)) and not isinstance(value, bool)

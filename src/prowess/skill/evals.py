@@ -79,7 +79,7 @@ def _is_eval_name(name: str) -> bool:
 def read_trigger_set(files: Mapping[str, bytes], *, named: bool = False) -> TriggerSet:
     """Return all queries of these files, each once, in order. `named` means that the user named the files explicitly."""
     read = [_read_file(path, data, named=named) for path, data in files.items()]
-    problems = [problem for one in read for problem in one.problems]
+    problems = [problem for entry in read for problem in entry.problems]
     cases = _merge_cases((case for one in read for case in one.cases), problems)
     if len(cases) > MAX_CASES:
         message = f"There are {len(cases):,} queries; only the first {MAX_CASES:,} run."
@@ -155,22 +155,22 @@ def _list_entries(fields: dict[str, Any]) -> Iterator[_Entry]:
 
 
 def _number_entries(listed: list[Any], expected: bool | None) -> Iterator[_Entry]:
-    for place, item in enumerate(listed, start=1):
-        yield place, item, expected
+    for number, item in enumerate(listed, start=1):
+        yield number, item, expected
 
 
 def _collect_cases(entries: Iterable[_Entry], path: str) -> TriggerSet:
     """Return the cases of a list. A list without any valid case belongs to another tool and gives no problems."""
     cases: list[TriggerCase] = []
     problems: list[Problem] = []
-    for place, item, expected in entries:
+    for number, item, expected in entries:
         # A case that runs an artifact has no message that could trigger the skill.
         if isinstance(item, dict) and "inputs" in item:
             continue
         query, should_trigger = _read_case(item, expected)
         if query is None or should_trigger is None:
             what = "has no query" if query is None else "needs `should_trigger` set to true or false"
-            problems.append(_problem("eval-case", f"Entry {place} {what}.", EVAL_EXAMPLE, file=path))
+            problems.append(_problem("eval-case", f"Entry {number} {what}.", EVAL_EXAMPLE, file=path))
         else:
             cases.append(TriggerCase(query=query, should_trigger=should_trigger, file=path))
     return TriggerSet(cases=tuple(cases), problems=tuple(problems)) if cases else TriggerSet()

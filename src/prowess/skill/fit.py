@@ -150,7 +150,7 @@ class _Fitting:
             slug = self.skill.slug.rpartition(".")[0] + "." + self.name if "." in self.skill.slug else self.name
             self.skill = self.skill.model_copy(update={"slug": slug if is_slug(slug) else self.name})
 
-    def settle_description(self, limit: int, least: int = 1, markup: bool = True) -> str:
+    def settle_description(self, limit: int, minimum: int = 1, markup: bool = True) -> str:
         """Return a description within the limits, and report changes."""
         line = self.line("description")
         text = self.skill.description
@@ -160,9 +160,9 @@ class _Fitting:
             text = replace_angle_brackets(text)
             self.skill = self.skill.model_copy(update={"description": text})
             self.changed.append(fit_changes.replaced(line))
-        if len(text) < least:
-            text = lengthen(text, self.skill.title, least)
-            self.changed.append(fit_changes.lengthened(least, line))
+        if len(text) < minimum:
+            text = lengthen(text, self.skill.title, minimum)
+            self.changed.append(fit_changes.lengthened(minimum, line))
         short = shorten(text, limit)
         if short != text:
             self.changed.append(fit_changes.shortened(len(text), len(short), limit, line))
@@ -263,11 +263,11 @@ def _drop_reserved_metadata(fitting: _Fitting, metadata: Any) -> Any:
     mapping = checks.as_mapping(metadata)
     if mapping is None:
         return metadata
-    taken = [key for key in mapping if key.startswith(mcp.RESERVED)]
-    for key in taken:
+    reserved = [key for key in mapping if key.startswith(mcp.RESERVED)]
+    for key in reserved:
         message = f"The metadata key {key[:80]!r} was left out because the protocol reserves it."
         fitting.changed.append(fit_changes.change("left-out", message, "Use another prefix.", key="metadata"))
-    return {key: value for key, value in mapping.items() if key not in taken}
+    return {key: value for key, value in mapping.items() if key not in reserved}
 
 
 def _fit_bernstein(fitting: _Fitting) -> Writing:
@@ -308,7 +308,7 @@ def choose_name(skill: Skill, profile: ProfileName) -> str:
     if profile in ("claude-api", "bernstein"):
         name = _to_ascii(name)
     if profile == "claude-api":
-        name = "-".join(word for word in name.split("-") if not any(taken in word for taken in RESERVED))
+        name = "-".join(word for word in name.split("-") if not any(reserved in word for reserved in RESERVED))
     if profile == "bernstein" and name and not bernstein.NAME.fullmatch(name):
         name = f"skill-{name}"[:64].rstrip("-")
     return name or f"skill-{skill.digest[:8]}"
@@ -342,12 +342,12 @@ def shorten(text: str, limit: int) -> str:
     return (words if len(words) >= len(room) * _LEAST_KEPT else room.rstrip()) + ELLIPSIS
 
 
-def lengthen(text: str, title: str, least: int) -> str:
-    """Return a text of at least `least` characters with the same meaning, by adding the title of the skill."""
-    if len(text) >= least:
+def lengthen(text: str, title: str, minimum: int) -> str:
+    """Return a text of at least `minimum` characters with the same meaning, by adding the title of the skill."""
+    if len(text) >= minimum:
         return text
     longer = f"{text.rstrip().rstrip('.')}. Use this skill for {title.rstrip('.') or 'this'}."
-    return longer.ljust(least, ".")
+    return longer.ljust(minimum, ".")
 
 
 def replace_angle_brackets(text: str) -> str:

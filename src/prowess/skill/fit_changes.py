@@ -45,9 +45,9 @@ def shortened(before: int, after: int, limit: int, line: int | None) -> Problem:
     )
 
 
-def lengthened(least: int, line: int | None) -> Problem:
+def lengthened(minimum: int, line: int | None) -> Problem:
     """Report a longer description."""
-    message = f"The description was extended because the profile requires at least {least} characters."
+    message = f"The description was extended because the profile requires at least {minimum} characters."
     return change("lengthened", message, "Add a sentence about what the skill does.", key="description", line=line)
 
 

@@ -37,17 +37,17 @@ def json_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def equal_json(one: object, other: object) -> bool:
+def equal_json(value: object, other: object) -> bool:
     """Return True if two JSON values are equal. Numbers are equal by value, but True is not 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        first, second = cast("dict[str, object]", one), cast("dict[str, object]", other)
+    if isinstance(value, bool) or isinstance(other, bool):
+        return value is other
+    if isinstance(value, dict) and isinstance(other, dict):
+        first, second = cast("dict[str, object]", value), cast("dict[str, object]", other)
         return first.keys() == second.keys() and all(equal_json(first[key], second[key]) for key in first)
-    if isinstance(one, list) and isinstance(other, list):
-        pairs = cast("list[object]", one), cast("list[object]", other)
+    if isinstance(value, list) and isinstance(other, list):
+        pairs = cast("list[object]", value), cast("list[object]", other)
         return len(pairs[0]) == len(pairs[1]) and all(equal_json(*pair) for pair in zip(*pairs, strict=True))
-    return one == other
+    return value == other
 
 
 def is_encodable(text: str) -> bool:

@@ -39,15 +39,15 @@ Model = TypeVar("Model", bound=BaseModel)
 _set = object.__setattr__
 
 
-def construct(model: type[Model], values: dict[str, Any], given: set[str]) -> Model:
-    """Construct a model from values for all its fields, which have exactly their types; `given` are not defaults."""
+def construct(model: type[Model], values: dict[str, Any], fields_set: set[str]) -> Model:
+    """Construct a model from values for all its fields, which have exactly their types; `fields_set` are not defaults."""
     # What pydantic's `model_construct` does, without looking up aliases and defaults for every field.
-    made = model.__new__(model)
-    _set(made, "__dict__", values)
-    _set(made, "__pydantic_fields_set__", given)
-    _set(made, "__pydantic_extra__", None)
-    _set(made, "__pydantic_private__", None)
-    return made
+    instance = model.__new__(model)
+    _set(instance, "__dict__", values)
+    _set(instance, "__pydantic_fields_set__", fields_set)
+    _set(instance, "__pydantic_extra__", None)
+    _set(instance, "__pydantic_private__", None)
+    return instance
 
 
 class Artifact(FrozenModel):
@@ -356,7 +356,7 @@ def add_kind(row: KindInfo) -> None:
         raise ValueError(f"the model of {row.name} has a field 'state', which is reserved for dspy_module")
     if not _FOLDER.fullmatch(row.folder) or row.folder in _RESERVED_FOLDERS:
         raise ValueError(f"the folder {row.folder[:64]!r} of {row.name} must be a plain folder name")
-    other = next((one for one in KINDS.values() if one.folder == row.folder and one.name != row.name), None)
+    other = next((info for info in KINDS.values() if info.folder == row.folder and info.name != row.name), None)
     if other is not None:
         raise ValueError(f"the folder {row.folder!r} of {row.name} belongs to {other.name}")
     if row.root_files:

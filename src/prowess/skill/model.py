@@ -63,7 +63,12 @@ class SkillCard(FrozenModel):
     def as_json(self) -> JsonObject:
         """Return what `model_dump(mode="json")` returns, without building pydantic's serializer: a tenth of a short command."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        return {**values, "tags": [*self.tags], "kinds": [*self.kinds], "hides": [dict(one) for one in self.hides]}
+        return {
+            **values,
+            "tags": [*self.tags],
+            "kinds": [*self.kinds],
+            "hides": [dict(hidden) for hidden in self.hides],
+        }
 
 
 class Skill(FrozenModel):

@@ -92,7 +92,7 @@ def parse_requirement(text: str) -> str | None:
     if found is None or (mark and not _MARKER.fullmatch(marker)):
         return None
     rest = named[found.end() :].strip().removeprefix("(").removesuffix(")")
-    if rest and not all(_SPECIFIER.fullmatch(one.strip()) for one in rest.split(",")):
+    if rest and not all(_SPECIFIER.fullmatch(specifier.strip()) for specifier in rest.split(",")):
         return None
     return " ".join(text.split())
 
@@ -174,7 +174,7 @@ def _script_block(code: str) -> str | None:
     if _BLOCK_START not in code:
         return None
     lines = code.splitlines()
-    starts = [place for place, line in enumerate(lines) if line.rstrip() == _BLOCK_START]
+    starts = [index for index, line in enumerate(lines) if line.rstrip() == _BLOCK_START]
     # PEP 723 makes several blocks an error; guessing which one counts is not safe.
     if len(starts) != 1:
         return None
@@ -279,13 +279,13 @@ def measure_reach(skill: Skill, artifacts: Sequence[str] = (), *, needs: Needs |
 
 def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
     """Return the artifacts that can run if these are named, or if none are; never fewer than will run."""
-    wanted = {_normalize_name(name) for name in names}
+    normalized = {_normalize_name(name) for name in names}
     known = {_normalize_name(artifact.name) for artifact in skill.artifacts}
-    if not wanted:
+    if not normalized:
         rows = [(artifact, kind_info(artifact.kind)) for artifact in skill.artifacts]
         found = [artifact for artifact, kind in rows if not kind.is_file or kind.in_run == "work"]
-    elif wanted <= known:
-        found = [artifact for artifact in skill.artifacts if _normalize_name(artifact.name) in wanted]
+    elif normalized <= known:
+        found = [artifact for artifact in skill.artifacts if _normalize_name(artifact.name) in normalized]
     else:
         return list(skill.artifacts)
     return _add_fallbacks(skill, found)

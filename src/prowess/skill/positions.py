@@ -43,7 +43,14 @@ def _find_path(problem: Problem, reading: Reading) -> str:
     if package.get(field) is not None:
         return field
     artifacts = reading.skill.artifacts if reading.skill else ()
-    named = next((one.path for one in artifacts if field and one.path and field in (one.name, one.path)), None)
+    named = next(
+        (
+            artifact.path
+            for artifact in artifacts
+            if field and artifact.path and field in (artifact.name, artifact.path)
+        ),
+        None,
+    )
     if named is not None and package.get(named) is not None:
         return named
     document = find_document(reading.form, package)

@@ -113,7 +113,7 @@ class Schema:
         # The stack grows by the longest chain of parts at each level of the value.
         levels = MAX_NESTING // self._cost.longest
         # The number of brackets is an upper bound for the depth and quick to count; most values need no walk.
-        if _count_brackets(text) >= levels and measure_depth(value, most=levels) >= levels:
+        if _count_brackets(text) >= levels and measure_depth(value, limit=levels) >= levels:
             return (_whole_value_error("it does not match, and is nested too deeply to say where"),)
         # The estimate is not safe for a schema that refers to itself, where the work depends on the shape of the value:
         # that is counted exactly.
@@ -122,11 +122,11 @@ class Schema:
             return tuple(_convert_error(error) for error in islice(self._validator.iter_errors(value), MAX_ERRORS))
         return (_whole_value_error("it does not match, and the schema has too many branches to say where"),)
 
-    def _is_more(self, text: bytes, most: int) -> bool:
-        """Return True if the cost of a value may exceed `most`, estimated by the number of values in its text."""
+    def _is_more(self, text: bytes, limit: int) -> bool:
+        """Return True if the cost of a value may exceed `limit`, estimated by the number of values in its text."""
         load = self._cost.load
         # Every value takes at least one byte. So the length alone settles most cases, and only the rest is counted.
-        return load * len(text) > most and load * _count_values(text) > most
+        return load * len(text) > limit and load * _count_values(text) > limit
 
 
 def compile_schema(schema: Any) -> Schema:
@@ -159,10 +159,10 @@ def fill_defaults(schema: Any, value: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
-def measure_depth(value: Any, *, most: int) -> int:
-    """Return how deeply lists and objects nest, at most `most` + 1; a plain value has depth 0."""
+def measure_depth(value: Any, *, limit: int) -> int:
+    """Return how deeply lists and objects nest, at most `limit` + 1; a plain value has depth 0."""
     depth, level = 0, [value]
-    while depth <= most:
+    while depth <= limit:
         level = [inner for item in level for inner in _children_of(item)]
         if not level:
             return depth
@@ -187,7 +187,7 @@ def _compile_text(text: bytes) -> Schema:
         raise _schema_problem("schema-invalid", f"The schema is not valid JSON: {_shorten(str(error))}.") from error
     if not isinstance(source, dict | bool):
         raise _schema_problem("schema-invalid", "A schema must be an object, true or false.")
-    if measure_depth(source, most=MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
+    if measure_depth(source, limit=MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
         raise _schema_problem("schema-deep", f"The schema is nested deeper than {MAX_SCHEMA_DEPTH} levels.")
     source = cast("dict[str, Any] | bool", source)
     cost = _measure_cost(source)
@@ -196,9 +196,9 @@ def _compile_text(text: bytes) -> Schema:
     try:
         validator = jsonschema_rs.validator_for(source, offline=True, mask="it", pattern_options=options)
     except jsonschema_rs.ValidationError as error:
-        place = _format_pointer(error.instance_path)
+        pointer = _format_pointer(error.instance_path)
         raise _schema_problem(
-            "schema-invalid", f"The schema is not valid{place and f' at {place}'}: {_shorten(error.message)}."
+            "schema-invalid", f"The schema is not valid{pointer and f' at {pointer}'}: {_shorten(error.message)}."
         ) from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise _schema_problem("schema-invalid", f"The schema is not valid: {_shorten(str(error))}.") from error

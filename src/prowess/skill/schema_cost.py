@@ -74,15 +74,15 @@ class SchemaCost:
     longest: int
     is_cyclic: bool
 
-    def within(self, value: Any, most: int) -> bool:
-        """Return True if the parts are applied at most `most` times to a value and everything in it, counting every path."""
+    def within(self, value: Any, limit: int) -> bool:
+        """Return True if the parts are applied at most `limit` times to a value and everything in it, counting every path."""
         counted: dict[tuple[int, int], int] = {}
         try:
-            return self._count(self.root, value, counted, most) <= most
+            return self._count(self.root, value, counted, limit) <= limit
         except (OverflowError, RecursionError):
             return False
 
-    def _count(self, part: Any, value: Any, counted: dict[tuple[int, int], int], most: int) -> int:
+    def _count(self, part: Any, value: Any, counted: dict[tuple[int, int], int], limit: int) -> int:
         # Parts and values are not hashable, so they are known by identity. That is safe as long as both are alive:
         # `root` and the caller hold them. Each pair is counted once and its total kept: the number of paths may be
         # exponential.
@@ -90,12 +90,12 @@ class SchemaCost:
         if key in counted:
             return counted[key]
         # The count itself must not take longer than what it measures.
-        if len(counted) > 2 * most:
+        if len(counted) > 2 * limit:
             raise OverflowError
         counted[key] = 0  # a cycle that comes back to this part and value counts once
         total = 1
         for edge in self.edges.get(id(part), ()):
-            total += sum(self._count(edge.part, inner, counted, most) for inner in _values_for(edge, value))
+            total += sum(self._count(edge.part, inner, counted, limit) for inner in _values_for(edge, value))
         counted[key] = total
         return total
 
@@ -175,7 +175,7 @@ def _applied_parts(fields: dict[str, Any]) -> Iterator[Edge]:
     yield from (Edge("fields", "", fields[key]) for key in _EACH_FIELD if key in fields)
     yield from (Edge("items", "", fields[key]) for key in _EACH_ITEM if isinstance(fields.get(key), dict))
     for key in _ITEM_LISTS:
-        yield from (Edge("item", place, part) for place, part in enumerate(json_list(fields.get(key))))
+        yield from (Edge("item", index, part) for index, part in enumerate(json_list(fields.get(key))))
     # Applied to the name of each field; the field itself stands in, which costs the same or more.
     if "propertyNames" in fields:
         yield Edge("fields", "", fields["propertyNames"])
@@ -239,7 +239,7 @@ def _count_paths(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]], we
     spread: dict[int, int] = {}
     for members in groups:
         inside = set(members)
-        targets = [id(edge.part) for one in members for edge in edges.get(one, ()) if id(edge.part) not in inside]
+        targets = [id(edge.part) for member in members for edge in edges.get(member, ()) if id(edge.part) not in inside]
         total = sum(weights.get(one, 1) for one in members) + sum(spread[target] for target in targets)
         spread.update(dict.fromkeys(members, total))
     return spread[groups[-1][0]]
@@ -247,7 +247,9 @@ def _count_paths(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]], we
 
 def _is_cyclic(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]]) -> bool:
     """Return True if parts refer to themselves."""
-    return any(id(edge.part) in inside for inside in map(set, groups) for one in inside for edge in edges.get(one, ()))
+    return any(
+        id(edge.part) in inside for inside in map(set, groups) for member in inside for edge in edges.get(member, ())
+    )
 
 
 def _weigh_parts(

@@ -42,9 +42,9 @@ def version_key(version: str) -> VersionKey:
 
 def latest_version(versions: Iterable[str]) -> str | None:
     """Return the latest release, or the latest pre-release if there is no release; None if there are no versions."""
-    given = list(versions)
-    releases = [version for version in given if not is_prerelease(version)]
-    return max(releases or given, key=version_key, default=None)
+    known = list(versions)
+    releases = [version for version in known if not is_prerelease(version)]
+    return max(releases or known, key=version_key, default=None)
 
 
 def _split_version(version: str) -> tuple[str, str | None, str | None, str | None] | None:

@@ -88,5 +88,5 @@ def tool_name(slug: str) -> str:
     if name.isascii() and len(name) <= MAX_TOOL_NAME_CHARS:
         return name
     mark = hashlib.sha256(slug.encode()).hexdigest()[:8]
-    kept = "".join(char for char in name if char.isascii())[: MAX_TOOL_NAME_CHARS - 1 - len(mark)]
-    return f"{kept.rstrip('_')}_{mark}"
+    ascii_name = "".join(char for char in name if char.isascii())[: MAX_TOOL_NAME_CHARS - 1 - len(mark)]
+    return f"{ascii_name.rstrip('_')}_{mark}"

@@ -42,24 +42,24 @@ def owner_of(connection: sa.Connection, tenant: Tenant, artifact_id: str) -> str
 
 def replace_artifacts(connection: sa.Connection, tenant: Tenant, skills: Iterable[Skill], old: list[str]) -> None:
     """Write the artifacts of these skills. Those of the skill ids in `old` are replaced and keep their creation time."""
-    born: dict[str, str] = {}
+    created: dict[str, str] = {}
     if old:
         key = tenant.key
         if len(old) == 1:  # most writes are about one skill
-            born = dict(sql.MADE_OF.rows(connection, {**key, "of": old[0]}))
+            created = dict(sql.MADE_OF.rows(connection, {**key, "of": old[0]}))
         else:
-            born = dict(sql.MADE.rows(connection, {**key, "of": old}))
-        sql.DELETE.run(connection, [{**key, "of": one} for one in old])
+            created = dict(sql.MADE.rows(connection, {**key, "of": old}))
+        sql.DELETE.run(connection, [{**key, "of": skill_id} for skill_id in old])
     rows = [
-        _row(artifact, tenant, place, born.get(artifact.id, skill.updated_at), skill.updated_at)
+        _row(artifact, tenant, position, created.get(artifact.id, skill.updated_at), skill.updated_at)
         for skill in skills
-        for place, artifact in enumerate(skill.artifacts)
+        for position, artifact in enumerate(skill.artifacts)
     ]
     if rows:
         sql.INSERT.run(connection, rows)
 
 
-def _row(artifact: Artifact, tenant: Tenant, place: int, created_at: str, updated_at: str) -> dict[str, Any]:
+def _row(artifact: Artifact, tenant: Tenant, position: int, created_at: str, updated_at: str) -> dict[str, Any]:
     state = artifact.state if isinstance(artifact, DspyModule) else None
     return {
         **tenant.columns,
@@ -68,7 +68,7 @@ def _row(artifact: Artifact, tenant: Tenant, place: int, created_at: str, update
         "kind": artifact.kind,
         "name": artifact.name,
         "ordinal": artifact.ordinal,
-        "position": place,
+        "position": position,
         "model_variant": artifact.variant,
         "path": artifact.path,
         "created_at": created_at,

@@ -104,11 +104,11 @@ def _sealed(organization_id: str, through: int, hash: str) -> tuple[object, ...]
 
 
 def verify_audit(
-    connection: sa.Connection, organization_id: str, *, head: str = "", upto: int | None = None, any_key: bool = False
+    connection: sa.Connection, organization_id: str, *, head: str = "", last: int | None = None, any_key: bool = False
 ) -> AuditVerdict:
     """Check the organization's chain, and that it still contains the `head` that was exported earlier.
 
-    Without a head, rows cut off the end, or an end rewritten with fresh hashes, go unnoticed. `upto` ends the check after
+    Without a head, rows cut off the end, or an end rewritten with fresh hashes, go unnoticed. `last` ends the check after
     that row. With `any_key`, the record of a pruning may have been sealed with the key of another installation.
     """
     first = connection.execute(sql.FIRST, {"of": organization_id}).first()
@@ -133,7 +133,7 @@ def verify_audit(
                 )
             number, previous = row["number"], row["hash"]
             met = met or previous == head
-            if number == upto:
+            if number == last:
                 break
     if met:
         return AuditVerdict(rows=number - pruned, ok=True, head=previous, pruned=pruned)

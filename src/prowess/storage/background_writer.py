@@ -179,9 +179,9 @@ class BackgroundWriter(Generic[Item, Prepared]):
     def _drain(self) -> None:
         """Write everything queued so far; later items are left."""
         with self.lock:
-            requested, left = self._flush_requests, len(self._backlog)
-        while left > 0 and (written := self._write_batch(everything=True)):
-            left -= written
+            requested, backlog = self._flush_requests, len(self._backlog)
+        while backlog > 0 and (written := self._write_batch(everything=True)):
+            backlog -= written
         with self._preparing, self._writing:
             pass  # the other thread may have taken a batch; wait until it is written
         with self.lock:

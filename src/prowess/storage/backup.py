@@ -187,9 +187,9 @@ def _temporary_copy(source: Path, target: Path) -> Generator[Path]:
 
 def _remove_leftovers(target: Path) -> None:
     """Remove what a copy that was killed has left behind. One that is being written is never that old."""
-    for left in target.parent.glob(f".{escape(target.name)}.*.tmp"):
-        if left.stat().st_mtime < time() - _LEFTOVER_SECONDS:
-            left.unlink(missing_ok=True)
+    for leftover in target.parent.glob(f".{escape(target.name)}.*.tmp"):
+        if leftover.stat().st_mtime < time() - _LEFTOVER_SECONDS:
+            leftover.unlink(missing_ok=True)
 
 
 def _move_into_place(copy: Path, target: Path, *, replace: bool) -> None:
@@ -214,7 +214,7 @@ def _set_aside(target: Path) -> Path:
 
     Raise `Unavailable` if another process uses it.
     """
-    kept = target.with_name(f"{target.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+    replaced = target.with_name(f"{target.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     try:
         with closing(_connect(target, "rw", timeout=1)) as database:
             # This needs the file for itself, so it fails if another process has it open. It also empties and removes the
@@ -230,6 +230,6 @@ def _set_aside(target: Path) -> Path:
         for suffix in ("-wal", "-shm"):
             side = target.with_name(target.name + suffix)
             if side.exists():
-                side.rename(kept.with_name(kept.name + suffix))
-    os.link(target, kept)
-    return kept
+                side.rename(replaced.with_name(replaced.name + suffix))
+    os.link(target, replaced)
+    return replaced

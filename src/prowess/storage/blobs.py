@@ -57,8 +57,8 @@ def _read_blobs(connection: sa.Connection, hashes: Sequence[str]) -> dict[str, b
     if len(hashes) == 1:  # most skills are one file
         return {sha256: _bytes(content) for sha256, content in sql.SELECT_ONE.rows(connection, {"wanted": hashes[0]})}
     found: dict[str, bytes] = {}
-    for wanted in split_chunks(hashes):
-        rows = sql.SELECT.rows(connection, {"wanted": wanted})
+    for chunk in split_chunks(hashes):
+        rows = sql.SELECT.rows(connection, {"wanted": chunk})
         found.update((sha256, _bytes(content)) for sha256, content in rows)
     return found
 

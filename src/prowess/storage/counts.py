@@ -56,8 +56,8 @@ def events_by_kind(connection: sa.Connection, organization_id: str, *, after: in
     import sqlalchemy as sa
 
     events = sql.events
-    kept = ((events.c.seconds <= bound, place) for place, bound in enumerate(LOAD_SECONDS_BUCKETS))
-    bucket = sa.case((events.c.seconds.is_(None), None), *kept, else_=len(LOAD_SECONDS_BUCKETS)).label("bucket")
+    bounds = ((events.c.seconds <= bound, index) for index, bound in enumerate(LOAD_SECONDS_BUCKETS))
+    bucket = sa.case((events.c.seconds.is_(None), None), *bounds, else_=len(LOAD_SECONDS_BUCKETS)).label("bucket")
     group = (events.c.name, events.c.subject, events.c.source)
     total = sa.func.coalesce(sa.func.sum(events.c.seconds), 0.0).label("total")
     query = sa.select(*group, bucket, sql.MANY, total).where(*sql.EVENTS).group_by(*group, "bucket")

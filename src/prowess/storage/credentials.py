@@ -184,11 +184,11 @@ def find_session_holder(connection: sa.Connection, secret: str) -> Holder | None
 
 
 def _find_holder(connection: sa.Connection, query: CompiledSelect, secret: str) -> tuple[Any, ...] | None:
-    given = hash_secret(secret)
-    rows = query.rows(connection, {"given": given, "moment": now()})
+    digest = hash_secret(secret)
+    rows = query.rows(connection, {"given": digest, "moment": now()})
     # The index finds rows by comparing hashes, whose timing says nothing about a secret. The last word has a comparison
     # in constant time, so that this does not depend on the database.
-    return rows[0] if rows and hmac.compare_digest(rows[0][0], given) else None
+    return rows[0] if rows and hmac.compare_digest(rows[0][0], digest) else None
 
 
 def _to_holder(row: tuple[Any, ...], *, scopes: tuple[str, ...] | None, ends_at: str = "") -> Holder:

@@ -74,10 +74,10 @@ def migrate_down(database: Database, to: str, *, lose_data: bool = False) -> dic
         _check_target(revision(connection) or "", to)
         before = _count_values(connection)
         run_alembic(connection, to, down=True)
-        left = _tables_and_columns(connection)
-        gone = {name: rows for name, rows in before.items() if rows and name not in left and name not in DERIVED}
+        remaining = _tables_and_columns(connection)
+        gone = {name: rows for name, rows in before.items() if rows and name not in remaining and name not in DERIVED}
         # The columns of a table that is gone go without saying.
-        lost = {name: rows for name, rows in gone.items() if "." not in name or name.partition(".")[0] in left}
+        lost = {name: rows for name, rows in gone.items() if "." not in name or name.partition(".")[0] in remaining}
         if lost and not lose_data:
             listed = ", ".join(f"{name} ({rows:,} rows)" for name, rows in sorted(lost.items()))
             raise Conflict(

@@ -184,11 +184,11 @@ def add_results(connection: sa.Connection, run_id: str, owner: Owner, results: I
         {
             "run_id": run_id,
             **owner.columns,
-            "position": one.position,
-            "cache_key": one.key,
-            "result": json.dumps(one.result, ensure_ascii=True),
+            "position": result.position,
+            "cache_key": result.key,
+            "result": json.dumps(result.result, ensure_ascii=True),
         }
-        for one in results
+        for result in results
     ]
     if rows:
         connection.execute(_put_result(connection), rows)
@@ -197,12 +197,12 @@ def add_results(connection: sa.Connection, run_id: str, owner: Owner, results: I
 def keep_results(connection: sa.Connection, run_id: str, keys: Mapping[int, str]) -> dict[int, dict[str, Any]]:
     """Return the results of a run whose key is the one of their position, and delete the others."""
     rows = connection.execute(sa.select(_C.position, _C.cache_key, _C.result).where(_C.run_id == run_id)).all()
-    kept = {row.position: json.loads(row.result) for row in rows if keys.get(row.position) == row.cache_key}
-    rest = [row.position for row in rows if row.position not in kept]
+    matching = {row.position: json.loads(row.result) for row in rows if keys.get(row.position) == row.cache_key}
+    rest = [row.position for row in rows if row.position not in matching]
     for start in range(0, len(rest), _KEYS_AT_ONCE):
         some = rest[start : start + _KEYS_AT_ONCE]
         connection.execute(sa.delete(eval_results).where(_C.run_id == run_id, _C.position.in_(some)))
-    return kept
+    return matching
 
 
 def read_results(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:

@@ -153,15 +153,15 @@ def get(connection: sa.Connection, job_id: str) -> JobRow | None:
     return read_row(connection, sa.select(jobs).where(_T.id == job_id), JobRow)
 
 
-def find(connection: sa.Connection, organization_id: str, user_id: str | None, given: str) -> list[JobRow]:
+def find(connection: sa.Connection, organization_id: str, user_id: str | None, name: str) -> list[JobRow]:
     """Return the jobs with this name, or whose id begins with this prefix; at most two, which make it ambiguous.
 
     With `user_id`, only the jobs of this user.
     """
-    which = sa.or_(_T.name == given, _T.id.startswith(given, autoescape=True))
+    which = sa.or_(_T.name == name, _T.id.startswith(name, autoescape=True))
     query = sa.select(jobs).where(belongs_to(jobs, organization_id, user_id), which)
     rows = read_rows(connection, query.limit(3), JobRow)
-    exact = [row for row in rows if given in (row.name, row.id)]
+    exact = [row for row in rows if name in (row.name, row.id)]
     return exact[:1] if len(exact) == 1 else rows[:2]
 
 

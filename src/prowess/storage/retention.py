@@ -181,7 +181,7 @@ def delete_idle_sessions(connection: sa.Connection, organization_id: str, *, bef
     found = connection.scalars(idle.with_for_update(skip_locked=True)).all()
     if not found:
         return 0
-    accounts = [f"session:{one}" for one in found]
+    accounts = [f"session:{session_id}" for session_id in found]
     connection.execute(sa.delete(spend).where(spend.c.organization_id == organization_id, spend.c.purse.in_(accounts)))
     return connection.execute(sa.delete(sessions).where(sessions.c.id.in_(found))).rowcount
 
@@ -205,10 +205,10 @@ def _has_ended(organization_id: str, before: str) -> sa.ColumnElement[bool]:
 
 def _is_idle(organization_id: str, before: str) -> sa.ColumnElement[bool]:
     """Return the condition that a session was not used since a time, and that nothing waits for it."""
-    asked = sa.exists().where(
+    has_pending = sa.exists().where(
         approvals.c.organization_id == organization_id,
         approvals.c.state == "pending",
         approvals.c.session_id == sessions.c.id,
     )
     ran = sa.exists().where(traces.c.session_id == sessions.c.id, sa.or_(RUNNING, traces.c.started_at >= before))
-    return sa.and_(sessions.c.organization_id == organization_id, sessions.c.updated_at < before, ~asked, ~ran)
+    return sa.and_(sessions.c.organization_id == organization_id, sessions.c.updated_at < before, ~has_pending, ~ran)

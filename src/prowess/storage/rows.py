@@ -1,4 +1,4 @@
-"""Read and write rows fast: statements compiled once per dialect, JSON decoded directly, models built without validating again.
+"""Read and write rows fast: statements compiled once per dialect, and JSON decoded directly.
 
 The statements of the modules in `storage.sql` are compiled for SQLite ahead of time, into sqlite_texts.json, so that a
 short command does not import SQLAlchemy. `scripts/schema.py` writes that file.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pydantic_core
 
@@ -26,25 +26,6 @@ if TYPE_CHECKING:
 
 SQLITE_TEXTS = Path(__file__).with_name("sqlite_texts.json")
 """The text of each statement in `storage.sql` for SQLite, by module and name, as `make_texts` returns it."""
-
-Model = TypeVar("Model", bound=FrozenModel)
-
-# Models are frozen: their own `__setattr__` refuses.
-_set_attribute = object.__setattr__
-
-
-def build_model(model: type[Model], values: dict[str, Any]) -> Model:
-    """Return a model with exactly these values, one for every field, without validating what was validated before.
-
-    This is pydantic's `model_construct` without the search for aliases and defaults, which took a third of the time
-    of reading a skill.
-    """
-    made = model.__new__(model)
-    _set_attribute(made, "__dict__", values)
-    _set_attribute(made, "__pydantic_fields_set__", set(values))
-    _set_attribute(made, "__pydantic_extra__", None)
-    _set_attribute(made, "__pydantic_private__", None)
-    return made
 
 
 def field_defaults(model: type[FrozenModel], names: tuple[str, ...]) -> dict[str, Any]:
@@ -138,13 +119,13 @@ class CompiledSelect:
         """Return all rows."""
         name = connection.dialect.name
         text, places, own = self._texts.get(name) or self.compile(real_connection(connection).dialect)
-        given = {**own, **parameters} if own else parameters
+        bound = {**own, **parameters} if own else parameters
         if _LIST in text:
             if places is None:
                 return [tuple(row) for row in connection.execute(self.statement, parameters)]
-            text, values = _expand_lists(text, [given[name] for name in places])
+            text, values = _expand_lists(text, [bound[name] for name in places])
         else:
-            values = given if places is None else [given[name] for name in places]
+            values = bound if places is None else [bound[name] for name in places]
         cursor = connection.connection.cursor()
         try:
             connection.dialect.do_execute(cursor, text, values)  # with the deadline of the dialect
@@ -237,20 +218,20 @@ class CompiledWrite:
         """Return the text for a dialect and values with these names."""
         statement = self._statement(connection) if callable(self._statement) else self._statement
         if isinstance(statement, CompiledWrite):
-            self._texts[key] = made = statement.compile(connection, key)
-            return made
+            self._texts[key] = text = statement.compile(connection, key)
+            return text
         dialect = real_connection(connection).dialect
         compiled = statement.compile(dialect=dialect, column_keys=sorted(key[1]))
         types = {name: bind.type.dialect_impl(dialect) for bind, name in compiled.bind_names.items()}
         names = (compiled.positiontup if compiled.positional else types) or ()
-        made = _WriteText(
+        text = _WriteText(
             text=compiled.string,
             processors=[(name, types[name].bind_processor(dialect)) for name in names],
             is_positional=compiled.positional,
             own={name: value for name, value in compiled.params.items() if value is not None and name not in key[1]},
         )
-        self._texts[key] = made
-        return made
+        self._texts[key] = text
+        return text
 
 
 _WriteKey = tuple[str, frozenset[str]]

@@ -136,14 +136,16 @@ _MARKED_SINCE = 8
 
 def add_mark(connection: sa.Connection) -> None:
     """Record that this installation made, or adopted, the database."""
-    made = secrets.token_hex(16)
-    sql.INSERT.run(connection, [{"id": made, "seal": seals_of(connection).make(("database", made))}])
+    mark_id = secrets.token_hex(16)
+    sql.INSERT.run(connection, [{"id": mark_id, "seal": seals_of(connection).make(("database", mark_id))}])
 
 
 def has_mark(connection: sa.Connection) -> bool:
     """Return True if this installation made, or adopted, the database."""
     seals = seals_of(connection)
-    return any(seals.check(seal, 0, ("database", made)) == "valid" for made, seal in sql.MARKS.rows(connection, {}))
+    return any(
+        seals.check(seal, 0, ("database", mark_id)) == "valid" for mark_id, seal in sql.MARKS.rows(connection, {})
+    )
 
 
 def check_mark(connection: sa.Connection, revision: str, location: str) -> None:

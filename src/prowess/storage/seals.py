@@ -60,7 +60,7 @@ class Seals:
         """Return the seal of these groups of values: text, numbers, None, and tuples of them."""
         return ":".join([_key_id(self._key), *(_checksum(self._key, group) for group in groups)])
 
-    def check(self, seal: str, place: int, group: object) -> SealState:
+    def check(self, seal: str, index: int, group: object) -> SealState:
         """Return whether the seal matches a group of values, which `make` got at this place (the first is 0)."""
         if not seal:
             return "missing"
@@ -70,7 +70,7 @@ class Seals:
         key = self._keys.get(parts[0])
         if key is None:
             return "foreign"
-        fits = place + 1 < len(parts) and hmac.compare_digest(parts[place + 1], _checksum(key, group))
+        fits = index + 1 < len(parts) and hmac.compare_digest(parts[index + 1], _checksum(key, group))
         return "valid" if fits else "wrong"
 
     def require_key(self) -> None:

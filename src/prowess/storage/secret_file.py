@@ -74,10 +74,10 @@ def load_or_create_secret(path: Path, make: Callable[[], str] = lambda: secrets.
             temporary.unlink()
     except OSError as error:
         raise _cannot_write(path, error) from error
-    made = read_secret(path)
-    if made is None:
+    secret = read_secret(path)
+    if secret is None:
         raise Unavailable(f"{str(path)!r} was removed while it was being created.", hint="Try again.")
-    return made
+    return secret
 
 
 def find_secret(path: Path, secret_key: str = "") -> str:

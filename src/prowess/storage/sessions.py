@@ -144,8 +144,8 @@ def open_session(
             return _get(connection, viewer, name)
         found = _get(connection, viewer, name)
     # Another caller may have created it, and even closed it again, meanwhile.
-    kept = {} if role else {"role": sql.sessions.c.role}  # leaving the role out must not lift its limits
-    connection.execute(sql.REOPEN.values(**{**values, **kept}, closed_at=None), {"which": found.id})
+    unchanged = {} if role else {"role": sql.sessions.c.role}  # leaving the role out must not lift its limits
+    connection.execute(sql.REOPEN.values(**{**values, **unchanged}, closed_at=None), {"which": found.id})
     return _get(connection, viewer, found.id)
 
 
@@ -192,8 +192,8 @@ def change_session(
 
     A budget below its current use removes no skill; it only prevents enabling more.
     """
-    given = {"budget_max": budget_max, "model": model, "context_window": context_window, "role": role}
-    values = {name: value for name, value in given.items() if value is not None}
+    settings = {"budget_max": budget_max, "model": model, "context_window": context_window, "role": role}
+    values = {name: value for name, value in settings.items() if value is not None}
     key = {**viewer.key, "which": session_id}
     changed = connection.execute(sql.CHANGE.values(**values, updated_at=now()), key).rowcount
     return get_session(connection, viewer, session_id) if changed else None

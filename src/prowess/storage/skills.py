@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.filenames import document_text, hash_content
 from prowess.skill.form_info import FormName
-from prowess.skill.kinds import Kind
+from prowess.skill.kinds import Kind, construct
 from prowess.skill.model import Skill, SkillCard
 from prowess.skill.package import FileEntry, Package
 from prowess.skill.reader_version import is_current, reader_version
 from prowess.storage.blobs import changed_bytes, dump_manifest, load_manifest, split_chunks
 from prowess.storage.index_texts import Texts
 from prowess.storage.org_settings import DISABLED_SKILLS, get_settings
-from prowess.storage.rows import CompiledSelect, LazyStatements, build_model, decode_json, field_defaults
+from prowess.storage.rows import CompiledSelect, LazyStatements, decode_json, field_defaults
 from prowess.storage.seals import Seals, SealState, seals_of
 from prowess.storage.skill_keys import KEY_LENGTH, ORIGIN, SkillKey, as_text, read_key
 from prowess.storage.tenant import Tenant
@@ -94,7 +94,7 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> CardListing:
         except DAMAGE:
             valid, card = False, {}
         if valid:
-            listing.cards.append(build_model(SkillCard, card))
+            listing.cards.append(construct(SkillCard, card, set(card)))
         elif type(slug) is str:
             listing.stale.append(slug)
     return listing
@@ -269,7 +269,7 @@ def taken_ids(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     """Return which of these ids are in use by any tenant."""
     found: set[str] = set()
     for chunk in split_chunks(sorted(set(ids))):
-        found.update(taken for (taken,) in sql.TAKEN.rows(connection, {"of": chunk}))
+        found.update(skill_id for (skill_id,) in sql.TAKEN.rows(connection, {"of": chunk}))
     return found
 
 
@@ -284,9 +284,9 @@ def insert_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tup
 
 def mark_disabled(connection: sa.Connection, organization_id: str, slugs: Collection[str]) -> None:
     """Write the column `enabled` of all skills of an organization: False for these slugs."""
-    given = {"of": organization_id, "off": sorted(slugs)}
-    connection.execute(sql.SWITCH_OFF, given)
-    connection.execute(sql.SWITCH_ON, given)
+    parameters = {"of": organization_id, "off": sorted(slugs)}
+    connection.execute(sql.SWITCH_OFF, parameters)
+    connection.execute(sql.SWITCH_ON, parameters)
 
 
 def update_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tuple[Skill, Package]]) -> None:

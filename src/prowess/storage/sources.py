@@ -86,8 +86,8 @@ class Source:
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object for people: without the lease, but with what it means."""
-        shown = {name: value for name, value in _to_row(self).items() if not name.startswith("lease_")}
-        return {**shown, "syncing": self.is_syncing, "stale": self.is_stale()}
+        columns = {name: value for name, value in _to_row(self).items() if not name.startswith("lease_")}
+        return {**columns, "syncing": self.is_syncing, "stale": self.is_stale()}
 
     def is_stale(self) -> bool:
         """Return True if the last sync is longer ago than the interval."""

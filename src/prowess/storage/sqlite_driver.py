@@ -158,8 +158,8 @@ class DriverConnection:
 
 def real_connection(connection: sa.Connection) -> sa.Connection:
     """Return SQLAlchemy's own connection, for what accepts no other."""
-    given = cast("object", connection)
-    return given.adopted() if isinstance(given, DriverConnection) else connection
+    candidate = cast("object", connection)
+    return candidate.adopted() if isinstance(candidate, DriverConnection) else connection
 
 
 _pools: weakref.WeakSet[DriverPool] = weakref.WeakSet()

@@ -79,7 +79,7 @@ def count_durations(
         rows = plain.rows(connection, {**which.owner_key, "since": which.since})
     else:
         rows = connection.execute(sql.durations(which, by, bucket))
-    return [(name, taken, many) for name, taken, many in rows]
+    return [(name, duration, many) for name, duration, many in rows]
 
 
 def _is_plain(which: TraceFilter, by: GroupBy, bucket: Bucket | None) -> bool:

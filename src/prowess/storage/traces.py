@@ -238,8 +238,8 @@ def dump_json(value: Any) -> str:
 def to_values(row: Row) -> Values:
     """Return a row to write, from one with all columns. Raise `ValueError` if a document is not JSON."""
     values = list(_column_values(row))
-    for place in DOCUMENT_PLACES:
-        values[place] = dump_json(values[place])
+    for index in DOCUMENT_PLACES:
+        values[index] = dump_json(values[index])
     return tuple(values)
 
 
@@ -288,12 +288,12 @@ def _copy(connection: sa.Connection, rows: Sequence[Values]) -> list[Values]:
     """Send rows by COPY; return those that must be written another way because of their texts."""
     lines: list[str] = []
     length = 0
-    left: list[Values] = []
+    unsent: list[Values] = []
     with closing(connection.connection.cursor()) as cursor, cast("Any", cursor).copy(_COPY) as copy:
         for row in rows:
             line = _LINE % row
             if _NULL in row or line.count(_DELIMITER) != len(COLUMNS) - 1:
-                left.append(row)
+                unsent.append(row)
                 continue
             lines.append(_escape(line))
             length += len(line)
@@ -301,7 +301,7 @@ def _copy(connection: sa.Connection, rows: Sequence[Values]) -> list[Values]:
                 copy.write("".join(lines))
                 lines, length = [], 0
         copy.write("".join(lines))
-    return left
+    return unsent
 
 
 def _escape(line: str) -> str:

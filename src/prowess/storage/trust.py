@@ -106,14 +106,14 @@ def insert_acceptances(connection: sa.Connection, accepted: Sequence[Acceptance]
     if not accepted:
         return []
     moment = now()
-    rows = [replace(one, id=str(uuid.uuid4()), created_at=moment) for one in accepted]
+    rows = [replace(acceptance, id=str(uuid.uuid4()), created_at=moment) for acceptance in accepted]
     sql.INSERT.run(connection, [_to_row(one) for one in rows])
     return rows
 
 
-def _to_row(one: Acceptance) -> dict[str, Any]:
-    row = {name: getattr(one, name) for name in ACCEPTANCE_COLUMNS}
-    return {**row, "hides": " ".join(one.hides)}
+def _to_row(acceptance: Acceptance) -> dict[str, Any]:
+    row = {name: getattr(acceptance, name) for name in ACCEPTANCE_COLUMNS}
+    return {**row, "hides": " ".join(acceptance.hides)}
 
 
 def list_acceptances(
@@ -123,8 +123,12 @@ def list_acceptances(
     rows = (
         sql.LIST_OF_SLUG.rows(connection, {**owner.key, "of": slug}) if slug else sql.LIST.rows(connection, owner.key)
     )
-    given = [to_acceptance(dict(zip(ACCEPTANCE_COLUMNS, row, strict=True))) for row in rows]
-    return [one for one in given if (not digest or one.digest == digest) and (revoked or one.revoked_at is None)]
+    acceptances = [to_acceptance(dict(zip(ACCEPTANCE_COLUMNS, row, strict=True))) for row in rows]
+    return [
+        acceptance
+        for acceptance in acceptances
+        if (not digest or acceptance.digest == digest) and (revoked or acceptance.revoked_at is None)
+    ]
 
 
 def to_acceptance(row: dict[str, Any]) -> Acceptance:
@@ -146,12 +150,12 @@ def revoke_acceptances(connection: sa.Connection, ids: Sequence[str], by: str) -
 def insert_folder(connection: sa.Connection, rule: TrustedFolder) -> TrustedFolder:
     """Store a standing rule, or return the existing equal one."""
     owner = Owner(organization_id=rule.organization_id, user_id=rule.user_id)
-    same = next((one for one in list_folders(connection, owner) if one.folder == rule.folder), None)
+    same = next((known for known in list_folders(connection, owner) if known.folder == rule.folder), None)
     if same is not None:
         return same
-    made = replace(rule, id=str(uuid.uuid4()), created_at=now())
-    sql.INSERT_FOLDER.run(connection, [{name: getattr(made, name) for name in FOLDER_COLUMNS}])
-    return made
+    stored = replace(rule, id=str(uuid.uuid4()), created_at=now())
+    sql.INSERT_FOLDER.run(connection, [{name: getattr(stored, name) for name in FOLDER_COLUMNS}])
+    return stored
 
 
 def list_folders(connection: sa.Connection, owner: Owner) -> list[TrustedFolder]:

@@ -136,14 +136,14 @@ def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence
         return []
     last = last_numbers(connection, tenant, [entry.slug for entry in entries])
     moment = now()
-    made = [_version(entry, last.get(entry.slug, 0) + 1, moment) for entry in entries]
+    versions = [_version(entry, last.get(entry.slug, 0) + 1, moment) for entry in entries]
     numbers = next_numbers(connection, tenant)
     rows = [
         _row(tenant, version, entry.package, number)
-        for version, entry, number in zip(made, entries, numbers, strict=False)  # the numbers never end
+        for version, entry, number in zip(versions, entries, numbers, strict=False)  # the numbers never end
     ]
     sql.INSERT.run(connection, rows)
-    return made
+    return versions
 
 
 def last_numbers(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, int]:

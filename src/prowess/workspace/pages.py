@@ -201,11 +201,11 @@ class PageFolder:
         if not Path(self.root).is_dir():
             raise NotFound(f"The folder {self.root!r} does not exist.", hint="Use the folder that contains the pages.")
         before, now = self._last, _Scan()
-        for place, entry in self._files("", now, self._limits.depth):
-            self._take(place, entry, before, now)
+        for path, entry in self._files("", now, self._limits.depth):
+            self._take(path, entry, before, now)
         self._last = now
         same = before.kept.keys() == now.kept.keys() and all(
-            before.kept[path].page is kept.page for path, kept in now.kept.items()
+            before.kept[path].page is page.page for path, page in now.kept.items()
         )
         return [now.kept[path].page for path in sorted(now.kept)], not same
 
@@ -225,30 +225,30 @@ class PageFolder:
         for entry in entries:
             if entry.name.startswith(".") or entry.name in IGNORED_FOLDERS:
                 continue
-            place = f"{inside}/{entry.name}" if inside else entry.name
+            path = f"{inside}/{entry.name}" if inside else entry.name
             if entry.is_dir(follow_symlinks=False):
                 if depth:
-                    yield from self._files(place, look, depth - 1)
+                    yield from self._files(path, look, depth - 1)
             elif entry.name.lower().endswith(".md"):
-                yield place, entry
+                yield path, entry
 
-    def _take(self, place: str, entry: os.DirEntry[str], before: _Scan, now: _Scan) -> None:
+    def _take(self, path: str, entry: os.DirEntry[str], before: _Scan, now: _Scan) -> None:
         """Add one page to the scan, without reading the file again if it is unchanged."""
         try:
             stamp = make_stamp(entry.stat(follow_symlinks=False))
             now.total += stamp[2]
             self._check_room(stamp[2], now)
-            now.kept[place] = self._current(place, stamp, before.kept.get(place))
+            now.kept[path] = self._current(path, stamp, before.kept.get(path))
         except OSError as error:
-            now.skipped.append(SkippedFile(path=_printable(place), reason=error.strerror or "The file cannot be read."))
+            now.skipped.append(SkippedFile(path=_printable(path), reason=error.strerror or "The file cannot be read."))
         except (Invalid, UnicodeError) as error:
             reason = error.message if isinstance(error, Invalid) else "The file name is not valid text."
-            now.skipped.append(SkippedFile(path=_printable(place), reason=reason))
+            now.skipped.append(SkippedFile(path=_printable(path), reason=reason))
 
-    def _current(self, place: str, stamp: Stamp, known: _KnownPage | None) -> _KnownPage:
+    def _current(self, path: str, stamp: Stamp, known: _KnownPage | None) -> _KnownPage:
         if known and known.settled and known.stamp == stamp:
             return known
-        read = self._read(place, stamp)
+        read = self._read(path, stamp)
         return replace(read, page=known.page) if known and known.page == read.page else read
 
     def _check_room(self, size: int, now: _Scan) -> None:
@@ -258,9 +258,9 @@ class PageFolder:
         if len(now.kept) >= limits.pages or now.total > limits.total_bytes:
             raise Invalid(f"Only {limits.pages:,} pages and {limits.total_bytes:,} bytes are read.")
 
-    def _read(self, place: str, stamp: Stamp) -> _KnownPage:
-        place.encode()
-        inside, _, name = place.rpartition("/")
+    def _read(self, path: str, stamp: Stamp) -> _KnownPage:
+        path.encode()
+        inside, _, name = path.rpartition("/")
         began = time.time_ns()
         folder = open_folder(f"{self.root}/{inside}" if inside else self.root, self.root)
         try:
@@ -269,8 +269,8 @@ class PageFolder:
             os.close(folder)
         if len(data) > self._limits.page_bytes:
             raise Invalid(f"The file is larger than {self._limits.page_bytes:,} bytes.")
-        return _KnownPage(read_page(place, data), stamp, is_settled(stamp, began))
+        return _KnownPage(read_page(path, data), stamp, is_settled(stamp, began))
 
 
-def _printable(place: str) -> str:
-    return place.encode("utf-8", "replace").decode() or "."
+def _printable(path: str) -> str:
+    return path.encode("utf-8", "replace").decode() or "."

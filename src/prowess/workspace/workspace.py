@@ -246,10 +246,10 @@ class PageIndex:
 
     def search(self, query: str, limit: int) -> list[tuple[Page, float]]:
         """Return pages with any of the words, best first; pages whose type is the query come before all others."""
-        wanted = list(dict.fromkeys(page_words(query[:_MAX_QUERY])))[:_MAX_QUERY_WORDS]
+        words = list(dict.fromkeys(page_words(query[:_MAX_QUERY])))[:_MAX_QUERY_WORDS]
         scores: dict[int, float] = {}
-        for word in wanted:
-            holding = [place for place, entry in enumerate(self.pages) if word in entry.words]
+        for word in words:
+            holding = [index for index, entry in enumerate(self.pages) if word in entry.words]
             rarity = math.log(1 + (len(self.pages) - len(holding) + 0.5) / (len(holding) + 0.5))
             for place in holding:
                 scores[place] = scores.get(place, 0.0) + rarity * self._strength(place, word)
@@ -257,8 +257,8 @@ class PageIndex:
         found.sort(key=lambda hit: (not has_type(hit[0], query), -hit[1], hit[0].path))
         return found[:limit]
 
-    def _strength(self, place: int, word: str) -> float:
-        entry = self.pages[place]
+    def _strength(self, index: int, word: str) -> float:
+        entry = self.pages[index]
         count = entry.words[word]
         length = 1 - _LENGTH_PENALTY + _LENGTH_PENALTY * entry.length / (self._mean or 1.0)
         return count * (_SATURATION + 1) / (count + _SATURATION * length)
@@ -271,9 +271,9 @@ def has_type(page: Page, name: str) -> bool:
 
 def make_snippet(page: Page, query: str) -> str:
     """Return an excerpt around the first matching word, on one line."""
-    wanted = set(page_words(query[:_MAX_QUERY]))
+    words = set(page_words(query[:_MAX_QUERY]))
     text = " ".join(page.content[:_SNIPPET_SEARCH].split())
-    begin = next((found.start() for found in _WORD.finditer(text) if wanted.intersection(page_words(found[0]))), 0)
+    begin = next((found.start() for found in _WORD.finditer(text) if words.intersection(page_words(found[0]))), 0)
     start = max(0, text.rfind(" ", 0, max(begin - _SNIPPET // 3, 0)) + 1)
     cut = text[start : start + _SNIPPET]
     return f"{'…' if start else ''}{cut}{'…' if start + _SNIPPET < len(text) else ''}"
@@ -329,11 +329,11 @@ class PageNames:
 
 def _with_unique_slugs(pages: Sequence[Page]) -> tuple[Page, ...]:
     """Return the pages; one whose slug is taken by an earlier page gets its path as slug."""
-    taken: set[str] = set()
+    used_slugs: set[str] = set()
     unique: list[Page] = []
     for page in pages:
-        slug = page.slug if page.slug.casefold() not in taken else page.path
-        taken.add(slug.casefold())
+        slug = page.slug if page.slug.casefold() not in used_slugs else page.path
+        used_slugs.add(slug.casefold())
         unique.append(page if slug == page.slug else replace(page, slug=slug))
     return tuple(unique)
 

@@ -90,14 +90,14 @@ def read(candidate: Candidate) -> Reading:
 def _values(
     document: JsonObject, parsed: ParsedFile, package: Package, problems: list[Problem]
 ) -> dict[str, Any] | None:
-    given = as_text(document.get("skill_id")).strip()
-    slug = slugify(given) or slugify(folder_name(package))
+    skill_id = as_text(document.get("skill_id")).strip()
+    slug = slugify(skill_id) or slugify(folder_name(package))
     if not slug:
         line, hint = parsed.line("skill_id"), "Set it to the name of the skill, for example `skill_id: release-notes`."
         problems.append(error("no-slug", "The skill_id is empty.", hint, field="skill_id", line=line))
         return None
-    if slug != given:
-        message = f"The skill_id {given[:80]!r} is not a valid slug; {slug!r} is used instead."
+    if slug != skill_id:
+        message = f"The skill_id {skill_id[:80]!r} is not a valid slug; {slug!r} is used instead."
         problems.append(info("slug-invalid", message, field="skill_id", line=parsed.line("skill_id")))
     title = as_text(document.get("title")).strip()
     description = as_text(document.get("description")).strip()
@@ -134,8 +134,8 @@ def _artifacts(
     # The rubric that the review uses became part of it; otherwise one file would be two artifacts.
     if isinstance(template, Review):
         registry = [artifact for artifact in registry if artifact.path != template.path]
-    taken = {artifact.name for artifact in registry}
-    return [*with_unique_name(template, taken), *with_unique_name(implementation, taken), *registry]
+    names = {artifact.name for artifact in registry}
+    return [*with_unique_name(template, names), *with_unique_name(implementation, names), *registry]
 
 
 def dump_descriptor(skill: Skill) -> JsonObject:
@@ -155,8 +155,8 @@ def origin(reading: Reading, limits: Limits) -> Origin:
     """Return the data that only this form needs: the differences between the source and the output of `dump_descriptor`."""
     found = find(reading.package, limits)
     path, document = (found[0][0], found[0][1].object) if found else (None, None)
-    made = diff_values(dump_descriptor(reading.skill), document) if reading.skill and document is not None else []
-    return Origin(form="agentlayerrules", path=path, changes=tuple(made))
+    changes = diff_values(dump_descriptor(reading.skill), document) if reading.skill and document is not None else []
+    return Origin(form="agentlayerrules", path=path, changes=tuple(changes))
 
 
 def render(skill: Skill, original: Original) -> list[File]:
@@ -168,12 +168,12 @@ def render(skill: Skill, original: Original) -> list[File]:
     files = [File(path=path, content=dump(document).encode())]
     function = implementation_artifact(skill)
     if isinstance(function, Function) and function.content:
-        place, before = function_path(function), original.before(function)
-        files += files_of(function, place, original.package, before, original.limits)
+        file_path, before = function_path(function), original.before(function)
+        files += files_of(function, file_path, original.package, before, original.limits)
     for artifact in skill.artifacts:
         files += _registry_files(artifact, original)
-    taken = {file.path for file in files}
-    return files + [file for file in original.others if file.path not in taken]
+    used_paths = {file.path for file in files}
+    return files + [file for file in original.others if file.path not in used_paths]
 
 
 def _registry_files(artifact: Artifact, original: Original) -> list[File]:

@@ -30,8 +30,8 @@ def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems
         problems.append(
             warning("kind-not-installed", message, "Install the plugin that provides this kind.", field=where)
         )
-        kept = {name: value for name, value in settings.items() if name not in _BY_STORE}
-        return artifact_from(kept, where, problems)
+        fields = {name: value for name, value in settings.items() if name not in _BY_STORE}
+        return artifact_from(fields, where, problems)
     if not isinstance(kind, str) or kind not in KINDS:
         one_of = f"one of: {', '.join(KINDS)}."
         if kind is None:
@@ -80,7 +80,7 @@ def check_artifacts(artifacts: Iterable[Artifact], problems: list[Problem]) -> l
         else:
             kept[key] = artifact
     names = {name for name, _ in kept}
-    others = names - {one.name for one in kept.values() if isinstance(one, PromptTemplate)}
+    others = names - {artifact.name for artifact in kept.values() if isinstance(artifact, PromptTemplate)}
     for artifact in kept.values():
         _check_fallback(artifact, names, problems)
         if isinstance(artifact, DspyModule):
@@ -91,7 +91,7 @@ def check_artifacts(artifacts: Iterable[Artifact], problems: list[Problem]) -> l
 
 def _duplicate_problem(artifact: Artifact, other: Artifact) -> Problem:
     variant = f" (variant {artifact.variant})" if artifact.variant else ""
-    places = " and ".join(place.path or place.kind for place in (other, artifact))
+    places = " and ".join(duplicate.path or duplicate.kind for duplicate in (other, artifact))
     message = f"Two artifacts are named {artifact.name!r}{variant}: {places}."
     return error("duplicate-artifact", message, "Rename one of them.", field=artifact.name)
 
@@ -134,7 +134,7 @@ def _find_cycle(start: str, after: Mapping[str, set[str]], done: set[str]) -> li
         if name not in done:
             done.add(name)
             path.append(name)
-            waiting += [(one, len(path)) for one in sorted(after.get(name, ()))]
+            waiting += [(follower, len(path)) for follower in sorted(after.get(name, ()))]
     return []
 
 

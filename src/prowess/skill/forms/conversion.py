@@ -44,18 +44,18 @@ _MAX_SHOWN = 60
 def find_losses(skill: Skill, original: Original, written: Package, reading: Reading) -> tuple[Problem, ...]:
     """Return one warning per part of the skill that the written package does not contain unchanged."""
     form = reading.form
-    wanted = dump_content(skill)
+    expected = dump_content(skill)
     found = dump_content(reading.skill) if reading.skill is not None else {}
-    lost = [_lost_field(form, name, value) for name, value in _lost_fields(wanted, found)]
-    lost += _lost_artifacts(form, wanted["artifacts"], found.get("artifacts", []))
+    lost = [_lost_field(form, name, value) for name, value in _lost_fields(expected, found)]
+    lost += _lost_artifacts(form, expected["artifacts"], found.get("artifacts", []))
     gone = [file.path for file in original.others if written.get(file.path) is None]
     lost += [_loss(form, f"cannot store the file {path[:200]!r}", path) for path in gone]
     return tuple(lost)
 
 
-def _lost_fields(wanted: JsonObject, found: JsonObject) -> list[tuple[str, Any]]:
+def _lost_fields(expected: JsonObject, found: JsonObject) -> list[tuple[str, Any]]:
     lost: list[tuple[str, Any]] = []
-    for name, value in wanted.items():
+    for name, value in expected.items():
         if name == "artifacts" or same_json(found.get(name), value):
             continue
         if name in _OBJECTS:
@@ -70,10 +70,10 @@ def _lost_fields(wanted: JsonObject, found: JsonObject) -> list[tuple[str, Any]]
     return lost
 
 
-def _lost_artifacts(form: str, wanted: list[JsonObject], found: list[JsonObject]) -> list[Problem]:
+def _lost_artifacts(form: str, expected: list[JsonObject], found: list[JsonObject]) -> list[Problem]:
     lost: list[Problem] = []
-    by_name = {(one["name"], one["variant"]): one for one in found}
-    for artifact in wanted:
+    by_name = {(artifact["name"], artifact["variant"]): artifact for artifact in found}
+    for artifact in expected:
         other = by_name.get((artifact["name"], artifact["variant"]))
         if other is None and artifact["content"]:
             # Some forms name artifacts by their path; the same content under another name is not lost.
@@ -91,8 +91,8 @@ def _lost_artifacts(form: str, wanted: list[JsonObject], found: list[JsonObject]
 
 
 def _lost_field(form: str, name: str, value: Any) -> Problem:
-    shown = repr(value) if not isinstance(value, tuple) else ", ".join(str(part) for part in cast("tuple[Any]", value))
-    short = shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 1] + "…"
+    text = repr(value) if not isinstance(value, tuple) else ", ".join(str(part) for part in cast("tuple[Any]", value))
+    short = text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
     return _loss(form, f"cannot store {name} ({short})", name)
 
 

@@ -55,11 +55,11 @@ def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> 
     repeated: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(items)
-        if len(made) < len(items):
+        result = dict(items)
+        if len(result) < len(items):
             counted = Counter(key for key, _ in items)
             repeated.extend(key for key in counted if counted[key] > 1)
-        return made
+        return result
 
     value: Any = None
     try:
@@ -109,14 +109,16 @@ def json_text(value: Any) -> str:
 def same_json(left: Any, right: Any) -> bool:
     """Return True if two JSON values are equal including types (1 is neither true nor 1.0)."""
     if isinstance(left, dict) and isinstance(right, dict):
-        ours, theirs = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
-        return ours.keys() == theirs.keys() and all(same_json(value, theirs[key]) for key, value in ours.items())
+        left_object, right_object = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
+        return left_object.keys() == right_object.keys() and all(
+            same_json(value, right_object[key]) for key, value in left_object.items()
+        )
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         mine, other = cast("list[Any]", left), cast("list[Any]", right)
         return len(mine) == len(other) and all(same_json(a, b) for a, b in zip(mine, other, strict=True))
-    one, another = cast("tuple[object, object]", (left, right))
+    first, second = cast("tuple[object, object]", (left, right))
     # In Python `1 == True == 1.0`; written as JSON or YAML they differ.
-    return type(one) is type(another) and one == another
+    return type(first) is type(second) and first == second
 
 
 def _repeated(path: str, key: str) -> Problem:

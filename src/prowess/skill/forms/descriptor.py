@@ -95,11 +95,11 @@ def _version_of(artifact: PromptTemplate | Review) -> str:
     return plain_text((stated or {}).get("version"))
 
 
-def _entries(what: str, wanted: str, registry: list[Artifact]) -> dict[str, PromptTemplate | Review]:
+def _entries(what: str, artifact_kind: str, registry: list[Artifact]) -> dict[str, PromptTemplate | Review]:
     """Return the package's own prompts or rubrics with an id, by version. One without a version matches every version."""
     kind = PromptTemplate if what == "prompt" else Review
     own = [artifact for artifact in registry if isinstance(artifact, kind)]
-    return {_version_of(artifact): artifact for artifact in own if _id_of(artifact) == wanted}
+    return {_version_of(artifact): artifact for artifact in own if _id_of(artifact) == artifact_kind}
 
 
 def _id_of(artifact: PromptTemplate | Review) -> str:
@@ -152,22 +152,28 @@ def _check_id(
     field = _IDS[template]
     what = field.removesuffix("_id")
     line = parsed.line("template_config")
-    wanted = settings.get(field)
-    if not wanted:
+    entry_id = settings.get(field)
+    if not entry_id:
         message, hint = f"template_config has no {field}.", f"Set {field} to the id of a {what}."
         problems.append(error(_MISSING[what], message, hint, field=f"template_config.{field}", line=line))
         return False
-    there = _entries(what, str(wanted), registry)
+    there = _entries(what, str(entry_id), registry)
     version = settings.get(f"{what}_version")
     if there and (version is None or str(version) in there or "" in there):
         return True
-    known = sorted({_id_of(one) for one in registry if isinstance(one, PromptTemplate if what == "prompt" else Review)})
-    message = f"The {what} {wanted!r} is not in the package."
+    known = sorted(
+        {
+            _id_of(artifact)
+            for artifact in registry
+            if isinstance(artifact, PromptTemplate if what == "prompt" else Review)
+        }
+    )
+    message = f"The {what} {entry_id!r} is not in the package."
     hint = (
         f"The package has: {', '.join(known)}." if known else f"Add it to {what}s/, or make sure that it is registered."
     )
     if there:
-        message = f"The package has the {what} {wanted!r}, but not version {str(version)[:80]!r}."
+        message = f"The package has the {what} {id!r}, but not version {str(version)[:80]!r}."
         hint = f"Available versions: {', '.join(there)}."
     problems.append(warning(_UNKNOWN[what], message, hint, field=f"template_config.{field}", line=line))
     return True
@@ -203,10 +209,10 @@ def read_implementation(
     document: JsonObject, parsed: ParsedFile, path: str, package: Package, problems: list[Problem]
 ) -> Artifact | None:
     """Return the artifact of the descriptor at `path` that names a handler, with the handler's file."""
-    given = document.get("implementation")
-    if given is None:
+    section = document.get("implementation")
+    if section is None:
         return None
-    implementation = json_object(given)
+    implementation = json_object(section)
     kind = IMPLEMENTATIONS.get(str(implementation.get("type")))
     if kind is None:
         message = f"Unknown implementation type {implementation.get('type')!r}."
@@ -236,8 +242,8 @@ def _function_file(handler: Any, descriptor: str, package: Package, problems: li
     named, function = split_handler(handler)
     beside = [posixpath.join(posixpath.dirname(descriptor), name) for name in ([named] if named else EXECUTE_FILES)]
     # A handler that is not an identifier, such as `tools.search`, is registered elsewhere and names no file.
-    wanted = [*beside, named] if named else beside if function.isidentifier() else []
-    file = next((file for path in wanted if (file := package.get(path)) is not None), None)
+    candidates = [*beside, named] if named else beside if function.isidentifier() else []
+    file = next((file for path in candidates if (file := package.get(path)) is not None), None)
     if file is None:
         if named:
             message = f"The handler {handler[:80]!r} refers to a file that is not in the package."
@@ -298,11 +304,11 @@ def is_registered(review: Review) -> bool:
     return review.name in (review.rubric_id, f"{review.rubric_id}@{review.rubric_version}")
 
 
-def with_unique_name(artifact: Artifact | None, taken: set[str]) -> list[Artifact]:
+def with_unique_name(artifact: Artifact | None, names: set[str]) -> list[Artifact]:
     """Return the artifact with a name that is unique in the skill."""
     if artifact is None:
         return []
     name = artifact.name
-    while name in taken:
+    while name in names:
         name += "-skill"
     return [artifact.model_copy(update={"name": name})]

@@ -69,14 +69,14 @@ def _manifest(package: Package, limits: Limits) -> ParsedFile:
 
 
 def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> dict[str, Any] | None:
-    given = as_text(manifest.get("id")).strip()
+    declared_id = as_text(manifest.get("id")).strip()
     name = as_text(manifest.get("name")).strip()
-    slug = slugify(given) or slugify(name) or slugify(folder_name(package))
+    slug = slugify(declared_id) or slugify(name) or slugify(folder_name(package))
     if not slug:
         problems.append(error("no-slug", f"{MANIFEST} has no id.", 'Add "id".', field="id"))
         return None
-    if not is_slug(given):
-        what = f"The id {given[:80]!r} is not a valid slug" if given else f"{MANIFEST} has no id"
+    if not is_slug(declared_id):
+        what = f"The id {declared_id[:80]!r} is not a valid slug" if declared_id else f"{MANIFEST} has no id"
         message = f"{what}; {slug!r} is used instead."
         problems.append(warning("slug-invalid", message, f'Set "id": "{slug}".', field="id"))
     description = as_text(manifest.get("description")).strip()
@@ -99,9 +99,9 @@ def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> 
 
 def _output_schema(manifest: JsonObject, problems: list[Problem]) -> JsonObject | None:
     """Return the schema for the result of the function, or None."""
-    given = manifest.get("output_schema")
-    if given is None or isinstance(given, dict):
-        return cast("JsonObject | None", given)
+    schema = manifest.get("output_schema")
+    if schema is None or isinstance(schema, dict):
+        return cast("JsonObject | None", schema)
     message = "The field 'output_schema' must be an object; it is ignored."
     problems.append(warning("wrong-type", message, "Set it to a JSON Schema.", field="output_schema"))
     return None
@@ -109,12 +109,12 @@ def _output_schema(manifest: JsonObject, problems: list[Problem]) -> JsonObject 
 
 def _timeout(manifest: JsonObject, problems: list[Problem]) -> JsonObject:
     """Return the timeout of the function as a setting, or {} if the manifest has none."""
-    given = manifest.get("timeout_seconds")
-    if given is None:
+    seconds = manifest.get("timeout_seconds")
+    if seconds is None:
         return {}
     # In Python True is an int. The upper bound also refuses infinity.
-    if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < 1e9:
-        return {"timeout_seconds": float(given)}
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < 1e9:
+        return {"timeout_seconds": float(seconds)}
     message = "The field 'timeout_seconds' must be a number greater than 0; it is ignored."
     problems.append(warning("wrong-type", message, "Set it to a number of seconds.", field="timeout_seconds"))
     return {}
@@ -135,16 +135,16 @@ def schema_of(parameters: Any, problems: list[Problem]) -> JsonObject | None:
         message = "The field 'parameters' must be an object; it is ignored."
         problems.append(warning("wrong-type", message, "Write one entry per parameter.", field="parameters"))
         return None
-    given = cast("JsonObject", parameters)
-    if is_schema(given):
-        return given
+    declared = cast("JsonObject", parameters)
+    if is_schema(declared):
+        return declared
     properties: JsonObject = {}
     required: list[str] = []
-    for name, value in given.items():
-        one = dict(cast("JsonObject", value)) if isinstance(value, dict) else {"type": value}
-        if isinstance(one.get("required"), bool) and one.pop("required"):
+    for name, value in declared.items():
+        parameter = dict(cast("JsonObject", value)) if isinstance(value, dict) else {"type": value}
+        if isinstance(parameter.get("required"), bool) and parameter.pop("required"):
             required.append(name)
-        properties[name] = one
+        properties[name] = parameter
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
@@ -210,8 +210,8 @@ def _function_of(skill: Skill) -> Function | None:
 def origin(reading: Reading, limits: Limits) -> Origin:
     """Return the data that only this form needs: the differences between the source and the output of `dump_manifest`."""
     manifest = _manifest(reading.package, limits).object
-    made = diff_values(dump_manifest(reading.skill), manifest) if reading.skill and manifest is not None else []
-    return Origin(form="devai", changes=tuple(made))
+    changes = diff_values(dump_manifest(reading.skill), manifest) if reading.skill and manifest is not None else []
+    return Origin(form="devai", changes=tuple(changes))
 
 
 def render(skill: Skill, original: Original) -> list[File]:
@@ -224,8 +224,8 @@ def render(skill: Skill, original: Original) -> list[File]:
     if function is not None and function.content:
         suffix = next(suffix for suffix, language in LANGUAGES.items() if language == function.language)
         before = original.before(function)
-        kept = original.package.get(function.path or "") if before and before.content == function.content else None
-        content = kept.content if kept else function.content.encode()
-        files.append(File(path=f"execute{suffix}", content=content, mode=kept.mode if kept else "0644"))
-    taken = {file.path for file in files}
-    return files + [file for file in original.others if file.path not in taken]
+        unchanged = original.package.get(function.path or "") if before and before.content == function.content else None
+        content = unchanged.content if unchanged else function.content.encode()
+        files.append(File(path=f"execute{suffix}", content=content, mode=unchanged.mode if unchanged else "0644"))
+    used_paths = {file.path for file in files}
+    return files + [file for file in original.others if file.path not in used_paths]

@@ -33,9 +33,9 @@ class Candidate:
     def document(self) -> Document | Problem:
         """Parse SKILL.md, or else the first file. Empty without a file; a problem if the file is too large."""
         file = self.package.get(find_document_path(self.package))
-        content, most = (file.content if file else b""), self.limits.skill_md_bytes
-        if file is not None and len(content) > most:
-            return too_large_problem(file.path, len(content), most, "skill-md-too-large")
+        content, limit = (file.content if file else b""), self.limits.skill_md_bytes
+        if file is not None and len(content) > limit:
+            return too_large_problem(file.path, len(content), limit, "skill-md-too-large")
         from prowess.skill.text.reader import (
             read_document,  # imports the YAML parser, which users of the types below do not need
         )

@@ -207,12 +207,12 @@ class FieldReader:
             self.report("name-missing", "warning", message, f"Add `name: {slug}`.", "name")
         return slug
 
-    def correct_slug(self, given: str, otherwise: str) -> str:
+    def correct_slug(self, name: str, otherwise: str) -> str:
         """Return the slug in the document, corrected if it is not valid."""
-        if is_slug(given):
-            return given
-        slug = slugify(given) or otherwise
-        message = f"The slug {given[:80]!r} is not valid; {slug!r} is used instead."
+        if is_slug(name):
+            return name
+        slug = slugify(name) or otherwise
+        message = f"The slug {name[:80]!r} is not valid; {slug!r} is used instead."
         self.report("slug-invalid", "warning", message, f"Write `slug: {slug}`.", "slug")
         return slug
 

@@ -158,7 +158,7 @@ def _artifact(where: str, item: Any, problems: list[Problem]) -> Artifact | None
     if isinstance(metadata.get("fallback_artifact"), str):
         settings["fallback"] = metadata.pop("fallback_artifact")
     assertions = metadata.get("assertions")
-    if isinstance(assertions, list) and all(isinstance(one, dict) for one in cast("list[Any]", assertions)):
+    if isinstance(assertions, list) and all(isinstance(assertion, dict) for assertion in cast("list[Any]", assertions)):
         settings["assertions"] = metadata.pop("assertions")
     # The only kind that `_row` writes as another one.
     if metadata.get(_KIND_MARK) == "instructions":
@@ -251,8 +251,8 @@ def origin(reading: Reading, limits: Limits) -> Origin:
     """Return the data that only this form needs: the differences between the source and the output of `dump_package`."""
     found = find(reading.package, limits)
     path, document = (found[0], found[1].object) if found else (None, None)
-    made = diff_values(dump_package(reading.skill), document) if reading.skill and document is not None else []
-    return Origin(form="inklings", path=path, changes=tuple(made))
+    changes = diff_values(dump_package(reading.skill), document) if reading.skill and document is not None else []
+    return Origin(form="inklings", path=path, changes=tuple(changes))
 
 
 def render(skill: Skill, original: Original) -> list[File]:

@@ -128,9 +128,9 @@ def state_path_of(path: str) -> str:
 class PathAllocator:
     """Assigns paths in a package, each once, also on file systems that ignore case."""
 
-    def __init__(self, taken: set[str]) -> None:
+    def __init__(self, used_paths: set[str]) -> None:
         # macOS and Windows ignore case: `Ask.md` and `ask.md` would overwrite each other there.
-        self._taken = {path.casefold() for path in taken}
+        self._taken = {path.casefold() for path in used_paths}
 
     def place(self, artifact: Artifact) -> str:
         """Return a path for the artifact: its own if that is free, else one by kind and name."""
@@ -159,7 +159,7 @@ class PathAllocator:
         )
 
     def _take(self, artifact: Artifact, path: str) -> str:
-        self._taken.update(taken.casefold() for taken in _paths(artifact, path))
+        self._taken.update(used_path.casefold() for used_path in _paths(artifact, path))
         return path
 
 
@@ -227,8 +227,8 @@ def files_of(
     if before is not None and (kind_info(artifact.kind).is_file and not artifact.content):
         return [File(path=path, content=before.content, mode=before.mode)]
     # Writing it again would lose the author's layout of a JSON or YAML file, and bytes that are not UTF-8.
-    kept = before is not None and unchanged is not None and _same_text(artifact, unchanged)
-    content = before.content if before is not None and kept else _encode(artifact, path, before, limits)
+    is_same = before is not None and unchanged is not None and _same_text(artifact, unchanged)
+    content = before.content if before is not None and is_same else _encode(artifact, path, before, limits)
     files = [File(path=path, content=content, mode=before.mode if before else "0644")]
     if isinstance(artifact, DspyModule) and artifact.state is not None:
         files.append(File(path=state_path_of(path), content=artifact.state.encode()))

@@ -114,20 +114,20 @@ def check_body(document: Document, limits: Limits, problems: list[Problem]) -> N
         )
 
 
-def file_artifacts(package: Package, taken: set[str]) -> list[Artifact]:
-    """Return the files under references/, scripts/ and assets/, by kind and path, with names not in `taken`."""
+def file_artifacts(package: Package, names: set[str]) -> list[Artifact]:
+    """Return the files under references/, scripts/ and assets/, by kind and path, with names not in `names`."""
     return [
-        file_artifact(kind, file.path, taken)
+        file_artifact(kind, file.path, names)
         for bucket, kind in STANDARD_FOLDERS.items()
         for file in package.files
         if file.path.startswith(bucket + "/")
     ]
 
 
-def file_artifact(kind: Kind, path: str, taken: set[str]) -> Artifact:
+def file_artifact(kind: Kind, path: str, names: set[str]) -> Artifact:
     """Return the artifact of a file, named by its path below the folder, or by the whole path if that name is taken."""
-    name = next(name for name in _names(path) if name not in taken)
-    taken.add(name)
+    name = next(name for name in _names(path) if name not in names)
+    names.add(name)
     return kind_info(kind).model(kind=kind, name=name, path=path, ordinal=1)
 
 

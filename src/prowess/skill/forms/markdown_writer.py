@@ -133,8 +133,8 @@ def write_document(form: FormName, skill: Skill, original: Original, *, path: st
     for raw in (*_own_frontmatter(form, original), *_edited_frontmatter(form, original, fields)):
         own = File(path=path, content=compose_document(raw, body))
         packages = (Package.written(original.package.name, [file, *beside]) for file in (own, fresh))
-        mine, theirs = (read(form, Candidate(package, original.limits)).skill for package in packages)
-        if _covers(mine, theirs, skill):
+        own_skill, fresh_skill = (read(form, Candidate(package, original.limits)).skill for package in packages)
+        if _covers(own_skill, fresh_skill, skill):
             return [own, *beside]
     return [fresh, *beside]
 
@@ -179,16 +179,16 @@ def _differs(value: Any, there: Any) -> bool:
     return not same_json(value or None, there or None)
 
 
-def _covers(mine: Skill | None, theirs: Skill | None, skill: Skill) -> bool:
+def _covers(own_skill: Skill | None, fresh_skill: Skill | None, skill: Skill) -> bool:
     """Return True if the first contains everything about the skill that the second does."""
-    if mine is None:
+    if own_skill is None:
         return False
-    if theirs is None:
+    if fresh_skill is None:
         return True
-    wanted, old, new = dump_content(skill), dump_content(mine), dump_content(theirs)
+    expected, old, new = dump_content(skill), dump_content(own_skill), dump_content(fresh_skill)
     # A field counts only if new frontmatter would say it: what the form cannot express at all is no reason to give up
     # the author's own text.
-    return all(same_json(old[field], value) or not same_json(new[field], value) for field, value in wanted.items())
+    return all(same_json(old[field], value) or not same_json(new[field], value) for field, value in expected.items())
 
 
 def _bucket_files(skill: Skill, original: Original) -> list[File]:
@@ -206,8 +206,8 @@ def bucket_file(artifact: Artifact, original: Original) -> list[File]:
     before = original.package.get(artifact.path or "")
     if before is None and not artifact.content:
         return []
-    kept = artifact.path is not None and artifact.path.startswith(bucket + "/")
-    path = cast("str", artifact.path) if kept else f"{bucket}/{artifact.name}"
+    in_bucket = artifact.path is not None and artifact.path.startswith(bucket + "/")
+    path = cast("str", artifact.path) if in_bucket else f"{bucket}/{artifact.name}"
     content = artifact.content.encode() if artifact.content or before is None else before.content
     return [File(path=path, content=content, mode=before.mode if before else "0644")]
 

@@ -104,13 +104,13 @@ def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -
 
 
 def _run_fields(sidecar: Sidecar) -> JsonObject:
-    said: JsonObject = {}
+    fields: JsonObject = {}
     if "observability" in sidecar.model_fields_set:
-        said["observability"] = sidecar.observability
+        fields["observability"] = sidecar.observability
     if "produces_artifacts" in sidecar.model_fields_set:
-        said["produces_artifacts"] = list(sidecar.produces_artifacts)
+        fields["produces_artifacts"] = list(sidecar.produces_artifacts)
     needs = {name: getattr(sidecar, name) for name in NEED_FIELDS}
-    return said | {name: value for name, value in needs.items() if value is not None}
+    return fields | {name: value for name, value in needs.items() if value is not None}
 
 
 def _take_slug(values: dict[str, Any], slug: str, problems: list[Problem]) -> None:
@@ -149,10 +149,10 @@ def _artifacts(
     for index, entry in enumerate(entries):
         body = construct_instructions(path, document.body)
         found.append(_listed_artifact(f"artifacts[{index}]", entry, package, body, problems, limits))
-    taken = {artifact.name for artifact in found if artifact is not None}
+    names = {artifact.name for artifact in found if artifact is not None}
     for kind, unlisted in _unlisted(package, listed, sidecar.not_artifacts):
         if kind_info(kind).is_file:
-            found.append(file_artifact(kind, unlisted, taken))
+            found.append(file_artifact(kind, unlisted, names))
         else:
             found.append(
                 artifact_from(settings_of(kind, unlisted, package, problems, limits=limits), unlisted, problems)
@@ -232,11 +232,11 @@ def _fields(skill: Skill, original: Original, skill_md: SkillMd) -> JsonObject:
     """Return the fields of the sidecar: everything that SKILL.md alone does not contain."""
     # SKILL.md is read back as any reader would, so that the sidecar repeats nothing that it says already.
     package = Package.written(skill.name, [skill_md.file])
-    said = read_fields("native", package, skill_md.file.path, skill_md.document, []) or {}
-    base = dump_content(Skill.model_validate({"slug": skill.name, "title": skill.name, **said}))
-    wanted = dump_content(skill)
+    written = read_fields("native", package, skill_md.file.path, skill_md.document, []) or {}
+    base = dump_content(Skill.model_validate({"slug": skill.name, "title": skill.name, **written}))
+    content = dump_content(skill)
     fields: JsonObject = {
-        sidecar: wanted[field] for sidecar, field in SKILL_FIELDS.items() if not same_json(base[field], wanted[field])
+        sidecar: content[field] for sidecar, field in SKILL_FIELDS.items() if not same_json(base[field], content[field])
     }
     if base["slug"] != skill.slug:
         fields["slug"] = skill.slug
@@ -341,23 +341,25 @@ def _plain_files(original: Original, files: list[File]) -> list[str]:
 
 
 def _free_files(original: Original, files: list[File]) -> list[File]:
-    taken = {file.path for file in files}
-    return [file for file in original.others if file.path not in taken and file.path != SIDECAR]
+    used_paths = {file.path for file in files}
+    return [file for file in original.others if file.path not in used_paths and file.path != SIDECAR]
 
 
 def _with_kept_sidecar(skill: Skill, fields: JsonObject, files: list[File], original: Original) -> list[File] | None:
     """Return the files with the sidecar that was there, comments and all, if it still makes this skill or can be edited to."""
-    kept = original.package.get(SIDECAR)
-    if kept is None:
+    sidecar = original.package.get(SIDECAR)
+    if sidecar is None:
         return None
-    wanted, before = dump_content(skill), original.reading.skill
-    was = wanted if before is None else dump_content(before)
-    changed = {key: fields.get(key) for key, field in SKILL_FIELDS.items() if not same_json(was[field], wanted[field])}
-    for content in (kept.content, edit_sidecar(kept.content, changed, original.limits)):
-        written = [*files, replace(kept, content=content)]
+    expected, before = dump_content(skill), original.reading.skill
+    was = expected if before is None else dump_content(before)
+    changed = {
+        key: fields.get(key) for key, field in SKILL_FIELDS.items() if not same_json(was[field], expected[field])
+    }
+    for content in (sidecar.content, edit_sidecar(sidecar.content, changed, original.limits)):
+        written = [*files, replace(sidecar, content=content)]
         reading = read(Candidate(Package.written(skill.name, written), original.limits))
         is_valid = not any(problem.severity == "error" for problem in reading.problems)
-        if is_valid and reading.skill is not None and same_json(dump_content(reading.skill), wanted):
+        if is_valid and reading.skill is not None and same_json(dump_content(reading.skill), expected):
             return written
     return None
 

@@ -48,10 +48,10 @@ def diff_values(plain: Any, source: Any, at: str = "") -> list[JsonObject]:
     if isinstance(plain, dict) and isinstance(source, dict):
         return _object_changes(cast("JsonObject", plain), cast("JsonObject", source), at)
     if isinstance(plain, (list, tuple)) and isinstance(source, (list, tuple)):
-        ours, theirs = cast("list[Any]", plain), cast("list[Any]", source)
+        plain_items, source_items = cast("list[Any]", plain), cast("list[Any]", source)
         # Item by item only if the lengths are equal; otherwise an index would point at another item after an edit.
-        if len(ours) == len(theirs):
-            pairs = enumerate(zip(ours, theirs, strict=True))
+        if len(plain_items) == len(source_items):
+            pairs = enumerate(zip(plain_items, source_items, strict=True))
             return [change for index, (a, b) in pairs for change in diff_values(a, b, f"{at}/{index}")]
     if same_json(plain, source):
         return []
@@ -71,10 +71,10 @@ def _object_changes(plain: JsonObject, source: JsonObject, at: str) -> list[Json
     return found
 
 
-def apply_changes(plain: Any, made: tuple[JsonObject, ...]) -> Any:
+def apply_changes(plain: Any, changes: tuple[JsonObject, ...]) -> Any:
     """Return `plain` with every change whose surroundings are still the same."""
     value = copy.deepcopy(plain)
-    for change in made:
+    for change in changes:
         value = _apply_change(value, change)
     return value
 

@@ -76,10 +76,10 @@ def _is_as_readable(document: Document, original: Original) -> bool:
     return before is not None and document.how == before.how
 
 
-def _new_skill_md(skill: Skill, kept: JsonObject, body: str, original: Original) -> SkillMd:
+def _new_skill_md(skill: Skill, extra: JsonObject, body: str, original: Original) -> SkillMd:
     """Return a new SKILL.md, without the body if no document can hold it."""
     standard = standard_fields(skill)
-    fresh, document = _written({**standard, **kept}, body, original)
+    fresh, document = _written({**standard, **extra}, body, original)
     if document.how != "yaml":
         fresh, document = _written(standard, body, original)
     if document.body != body:
@@ -134,27 +134,27 @@ def _still_holds(skill: Skill, original: Original, path: str, document: Document
     fields = document.fields
     if standard_only and not (_is_standard(document, original) and fields.get("name") == skill.name):
         return False
-    said = read_fields("native", original.package, path, document, [])
-    if said is None:
+    written = read_fields("native", original.package, path, document, [])
+    if written is None:
         return False
-    metadata = cast("JsonObject", said.get("metadata", {}))
+    metadata = cast("JsonObject", written.get("metadata", {}))
     # These two come from defaults if the document does not state them, so they say nothing that could be wrong.
     if "version" not in fields and "version" not in metadata:
-        del said["version"]
-    if "title" not in fields and "title" not in metadata and said["slug"] == fields.get("name"):
-        del said["title"]
-    if said.pop("slug") not in (skill.slug, skill.name):
+        del written["version"]
+    if "title" not in fields and "title" not in metadata and written["slug"] == fields.get("name"):
+        del written["title"]
+    if written.pop("slug") not in (skill.slug, skill.name):
         return False
     # A document without a description does not hold one that was given elsewhere.
-    if said.pop("described", True) != skill.described:
+    if written.pop("described", True) != skill.described:
         return False
     # A description that was shortened to the limit of the standard is still true; the sidecar has the full one.
-    if said["description"] == standard_fields(skill)["description"]:
-        del said["description"]
+    if written["description"] == standard_fields(skill)["description"]:
+        del written["description"]
     current = dump_content(skill)
-    extra = cast("JsonObject", said.pop("extra", {}))
+    extra = cast("JsonObject", written.pop("extra", {}))
     covered = all(key in skill.extra and same_json(skill.extra[key], value) for key, value in extra.items())
-    return covered and all(same_json(current[field], value) for field, value in said.items())
+    return covered and all(same_json(current[field], value) for field, value in written.items())
 
 
 def _extra_fields(skill: Skill, original: Original) -> JsonObject:
@@ -163,11 +163,11 @@ def _extra_fields(skill: Skill, original: Original) -> JsonObject:
     if document is None:
         return {}
     typed = _typed_fields(document, original)
-    kept: JsonObject = {}
+    extra: JsonObject = {}
     for key, value in skill.extra.items():
         if key in document.fields and key not in STANDARD_KEYS and _is_text(value):
-            kept[key] = typed.get(key, value) if same_json(document.fields[key], value) else value
-    return kept
+            extra[key] = typed.get(key, value) if same_json(document.fields[key], value) else value
+    return extra
 
 
 def _typed_fields(document: Document, original: Original) -> JsonObject:
@@ -190,20 +190,20 @@ def _is_text(value: Any) -> bool:
 
 def _edited(skill: Skill, original: Original, path: str, document: Document) -> str | None:
     """Return the author's frontmatter with changed lines, or None if its structure does not allow that."""
-    said = read_fields("native", original.package, path, document, [])
+    written = read_fields("native", original.package, path, document, [])
     # Lines can only be replaced where plain YAML says which lines belong to a key. Repaired frontmatter is written
     # anew.
-    if said is None or document.raw is None or document.how != "yaml":
+    if written is None or document.raw is None or document.how != "yaml":
         return None
     try:
-        return replace_fields(document.raw, _changes(skill, document, said), original.limits)
+        return replace_fields(document.raw, _changes(skill, document, written), original.limits)
     except YamlRefused:
         return None
 
 
-def _changes(skill: Skill, document: Document, said: JsonObject) -> JsonObject:
+def _changes(skill: Skill, document: Document, written: JsonObject) -> JsonObject:
     """Return the new value of each frontmatter key that must change; None to remove it."""
-    extra = cast("JsonObject", said.get("extra", {}))
+    extra = cast("JsonObject", written.get("extra", {}))
     standard = standard_fields(skill)
     found: JsonObject = {}
     for key, value in document.fields.items():
@@ -214,15 +214,15 @@ def _changes(skill: Skill, document: Document, said: JsonObject) -> JsonObject:
             continue
         field = field_for_key(key)
         if field == "name":
-            if "slug" not in document.fields and said["slug"] not in (skill.slug, skill.name):
+            if "slug" not in document.fields and written["slug"] not in (skill.slug, skill.name):
                 found[key] = skill.name
-        elif field in Skill.model_fields and _differs(said.get(field), getattr(skill, field), standard.get(key)):
+        elif field in Skill.model_fields and _differs(written.get(field), getattr(skill, field), standard.get(key)):
             found[key] = standard[key] if key in standard else _plain(getattr(skill, field))
     return found
 
 
-def _differs(said: Any, now: Any, standard: Any) -> bool:
-    return not same_json(said or None, now or None) and not same_json(said, standard)
+def _differs(written: Any, now: Any, standard: Any) -> bool:
+    return not same_json(written or None, now or None) and not same_json(written, standard)
 
 
 def _plain(value: Any) -> Any:

@@ -42,7 +42,7 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
 
 def _check_types(fields: dict[str, Any], lines: dict[str, int]) -> Iterator[Problem]:
     """Yield values that the reference accepts although the specification requires another type."""
-    for key, fits, wanted in (
+    for key, fits, expected in (
         ("license", isinstance(fields.get("license"), str), "a string"),
         ("allowed-tools", isinstance(fields.get("allowed-tools"), str), "a string with spaces between the tools"),
         ("metadata", _is_flat(fields.get("metadata")), "a mapping of strings to strings"),
@@ -51,8 +51,8 @@ def _check_types(fields: dict[str, Any], lines: dict[str, int]) -> Iterator[Prob
             yield Problem(
                 code="value-type",
                 severity="warning",
-                message=f"The specification requires {key} to be {wanted}; other clients may ignore it.",
-                hint=f"Write {key} as {wanted}.",
+                message=f"The specification requires {key} to be {expected}; other clients may ignore it.",
+                hint=f"Write {key} as {expected}.",
                 field=key,
                 line=lines.get(key),
             )

@@ -41,9 +41,9 @@ def _check_name(name: str, line: int | None) -> Iterator[Problem]:
     if name and not name.isascii() and name.lower() == name:
         message = f"The name {name[:80]!r} has letters outside a-z."
         yield checks.error("name-ascii", message, "Use the letters a to z, digits and hyphens.", "name", line)
-    taken = [word for word in RESERVED if word in name.lower()]
-    if taken:
-        message = f"The name {name[:80]!r} contains the reserved {' and '.join(repr(word) for word in taken)}."
+    reserved = [word for word in RESERVED if word in name.lower()]
+    if reserved:
+        message = f"The name {name[:80]!r} contains the reserved {' and '.join(repr(word) for word in reserved)}."
         yield checks.error("name-reserved", message, "Choose a name without it.", "name", line)
 
 

@@ -79,10 +79,10 @@ def _check_listing(fields: checks.Fields, lines: checks.Lines) -> Iterator[Probl
 
 def check_value(key: str, value: Any, line: int | None) -> Problem | None:
     """Return the problem with the value of a key, as far as Claude Code documents it, or None."""
-    wanted = _wanted(key, value)
-    if wanted:
-        hint = f"Write {key} as {wanted}."
-        return checks.error("value-type", f"{key} must be {wanted}.", hint, key, line)
+    expected = _wanted(key, value)
+    if expected:
+        hint = f"Write {key} as {expected}."
+        return checks.error("value-type", f"{key} must be {expected}.", hint, key, line)
     if key in WORDS and value is not None and value not in WORDS[key]:
         message = f"Unknown value {str(value)[:80]!r} for {key}."
         return Problem(

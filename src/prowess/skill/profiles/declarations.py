@@ -94,12 +94,12 @@ def _check_observability(written: object) -> Iterator[Problem]:
     if not isinstance(written, Mapping):
         yield _policy_problem("observability", written, "an object", "warning")
         return
-    said = cast("Mapping[str, Any]", written)
+    settings = cast("Mapping[str, Any]", written)
     for name in _LOG_FLAGS:
-        if said.get(name) not in (None, True, False):
-            yield _policy_problem(f"observability.{name}", said[name], "true or false", "warning")
-    if said.get("redact_fields") is not None and not _are_names(said["redact_fields"]):
-        yield _policy_problem("observability.redact_fields", said["redact_fields"], "a list of names", "warning")
+        if settings.get(name) not in (None, True, False):
+            yield _policy_problem(f"observability.{name}", settings[name], "true or false", "warning")
+    if settings.get("redact_fields") is not None and not _are_names(settings["redact_fields"]):
+        yield _policy_problem("observability.redact_fields", settings["redact_fields"], "a list of names", "warning")
 
 
 def _are_names(value: object) -> bool:
@@ -121,11 +121,11 @@ def check_needs(reading: Reading) -> Iterator[Problem]:
     """Yield a warning for each unreadable value, up to a few per need."""
     if reading.skill is None or not form_info(reading.form).has_needs:
         return
-    said = reading.skill.extra
-    if said.get("runtime") not in (None, *RUNTIMES):
-        yield _need_problem("runtime", said["runtime"], f"one of {', '.join(RUNTIMES)}")
+    extra = reading.skill.extra
+    if extra.get("runtime") not in (None, *RUNTIMES):
+        yield _need_problem("runtime", extra["runtime"], f"one of {', '.join(RUNTIMES)}")
     for name, form in NEED_FORMATS.items():
-        unread = parse_need(name, said.get(name))[1]
+        unread = parse_need(name, extra.get(name))[1]
         for value in unread[:_NEEDS_SHOWN]:
             yield _need_problem(name, value, f"{form.takes}, at most {MAX_NEED_VALUES}")
 
@@ -133,7 +133,7 @@ def check_needs(reading: Reading) -> Iterator[Problem]:
 def check_requirements(reading: Reading) -> Iterator[Problem]:
     """Yield a warning if a function requires packages in a runtime without packages. Scripts always get theirs."""
     skill = reading.skill
-    if skill is None or not any(isinstance(one, Function) and one.content for one in skill.artifacts):
+    if skill is None or not any(isinstance(artifact, Function) and artifact.content for artifact in skill.artifacts):
         return
     needs = read_needs(skill)
     if not needs.requirements or any(one.kind == "script" for one in skill.artifacts):
@@ -222,10 +222,10 @@ def check_patterns(reading: Reading) -> Iterator[Problem]:
         yield checks.error("intent-patterns-many", message, _SHORTER_HINT, key, line)
     spent = 0
     for pattern in dict.fromkeys(patterns[:MAX_INTENT_PATTERNS]):
-        shown = quote_source(pattern)
+        quoted = quote_source(pattern)
         if len(pattern) > MAX_PATTERN_LENGTH:
             message = (
-                f"The intent pattern {shown} has {len(pattern):,} characters; the limit is {MAX_PATTERN_LENGTH:,}."
+                f"The intent pattern {quoted} has {len(pattern):,} characters; the limit is {MAX_PATTERN_LENGTH:,}."
             )
             yield checks.error("intent-pattern-long", message, _SHORTER_HINT, key, line)
             continue
@@ -233,12 +233,12 @@ def check_patterns(reading: Reading) -> Iterator[Problem]:
         spent += size
         if reason:
             yield checks.error(
-                "intent-pattern", f"The intent pattern {shown} is not valid RE2: {reason}.", _PATTERN_HINT, key, line
+                "intent-pattern", f"The intent pattern {quoted} is not valid RE2: {reason}.", _PATTERN_HINT, key, line
             )
         # Only at the pattern that crosses the limit, so that the problem is reported once.
         elif spent > MAX_PATTERN_PROGRAM >= spent - size:
             message = (
-                f"The intent patterns up to {shown} compile to {spent:,} steps; the limit is {MAX_PATTERN_PROGRAM:,}."
+                f"The intent patterns up to {quoted} compile to {spent:,} steps; the limit is {MAX_PATTERN_PROGRAM:,}."
             )
             hint = "Lower the repeat counts, and avoid large classes such as \\pL: `x{1000}` counts as 1,000 steps."
             yield checks.error("intent-pattern-costly", message, hint, key, line)
@@ -257,7 +257,7 @@ def _find_key(reading: Reading, patterns: tuple[str, ...]) -> tuple[str, int | N
     document = reading.document
     for key, value in document.fields.items() if document else ():
         nested = checks.as_mapping(value) if key == "metadata" else None
-        given = value if field_for_key(key) == PATTERN_FIELD else (nested or {}).get(PATTERN_FIELD)
-        if given is not None and as_list(given) == patterns and document:
+        declared = value if field_for_key(key) == PATTERN_FIELD else (nested or {}).get(PATTERN_FIELD)
+        if declared is not None and as_list(declared) == patterns and document:
             return key, document.lines.get(key)
     return PATTERN_FIELD, None

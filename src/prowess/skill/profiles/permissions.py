@@ -42,11 +42,11 @@ def list_permissions(reading: Reading) -> Iterator[Problem]:
 
 def summarize_permissions(allowed_tools: Sequence[str], paths: Iterable[str], body: str) -> tuple[str, ...]:
     """Return the permissions that a skill requests from its host, for the person who approves it. Nothing is cut."""
-    asked = _lines("to use tools without asking:", allowed_tools)
+    granted = _lines("to use tools without asking:", allowed_tools)
     if ("!`" in body or "```!" in body) and _COMMAND.search(body):
-        asked.append("to run a command whenever its text is loaded")
-    asked += [f"{what} ({path})" for path in paths if (what := _in_file(path))]
-    return tuple(asked)
+        granted.append("to run a command whenever its text is loaded")
+    granted += [f"{what} ({path})" for path in paths if (what := _in_file(path))]
+    return tuple(granted)
 
 
 def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
     writes = [path for path, writable in map(split_root, needs.roots) if writable]
     native = needs.runtime == "native" and "function" in kinds
     code = any(kind_info(kind).runs_code for kind in kinds)
-    asked: list[tuple[str, Sequence[str]]] = [
+    groups: list[tuple[str, Sequence[str]]] = [
         ("to read environment variables:", needs.env),
         ("to read and write files in", writes),
         ("to connect to", needs.hosts),
@@ -69,7 +69,7 @@ def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
         ("to read files in", reads),
         ("to run other skills:", _skills_run(needs.allowed_tools) if code else []),
     ]
-    return tuple(line for what, names in asked for line in _lines(what, names))
+    return tuple(line for what, names in groups for line in _lines(what, names))
 
 
 def _skills_run(allowed_tools: Sequence[str]) -> list[str]:

@@ -77,7 +77,7 @@ def _declared_names(skill: Skill, template: PromptTemplate) -> frozenset[str] | 
     schemas = [schema for schema in (skill.parameters, template.vars_schema) if schema is not None]
     if not schemas:
         return None
-    earlier = [one for one in skill.artifacts if one.ordinal < template.ordinal]
+    earlier = [artifact for artifact in skill.artifacts if artifact.ordinal < template.ordinal]
     # Data of an earlier artifact may hold any name unless a schema says which.
     if any(kind_info(one.kind).gives != "text" and _output_schema(one) is None for one in earlier):
         return None

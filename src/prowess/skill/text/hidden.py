@@ -53,7 +53,11 @@ class _CharSet:
     @cached_property
     def ranges(self) -> list[tuple[int, int]]:
         """The first and the last code of each range, in order. Computed at first use: most texts need none of them."""
-        return sorted((ord(one[0]), ord(one[-1])) for part in self._classes for one in re.findall("(?s).-.|.", part))
+        return sorted(
+            (ord(char_range[0]), ord(char_range[-1]))
+            for part in self._classes
+            for char_range in re.findall("(?s).-.|.", part)
+        )
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -290,14 +294,14 @@ def _joins_emoji(text: str, position: int) -> bool:
         tail = text[start:end]
         if tail in _EMOJI_TAIL:
             start -= 1
-        left = text[start : start + 1] if start >= 0 else ""
-        if tail == "\ufe0f" and left not in _EMOJI_BASE:
+        before = text[start : start + 1] if start >= 0 else ""
+        if tail == "\ufe0f" and before not in _EMOJI_BASE:
             return False
-        if right not in _JOINS.get(left, ()):
+        if right not in _JOINS.get(before, ()):
             return False
         if start < 1 or text[start - 1] != "\u200d":
             return True
-        end, right = start - 1, left
+        end, right = start - 1, before
     return False
 
 

@@ -89,7 +89,7 @@ def _sort_by_line(result: ReadFields) -> ReadFields:
     """Return the result with fields and problems in the order of the file."""
     result.lines = dict(sorted(result.lines.items(), key=lambda item: item[1]))
     result.fields = {key: result.fields[key] for key in result.lines}
-    result.problems.sort(key=lambda one: one.line or 0)
+    result.problems.sort(key=lambda problem: problem.line or 0)
     return result
 
 

@@ -38,7 +38,7 @@ def _renameat2() -> Any:
         return None
 
 
-def exchange(one: str, other: str) -> bool:
+def exchange(path: str, other: str) -> bool:
     """Swap two paths in one step; return False, with nothing changed, if the system cannot.
 
     Python has no call for this: it is `renameat2` with RENAME_EXCHANGE, on Linux and not on every file system.
@@ -46,14 +46,14 @@ def exchange(one: str, other: str) -> bool:
     call = _renameat2()
     if call is None:
         return False
-    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+    if call(_AT_FDCWD, os.fsencode(path), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
         return True
     import ctypes
 
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:
         return False
-    raise OSError(code, os.strerror(code), one, None, other)
+    raise OSError(code, os.strerror(code), path, None, other)
 
 
 _JOURNAL = "journal.json"

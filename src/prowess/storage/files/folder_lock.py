@@ -88,9 +88,9 @@ def describe_holder(descriptor: int) -> str:
     pid = 0
     with suppress(OSError, ValueError):
         status = os.fstat(descriptor)
-        place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        lock_id = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
         # Linux lists all locks, such as `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF`.
         rows = [line.split() for line in Path("/proc/locks").read_text("ascii").splitlines()]
-        pid = next((int(row[4]) for row in rows if row[1] == "FLOCK" and row[5] == place), 0)
+        pid = next((int(row[4]) for row in rows if row[1] == "FLOCK" and row[5] == lock_id), 0)
     # The kernel gives no positive number for a process of another container.
     return f"another program (process {pid})" if pid > 0 else "another program"

@@ -122,11 +122,11 @@ class _Inotify:
                 content = os.read(self._descriptor, _READ_BYTES)
             except BlockingIOError:
                 return found
-            place = 0
-            while place < len(content):
-                number, mask, _, length = _HEADER.unpack_from(content, place)
+            offset = 0
+            while offset < len(content):
+                number, mask, _, length = _HEADER.unpack_from(content, offset)
                 found.append((number, mask))
-                place += _HEADER.size + length
+                offset += _HEADER.size + length
 
 
 def _load_library() -> ctypes.CDLL:

@@ -111,8 +111,8 @@ class _Fingerprint:
                     self._note(entry.path, entry.stat(follow_symlinks=False))
         return folders
 
-    def _note(self, place: str, now: os.stat_result) -> None:
-        self.places.append(place)
+    def _note(self, path: str, now: os.stat_result) -> None:
+        self.places.append(path)
         # Without the mode, because changing that changes the change time.
         self.figures.extend((now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino))
         self.check_settled(now)
@@ -135,8 +135,8 @@ def first_difference(trace: bytes) -> int | None:
     count = 0
     try:
         # Inlined: this runs for every file of every skill at every start.
-        for place, written, changed, length, inode in zip(places, four, four, four, four, strict=True):
-            now = lstat(place)
+        for path, written, changed, length, inode in zip(places, four, four, four, four, strict=True):
+            now = lstat(path)
             if now.st_ctime_ns != changed or now.st_mtime_ns != written or now.st_size != length or now.st_ino != inode:
                 return count
             count += 1
@@ -178,11 +178,11 @@ def fingerprint_changes(trace: bytes, start: int = 0) -> TreeChanges | None:
         return None
     if found.overflow:
         return None
-    kept = [place for place in range(len(places)) if place not in found.gone]
+    indexes = [index for index in range(len(places)) if index not in found.gone]
     new = found.new
-    text = "\0".join([*(places[place] for place in kept), *new.places]).encode(errors="surrogateescape")
+    text = "\0".join([*(places[place] for place in indexes), *new.places]).encode(errors="surrogateescape")
     if found.gone:
-        rows = [figures[_NUMBERS_PER_PATH * place : _NUMBERS_PER_PATH * (place + 1)] for place in kept]
+        rows = [figures[_NUMBERS_PER_PATH * place : _NUMBERS_PER_PATH * (place + 1)] for place in indexes]
         figures = array("q", b"".join([row.tobytes() for row in rows]))
     return TreeChanges(
         changed=frozenset(map(_split_root, [places[place] for place in (*found.changed, *found.gone)])),
@@ -203,11 +203,11 @@ class _Differences:
         folders: list[str] = []
         four = iter(figures[_NUMBERS_PER_PATH * start :].tolist())
         lstat = os.lstat
-        for number, (place, written, changed, length, inode) in enumerate(
+        for number, (path, written, changed, length, inode) in enumerate(
             zip(places[start:], four, four, four, four, strict=True), start
         ):
             try:
-                now = lstat(place)
+                now = lstat(path)
             except (FileNotFoundError, NotADirectoryError):
                 self.gone.add(number)
                 continue
@@ -220,7 +220,7 @@ class _Differences:
                 )
                 self.new.check_settled(now)
                 if stat.S_ISDIR(now.st_mode):
-                    folders.append(place)
+                    folders.append(path)
                 if self.overflow:
                     return
         self._list(folders, set(places) if folders else set())
@@ -235,19 +235,19 @@ class _Differences:
             listed = _Fingerprint()
             # A folder in place of a file, or the other way round, has another inode and is in `changed`.
             folders += [inner for inner in listed.folder(folders.pop()) if inner not in known]
-            for number, place in enumerate(listed.places):
-                if place not in known:
-                    known.add(place)
-                    self.new.places.append(place)
+            for number, path in enumerate(listed.places):
+                if path not in known:
+                    known.add(path)
+                    self.new.places.append(path)
                     self.new.figures.extend(
                         listed.figures[_NUMBERS_PER_PATH * number : _NUMBERS_PER_PATH * (number + 1)]
                     )
             self.new.settled = self.new.settled and listed.settled
 
 
-def _split_root(place: str) -> tuple[str, str]:
-    root, _, path = place.partition(f"{_ROOT_MARK}/")
-    return (root, path) if path else (place.removesuffix(_ROOT_MARK), "")
+def _split_root(entry: str) -> tuple[str, str]:
+    root, _, path = entry.partition(f"{_ROOT_MARK}/")
+    return (root, path) if path else (entry.removesuffix(_ROOT_MARK), "")
 
 
 def _parse(trace: bytes) -> tuple[list[str], array[int]] | None:

@@ -160,15 +160,15 @@ def _check_regular(path: str, status: os.stat_result) -> None:
         )
 
 
-def read_regular_file(name: str, most: int, folder: int | None = None) -> bytes:
-    """Return at most the first `most` bytes of a regular file."""
+def read_regular_file(name: str, limit: int, folder: int | None = None) -> bytes:
+    """Return at most the first `limit` bytes of a regular file."""
     opened, status = _open_regular(name, name, folder)
     # Here nothing is known of the other links. A private file that has some is likely a secret.
     if status.st_nlink > 1 and _is_private(status):
         os.close(opened)
         raise _hard_link_error(name)
     with open(opened, "rb", buffering=0) as stream:
-        return stream.read(most) or b""
+        return stream.read(limit) or b""
 
 
 def _read(descriptor: int, path: str, size: int, limits: Limits) -> bytes:

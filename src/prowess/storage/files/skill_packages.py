@@ -47,8 +47,8 @@ def _read_single_file(location: str, limits: Limits, root: str) -> Snapshot:
         reading.file(descriptor, name, location, name)
     finally:
         os.close(descriptor)
-    for registry, wanted in find_companion_ids(name, reading.files[0].content, limits).items():
-        _read_companions(registry, wanted, _companion_folders(folder, root), reading, root)
+    for registry, entry_id in find_companion_ids(name, reading.files[0].content, limits).items():
+        _read_companions(registry, entry_id, _companion_folders(folder, root), reading, root)
     _read_function_file(find_function_files(name, reading.files[0].content, limits), folder, reading, root)
     return reading.snapshot(name.rpartition(".")[0] or name)
 
@@ -76,29 +76,29 @@ def _companion_folders(folder: str, root: str) -> list[str]:
     return [folder] if outside else [folder, parent]
 
 
-def _read_companions(registry: str, wanted: str, bases: list[str], reading: Reading, root: str) -> None:
+def _read_companions(registry: str, entry_id: str, bases: list[str], reading: Reading, root: str) -> None:
     """Read the files of a registry entry from the first folder that has it."""
     for base in bases:
         reading.watch(base)  # a registry that is added later changes the stamp of this folder
-        for place in (registry, f"{_REGISTRY}/{registry}", _REGISTRY):
-            if _read_registry_folder(f"{base}/{place}", registry, wanted, reading, root or base):
+        for folder in (registry, f"{_REGISTRY}/{registry}", _REGISTRY):
+            if _read_registry_folder(f"{base}/{folder}", registry, entry_id, reading, root or base):
                 return
 
 
-def _read_registry_folder(place: str, registry: str, wanted: str, reading: Reading, root: str) -> bool:
+def _read_registry_folder(folder: str, registry: str, entry_id: str, reading: Reading, root: str) -> bool:
     try:
-        descriptor = open_folder(place, root)
+        descriptor = open_folder(folder, root)
     except OSError:
         return False
     try:
-        reading.watch(place)
+        reading.watch(folder)
 
         def content(name: str) -> bytes:
             return read_regular_file(name, reading.limits.file_bytes, descriptor)
 
-        names = choose_companions(registry, wanted, os.listdir(descriptor), content)
+        names = choose_companions(registry, entry_id, os.listdir(descriptor), content)
         for name in names:
-            reading.file(descriptor, name, f"{place}/{name}", f"{registry}/{name}")
+            reading.file(descriptor, name, f"{folder}/{name}", f"{registry}/{name}")
     finally:
         os.close(descriptor)
     return bool(names)
@@ -132,10 +132,10 @@ def read_path(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
 
 def _read_file(location: Path, limits: Limits) -> list[Package]:
     if is_archive(read_regular_file(str(location), 512)):
-        most = limits.archive_bytes
-        data = read_regular_file(str(location), most + 1)
-        if len(data) > most:
-            raise too_large_error("bytes in one archive", most, "more", "max_archive_bytes")
+        limit = limits.archive_bytes
+        data = read_regular_file(str(location), limit + 1)
+        if len(data) > limit:
+            raise too_large_error("bytes in one archive", limit, "more", "max_archive_bytes")
         return read_archive(data, location.name, limits)
     if location.name.lower().endswith(SINGLE_FILE_SUFFIXES):
         return [snapshot_file(str(location), limits).package]

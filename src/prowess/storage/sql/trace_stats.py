@@ -50,19 +50,19 @@ _SUMS: tuple[sa.Label[Any], ...] = (
 def counts(which: TraceFilter, by: GroupBy, bucket: Bucket | None) -> sa.Select[*tuple[Any, ...]]:
     """Return a select of the counts of each group and status."""
     # Not narrowed by artifact, model or status, because the fallback may have others.
-    theirs = [_other.c.organization_id == which.organization_id]
+    fallback_conditions = [_other.c.organization_id == which.organization_id]
     if which.user_id is not None:
-        theirs.append(_other.c.user_id == which.user_id)
+        fallback_conditions.append(_other.c.user_id == which.user_id)
     if which.since:
-        theirs.append(_other.c.started_at >= which.since)
-    return _counts(_key(by, bucket), conditions(which), theirs)
+        fallback_conditions.append(_other.c.started_at >= which.since)
+    return _counts(_key(by, bucket), conditions(which), fallback_conditions)
 
 
 def _counts(
-    key: sa.Label[str], where: list[sa.ColumnElement[bool]], theirs: list[sa.ColumnElement[bool]]
+    key: sa.Label[str], where: list[sa.ColumnElement[bool]], fallback_conditions: list[sa.ColumnElement[bool]]
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Return the select. The last column counts those that were unavailable and have a fallback among `theirs`."""
-    found = sa.select(_other.c.fallback_of).where(*theirs, _other.c.fallback_of.is_not(None))
+    """Return the select. The last column counts those that were unavailable and have a fallback among `fallback_conditions`."""
+    found = sa.select(_other.c.fallback_of).where(*fallback_conditions, _other.c.fallback_of.is_not(None))
     condition = sa.and_(traces.c.status == "unavailable", traces.c.id.in_(found))
     replaced = sa.func.sum(sa.case((condition, 1), else_=0)).label("replaced")
     return sa.select(key, traces.c.status, *_SUMS, replaced).where(*where).group_by(_NAME, traces.c.status)

@@ -192,7 +192,7 @@ def open_source(path: str, data: bytes, files: Mapping[str, bytes]) -> EvalSourc
         line = getattr(fault, "lineno", None)
         why = "it is nested too deeply" if isinstance(fault, RecursionError) else str(fault).rstrip(".")
         return _unreadable(path, f"The file is not valid {_language(path)}: {why}.", "Fix the file.", line)
-    if measure_depth(value, most=MAX_DEPTH) > MAX_DEPTH:
+    if measure_depth(value, limit=MAX_DEPTH) > MAX_DEPTH:
         return _unreadable(path, f"The file is nested more than {MAX_DEPTH} levels deep.", "Use a flatter structure.")
     lines = tuple(number for number, _ in _entry_lines(text)) if path.endswith(".jsonl") else ()
     return EvalSource(path=path, value=value, files=files, text=text, lines=lines)
