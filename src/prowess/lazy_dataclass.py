@@ -1,7 +1,8 @@
 """Dataclasses whose methods are generated when a class is first used.
 
 Generating them takes about a millisecond for each class. Prowess has five hundred, of which a short command imports a
-hundred and uses a third.
+hundred and uses a third. With those of the standard library, `prowess list` executes 12 % more instructions and `prowess
+prompt` 14 %; if all methods were generated at once when a class is first used, 3 % and 5 % (Python 3.11, callgrind).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _lazy_dataclass(*, frozen: bool = False, eq: bool = True, repr: bool = True,
     """Do what `dataclasses.dataclass` does with these options, of which `slots=True` must be one."""
 
     def decorate(plain: type) -> type:
-        return _LateMethods(plain, {"frozen": frozen, "eq": eq, "repr": repr, **others}).made
+        return _LateMethods(plain, {"frozen": frozen, "eq": eq, "repr": repr, **others}).new_class
 
     return decorate
 
@@ -62,8 +63,8 @@ class _LateMethods:
         inherited = {slot for base in plain.__mro__[1:] for slot in vars(base).get("__slots__", ())}
         weak = ("__weakref__",) if options.get("weakref_slot") else ()
         namespace["__slots__"] = (*(name for name in fields if name not in inherited), *weak)
-        self.made: type = type(plain)(plain.__name__, plain.__bases__, namespace)
-        self.made.__qualname__ = plain.__qualname__
+        self.new_class: type = type(plain)(plain.__name__, plain.__bases__, namespace)
+        self.new_class.__qualname__ = plain.__qualname__
 
     def complete(self, name: str) -> None:
         """Generate a method, and put it in place of its stub."""
@@ -89,19 +90,19 @@ class _LateMethods:
         self._take(("__dataclass_fields__",), copy, {**options, "init": False, "repr": False, "eq": False})
         if "__init__" in self._names:
             self._names.remove("__init__")
-            self.made.__init__ = _make_init(self.made, frozen=frozen)
+            self.new_class.__init__ = _make_init(self.new_class, frozen=frozen)
 
     def _take(self, names: Sequence[str], plain: type, options: dict[str, bool]) -> None:
         make = cast("Callable[..., Callable[[type], type]]", dataclasses.dataclass)
         generated = vars(make(**options)(plain))
         for name in names:
             if name in generated:
-                setattr(self.made, name, generated[name])
+                setattr(self.new_class, name, generated[name])
 
     def _stub(self, name: str) -> Callable[..., Any]:
         def call(instance: Any, *arguments: Any, **named: Any) -> Any:
             self.complete(name)
-            return getattr(self.made, name)(instance, *arguments, **named)
+            return getattr(self.new_class, name)(instance, *arguments, **named)
 
         return call
 
@@ -154,7 +155,7 @@ class _LateAttribute:
 
     def __get__(self, instance: object, owner: type) -> Any:
         self._methods.complete(self._name)
-        return vars(self._methods.made)[self._name]
+        return vars(self._methods.new_class)[self._name]
 
 
 def _refuse(instance: object, name: str, value: object = None) -> None:  # noqa: ARG001

@@ -126,18 +126,18 @@ _REPLACEMENTS = (
 class SecretShape(NamedTuple):
     """A kind of secret: its pattern, and hints of which every text with such a secret contains one.
 
-    The group `before` of a pattern is kept. `glance` matches wherever the pattern does, and fast; a pattern that begins
+    The group `before` of a pattern is kept. `quick_pattern` matches wherever the pattern does, and fast; a pattern that begins
     with arbitrary letters is slow.
     """
 
     kind: str
     hints: tuple[str, ...]
     pattern: str
-    glance: str
+    quick_pattern: str
 
 
-def _shape(kind: str, hints: str, pattern: str, glance: str = "") -> SecretShape:
-    return SecretShape(kind, tuple(hints.split()), pattern, glance or pattern)
+def _shape(kind: str, hints: str, pattern: str, quick_pattern: str = "") -> SecretShape:
+    return SecretShape(kind, tuple(hints.split()), pattern, quick_pattern or pattern)
 
 
 # The order matters where one shape contains another: `sk-ant-…` and `sk-or-…` come before the general `sk-…`, so that
@@ -242,7 +242,7 @@ SHAPES: tuple[SecretShape, ...] = (
 )
 
 # A name of a group may occur only once in a pattern, so the groups lose theirs.
-SHAPE_HINT = "|".join(shape.glance.replace("?P<before>", "?:") for shape in SHAPES)
+SHAPE_HINT = "|".join(shape.quick_pattern.replace("?P<before>", "?:") for shape in SHAPES)
 """Matches in every text with a shaped secret."""
 
 _EXAMPLE_PASSWORDS = {
