@@ -23,7 +23,7 @@ from prowess.storage.sql.org_settings import org_settings
 from prowess.storage.sql.sessions import sessions
 from prowess.storage.sql.spend import spend
 from prowess.storage.sql.traces import RUNNING, traces
-from prowess.storage.tables import dialect_insert
+from prowess.storage.tables import count_rows, dialect_insert
 
 Log = Literal["events", "audit"]
 
@@ -170,8 +170,7 @@ def _count(counted: dict[_Key, _Count], key: _Key, at: str, seconds: float = 0.0
 
 def count_idle_sessions(connection: sa.Connection, organization_id: str, before: str) -> int:
     """Return how many sessions `delete_idle_sessions` would delete."""
-    query = sa.select(sa.func.count()).select_from(sessions).where(_is_idle(organization_id, before))
-    return connection.execute(query).scalar_one()
+    return count_rows(connection, sessions, _is_idle(organization_id, before))
 
 
 def delete_idle_sessions(connection: sa.Connection, organization_id: str, *, before: str, limit: int) -> int:
@@ -188,8 +187,7 @@ def delete_idle_sessions(connection: sa.Connection, organization_id: str, *, bef
 
 def count_ended_web_sessions(connection: sa.Connection, organization_id: str, before: str) -> int:
     """Return how many web sessions `delete_ended_web_sessions` would delete."""
-    query = sa.select(sa.func.count()).select_from(web_sessions).where(_has_ended(organization_id, before))
-    return connection.execute(query).scalar_one()
+    return count_rows(connection, web_sessions, _has_ended(organization_id, before))
 
 
 def delete_ended_web_sessions(connection: sa.Connection, organization_id: str, *, before: str, limit: int) -> int:

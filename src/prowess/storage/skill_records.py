@@ -13,6 +13,7 @@ from prowess.storage.sql.ledger import audit
 from prowess.storage.sql.sessions import session_skills, sessions
 from prowess.storage.sql.traces import traces
 from prowess.storage.sql.trust import skill_acceptances
+from prowess.storage.tables import read_rows
 from prowess.storage.trust import Acceptance, to_acceptance
 
 _MAX_ROWS = 1_000
@@ -51,7 +52,7 @@ def list_decisions(connection: sa.Connection, organization_id: str, slug: str) -
         .order_by(audit.c.number.desc())
         .limit(_MAX_ROWS)
     )
-    return [AuditRow(**row) for row in connection.execute(query).mappings()][::-1]
+    return read_rows(connection, query, AuditRow)[::-1]
 
 
 def list_approvals(connection: sa.Connection, organization_id: str, slug: str) -> list[ApprovalRow]:
@@ -66,7 +67,7 @@ def list_approvals(connection: sa.Connection, organization_id: str, slug: str) -
         .order_by(approvals.c.resolved_at.desc(), approvals.c.id)
         .limit(_MAX_ROWS)
     )
-    rows = [ApprovalRow(**row) for row in connection.execute(query).mappings()]
+    rows = read_rows(connection, query, ApprovalRow)
     # A request that was revoked before anybody answered it let nothing in.
     return [row for row in rows if row.state != "revoked" or row.detail.get("answer")]
 
