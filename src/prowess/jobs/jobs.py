@@ -336,7 +336,7 @@ class Jobs:
     def _find(self, job_id: str) -> JobRow:
         """Return a job of the actor, or of its organization for an administrator. Raise `NotFound` for all others alike."""
         organization, user = self._scope()
-        find = partial(jobs.find, organization_id=organization, user_id=user, given=job_id)
+        find = partial(jobs.find, organization_id=organization, user_id=user, name=job_id)
         return find_by_id(self._context, job_id, find, noun="job", listed_by="prowess jobs list")
 
     def _scope(self) -> tuple[str, str | None]:

@@ -108,9 +108,8 @@ def preview_all(
     """
     rulings = [judge(actor, action, subject, policy) for subject in subjects]
     # Only requests need the database; most skills are allowed or denied by a rule alone.
-    slugs = list(
-        {subject.slug: None for subject, ruling in zip(subjects, rulings, strict=True) if ruling.answer == "ask"}
-    )
+    pairs = zip(subjects, rulings, strict=True)
+    slugs = list(dict.fromkeys(subject.slug for subject, ruling in pairs if ruling.answer == "ask"))
     group = approval_group(action)
     resolved = (
         list_in_force(connection, actor.owner, action_group=group, slugs=slugs, requester=actor.label) if slugs else {}
@@ -135,7 +134,7 @@ def _preview(actor: Actor, subject: Subject, ruling: Ruling, resolved: Sequence[
 
 def find_last_approved(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> ApprovalRow | None:
     """Return the newest approval of this actor for other bytes of the same skill, to show a diff against."""
-    return next(iter(_find_earlier_approvals(connection, actor, action, subject.for_actor(actor))), None)
+    return next(iter(_find_approvals(connection, actor, action, subject.for_actor(actor))), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +288,7 @@ def _request_approval(
         large = Ruling(answer="deny", rule="too-large-to-review", reason=message, hint="Split it into smaller changes.")
         return attempt.admission(large, "denied", error=Refused(message, hint=large.hint)).after(logs)
     # Same origin only: another skill of the same slug neither uses nor ends an approval.
-    before = _find_earlier_approvals(connection, attempt.actor, attempt.action, subject)
+    before = _find_approvals(connection, attempt.actor, attempt.action, subject)
     revoked = _revoke_outdated(connection, attempt, before)
     previous = before[0] if before else _find_accepted(connection, attempt, subject)
     row, is_new = approvals.ask(
@@ -352,15 +351,13 @@ def _revoke_outdated(connection: sa.Connection, attempt: _Attempt, before: list[
     # Sorted, so that two transactions revoke the same rows in the same order and cannot deadlock.
     outdated = sorted(row.id for row in before if row.state == "approved" and row.expires_at > now())
     revoked = [
-        approvals.revoke(connection, attempt.actor.organization, acceptance, NO_ACTOR, note="The content has changed.")
-        for acceptance in outdated
+        approvals.revoke(connection, attempt.actor.organization, row_id, NO_ACTOR, note="The content has changed.")
+        for row_id in outdated
     ]
     return [row for row in revoked if row is not None]
 
 
-def _find_earlier_approvals(
-    connection: sa.Connection, actor: Actor, action: str, subject: Subject
-) -> list[ApprovalRow]:
+def _find_approvals(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> list[ApprovalRow]:
     """Return approvals of other bytes from the same origin, newest first, including those revoked for that reason."""
     return [
         row

@@ -97,19 +97,17 @@ class Shell:
     def _run_redirected(self, node: Any, stdin: Value) -> Value:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.children if child.type.endswith("_redirect")]
-        redirections = [self._read_redirect(redirect) for redirect in redirects]
-        for one, value in zip(redirects, redirections, strict=True):
-            number = one.child_by_field_name("descriptor")
+        inputs = [self._read_redirect(redirect) for redirect in redirects]
+        for redirect, value in zip(redirects, inputs, strict=True):
+            number = redirect.child_by_field_name("descriptor")
             if number is not None and value is not None:  # `exec 3< …`
                 self.behaviour.files[f"/dev/fd/{number.text.decode()}"] = value
-        source = (
-            either([stdin, *[value for value in redirections if value is not None]]) if any(redirections) else stdin
-        )
+        source = either([stdin, *[value for value in inputs if value is not None]]) if any(inputs) else stdin
         # The grammar hangs what follows `cmd <<EOF` on the same line (a pipe, a redirect) below the heredoc.
         output = self.run(body, source) if body is not None else source
-        for one in redirects:
-            output = self._follow_heredoc_tail(one, output)
-            self._write_redirect(one, output, body)
+        for redirect in redirects:
+            output = self._follow_heredoc_tail(redirect, output)
+            self._write_redirect(redirect, output, body)
         return output
 
     def _read_redirect(self, node: Any) -> Value | None:
