@@ -253,7 +253,7 @@ def test_a_short_walk_through_the_state_of_trust_leaks_nothing() -> None:
     run_state_machine_as_test(TrustModel, settings=quick)
 
 
-# Each step takes 30 ms. Before a release: PROWESS_TRUST_STEPS=10000.
+# Before a release: PROWESS_TRUST_STEPS=10000.
 STEPS = int(os.environ.get("PROWESS_TRUST_STEPS", "2000"))
 
 

@@ -22,8 +22,8 @@ MAX_TEMPLATE_CHARS = 20_000
 MAX_STEPS = 2_000
 """Instructions of MiniJinja."""
 MAX_WORK = 3_000_000
-"""Instructions times characters of the values, because each may print all of them. Measured at most 20 ms, for a list of
-control characters."""
+"""Instructions times characters of the values, because each may print all of them. Measured at most 13 ms when idle and
+52 ms on a busy machine, for lists of numbers and of control characters."""
 
 _TAG_START = re.compile(r"\{[{%#]")
 _PATH = r"[a-zA-Z_]\w*(?:\.[a-zA-Z]\w*)*"  # no part like `__class__`, which would be read from Python's objects
