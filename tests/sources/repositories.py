@@ -112,6 +112,8 @@ class GitSite:
     """What goes wrong from now on; see `_Handler`."""
     moved: dict[str, str] = field(default_factory=dict[str, str])
     """Repositories that redirect to another path."""
+    pack_answer: bytes = b""
+    """Sent for packs instead of what git would send."""
     password: str = ""
     """What clients must send as the password of the user `me`."""
     requests: list[str] = field(default_factory=list[str])
@@ -123,6 +125,11 @@ class GitSite:
     @property
     def routes(self) -> dict[str, str]:
         return {"git.example": f"http://127.0.0.1:{self.port}"}
+
+
+def packet(data: bytes) -> bytes:
+    """Return a line of git's protocol."""
+    return b"%04x" % (len(data) + 4) + data
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -172,13 +179,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         else:
             status, fields, data = self._backend(path, query, body)
-            if is_pack and site.fault == "cut pack":
-                data = data[: len(data) // 2]
-            elif is_pack and site.fault == "broken pack":
-                data = data[:-400] + bytes(byte ^ 0x55 for byte in data[-400:-20]) + data[-20:]
-            elif is_pack and site.fault == "random bytes":
-                data = os.urandom(2_000)
+            if is_pack:
+                data = self._spoiled(data)
             self._send(status, data, fields)
+
+    def _spoiled(self, pack: bytes) -> bytes:
+        if self.site.fault == "cut pack":
+            return pack[: len(pack) // 2]
+        if self.site.fault == "broken pack":
+            return pack[:-400] + bytes(byte ^ 0x55 for byte in pack[-400:-20]) + pack[-20:]
+        return os.urandom(2_000) if self.site.fault == "random bytes" else self.site.pack_answer or pack
 
     def _backend(self, path: str, query: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
         variables = {

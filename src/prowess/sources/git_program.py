@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -29,6 +31,11 @@ _CHUNK = 1 << 16
 _POLL_SECONDS = 0.05
 _EXIT_POLL_SECONDS = 0.002
 _MAX_ERROR_BYTES = 16_384
+# What git writes to standard error goes to a file, and a server can send messages for it without end.
+_MAX_MESSAGE_BYTES = 8 << 20
+# A pack of 1 MB can have an object of 4 GB, and a list of refs can be endless: git holds both in memory.
+_MAX_MEMORY_BYTES = 1 << 30
+_MAX_ALLOCATION_BYTES = 512 << 20
 
 _PLAIN_VARIABLES = ("PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SYSTEMROOT")
 _PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
@@ -48,6 +55,8 @@ _FIXED_VARIABLES = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     # Objects that a partial fetch left out must never be fetched behind our back, one request each.
     "GIT_NO_LAZY_FETCH": "1",
+    # For one object; all of them together are limited too, where the system can do that.
+    "GIT_ALLOC_LIMIT": str(_MAX_ALLOCATION_BYTES),
 }
 
 _CONFIGURATION = {
@@ -56,6 +65,8 @@ _CONFIGURATION = {
     "core.askPass": "",
     # Larger blobs are streamed instead of being held in memory.
     "core.bigFileThreshold": "1m",
+    # For each thread of `index-pack`, so that 20 of them stay far below the limit on memory.
+    "core.deltaBaseCacheLimit": "16m",
     "protocol.version": "2",
     "credential.interactive": "false",
     # One pack per fetch, however small: its size can be watched while it grows.
@@ -146,7 +157,8 @@ class GitProgram:
                 start_new_session=True,
             )
             try:
-                yield from self._read(process, growing, limit or self._max_bytes)
+                _limit_memory(process.pid)
+                yield from self._read(process, stderr.fileno(), growing, limit or self._max_bytes)
                 while not _has_exited(process):
                     self.check_time()
                     time.sleep(_EXIT_POLL_SECONDS)
@@ -156,7 +168,9 @@ class GitProgram:
             if process.returncode:
                 raise self._to_error(stderr.read(_MAX_ERROR_BYTES).decode(errors="replace"))
 
-    def _read(self, process: subprocess.Popen[bytes], growing: Path | None, limit: int) -> Iterator[bytes]:
+    def _read(
+        self, process: subprocess.Popen[bytes], messages: int, growing: Path | None, limit: int
+    ) -> Iterator[bytes]:
         if process.stdout is None:
             return
         descriptor, total = process.stdout.fileno(), 0
@@ -168,6 +182,8 @@ class GitProgram:
             ready, _, _ = select.select([descriptor], [], [], _POLL_SECONDS)
             if growing is not None and _folder_bytes(growing) > most:
                 raise self.too_large()
+            if os.fstat(messages).st_size > _MAX_MESSAGE_BYTES:
+                raise TooLarge(f"{self._shown} sends too many messages.", hint="Check the address.")
             if not ready:
                 if has_exited:
                     return  # killed by somebody else, and a helper still holds the pipe
@@ -207,9 +223,13 @@ class GitProgram:
             )
         if _MISSING.search(text):
             return NotFound(f"The repository {self._shown} does not exist.", hint="Check its address.")
-        # Lines that start with `remote:` are the server's own words, so they are not shown.
-        lines = [line for line in text.splitlines() if line.startswith(("fatal:", "error:", "ssh:"))]
+        # The server's own words are not shown, as an agent that reads the error could take them for instructions. They are in
+        # lines that start with `remote:`, and after `remote error:` in one line or more.
+        own, from_server, _ = text.partition("remote error:")
+        lines = [line for line in own.splitlines() if line.startswith(("fatal:", "error:", "ssh:"))]
         reason = (lines[-1].partition(": ")[2] if lines else "") or "git ended without a message"
+        if from_server:
+            reason = "the server reported an error"
         printable = "".join(char if char.isprintable() else "?" for char in reason)[:300].rstrip(".")
         return TryLater(f"git could not read {self._shown}: {printable}.", hint="Try again, or check the address.")
 
@@ -264,6 +284,14 @@ def _build_environment(context: FetchContext, protocols: Sequence[str]) -> dict[
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:
     # Without collecting its status: until then, no other process can get its id, so that its group can be killed safely.
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _limit_memory(pid: int) -> None:
+    """Limit the memory of git, and of the helpers that it starts. Other systems than Linux cannot do that for another process."""
+    if sys.platform == "linux":
+        # What it may write to, not its addresses: helpers written in Go reserve far more of these than they use.
+        with suppress(ProcessLookupError, PermissionError):
+            resource.prlimit(pid, resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
