@@ -463,12 +463,27 @@ def test_a_chain_of_long_names_is_refused():
     assert "entries in one archive" in refusal(make_tar(*[long] * 9000))
 
 
-def test_a_huge_or_damaged_extended_header_is_refused():
-    def extended(content: bytes) -> bytes:
-        info = tar_entry("pax", tarfile.XHDTYPE)
-        info.size = len(content)
-        return info.tobuf(tarfile.USTAR_FORMAT) + content.ljust(-(-len(content) // 512) * 512, b"\0")
+def extended(content: bytes) -> bytes:
+    info = tar_entry("pax", tarfile.XHDTYPE)
+    info.size = len(content)
+    return info.tobuf(tarfile.USTAR_FORMAT) + content.ljust(-(-len(content) // 512) * 512, b"\0")
 
+
+def test_extended_headers_have_a_limit_together():
+    # gzip makes a few KiB of them, and parsing them took seconds.
+    header = extended(b"5 a=\n" * 13_000)
+    body = make_tar(("SKILL.md", SKILL))
+    assert read_archive(gzip.compress(header * 64 + body), "a.tgz")
+    assert "extended headers to more than 4,194,304 bytes" in refusal(gzip.compress(header * 65 + body))
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029"])
+def test_a_line_separator_in_a_name_is_refused(separator: str) -> None:
+    body = make_tar(("SKILL.md", SKILL), (f"x{separator}y.md", b""))
+    assert "contains control characters" in refusal(body)
+
+
+def test_a_huge_or_damaged_extended_header_is_refused():
     body = make_tar(("SKILL.md", SKILL))
     assert "extended header of" in refusal(extended(b"1" * 70_000) + body)
     for damaged in (b"11111111111", b"5 a\n", b"99 path=x\n", b"8 path=x", b"0 =\n", b"13 size=-512\n", b"9 size=x\n"):

@@ -183,8 +183,9 @@ def _find_path_fault(path: str, limits: Limits) -> str:
     # On Windows a backslash separates folders, and `C:x` is a path on another drive.
     if "\\" in path or (len(path) > 1 and path[1] == ":"):
         return "is not portable"
-    # Control characters could rewrite a terminal that shows the name; lone surrogates cannot be stored as UTF-8.
-    if any(unicodedata.category(char) in ("Cc", "Cs") for char in path):
+    # Control characters could rewrite a terminal that shows the name, and line separators could make two lines of it; lone
+    # surrogates cannot be stored as UTF-8.
+    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in path):
         return "contains control characters"
     if any(_DEVICE.fullmatch(segment) for segment in segments):
         return "contains a reserved Windows device name"

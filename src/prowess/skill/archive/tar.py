@@ -22,7 +22,7 @@ from prowess.skill.archive.entries import (
     file_mode,
     special_file_error,
 )
-from prowess.skill.limits import KIB
+from prowess.skill.limits import KIB, MIB
 from prowess.skill.package import too_large_error
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -31,6 +31,8 @@ _BLOCK = 512
 _NAME_BYTES = 100
 # Far above any path. Parsing copies the rest of the header for each record, so its size has to be limited.
 _EXTENDED_BYTES = 64 * KIB
+# Of all of them together. Thousands that gzip packs into a few KiB took 8 s.
+_ALL_EXTENDED_BYTES = 4 * MIB
 
 _EXTENDING = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 _SPECIAL = {
@@ -80,9 +82,8 @@ class _ExtendedHeader:
 
 def read_tar(data: bytes, collector: EntryCollector) -> None:
     """Pass every file of the tar archive to `collector`; raise `Invalid` for any irregularity in the archive."""
-    position = 0
+    position = extended_bytes = count = 0
     extension = _ExtendedHeader()
-    count = 0
     # A block of zeros, or the end of the data, ends the archive.
     while (block := data[position : position + _BLOCK]).strip(b"\0"):
         header = _read_header(block, position)
@@ -96,6 +97,11 @@ def read_tar(data: bytes, collector: EntryCollector) -> None:
         if count > collector.most_entries:
             raise collector.too_many()
         if extended:
+            extended_bytes += size
+            if extended_bytes > _ALL_EXTENDED_BYTES:
+                raise entry_error(
+                    header.name, f"brings the extended headers to more than {_ALL_EXTENDED_BYTES:,} bytes"
+                )
             extension = _apply_extension(extension, header, content)
         else:
             _collect_entry(header, extension.name or header.name, content, collector)
@@ -157,16 +163,18 @@ def _apply_extension(extension: _ExtendedHeader, header: tarfile.TarInfo, conten
 def _parse_pax_records(content: bytes, name: str) -> dict[str, str]:
     """Return the records of a pax header: `length key=value`, one after the other."""
     records: dict[str, str] = {}
-    while content.strip(b"\0"):
+    content = content.rstrip(b"\0")
+    start = 0
+    while start < len(content):
         # At most 8 digits: a header has 64 KiB at most, and Python refuses to parse very long numbers.
-        digits, _, _ = content[:8].partition(b" ")
-        length = int(digits) if digits.isdigit() else 0
-        record = content[len(digits) + 1 : length]
+        digits, _, _ = content[start : start + 8].partition(b" ")
+        end = start + int(digits) if digits.isdigit() else start
+        record = content[start + len(digits) + 1 : end]
         key, equals, value = record.partition(b"=")
-        if not equals or length > len(content) or not value.endswith(b"\n"):
+        if not equals or end > len(content) or not value.endswith(b"\n"):
             raise entry_error(name, "has a damaged extended header")
         records[_decode_text(key)] = _decode_text(value[:-1])
-        content = content[length:]
+        start = end
     return records
 
 
