@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 
 import pytest
 
@@ -64,16 +65,20 @@ async def run_and_list(place) -> set[str]:
     async with place.open() as prowess:
         await prowess.run("counts")
         for thread in threading.enumerate():
-            if thread.name == "prowess-traces-tidy":
+            if thread.name == "prowess-cleanup":
                 await asyncio.to_thread(thread.join)
     async with place.open() as prowess:
         return {trace.id for trace in await prowess.traces.list()}
 
 
-async def test_of_many_short_processes_one_an_hour_looks_for_old_traces(sandboxed, home):
-    told = {"id": "counts", "name": "Counts", "description": "Counts."}
+def write_counts(place) -> None:
+    document = {"id": "counts", "name": "Counts", "description": "Counts."}
     code = "def execute(args, ctx):\n    return {'success': True, 'result': 1}"
-    sandboxed.write("counts", {"skill.json": json.dumps(told), "execute.py": code})
+    place.write("counts", {"skill.json": json.dumps(document), "execute.py": code})
+
+
+async def test_of_many_short_processes_one_an_hour_looks_for_old_traces(sandboxed, home):
+    write_counts(sandboxed)
     first = await run_and_list(sandboxed)
     age(sandboxed, "skill_execution_traces", "started_at")
 
@@ -81,3 +86,19 @@ async def test_of_many_short_processes_one_an_hour_looks_for_old_traces(sandboxe
     [mark] = (home / ".prowess" / "cache").glob("pruned-*")
     os.utime(mark, (1, 1))
     assert not first & await run_and_list(sandboxed)
+
+
+async def test_what_no_process_took_the_time_for_is_deleted_after_a_day(sandboxed, home):
+    write_counts(sandboxed)
+    async with sandboxed.open() as prowess:
+        await prowess.run("counts")
+    [mark] = (home / ".prowess" / "cache").glob("pruned-*")
+    age(sandboxed, "skill_execution_traces", "started_at")
+
+    day_ago = time.time() - 25 * 3_600
+    os.utime(mark, (day_ago, day_ago))
+    async with sandboxed.open() as prowess:
+        newest = await prowess.run("counts")
+    async with sandboxed.open() as prowess:
+        assert [trace.id for trace in await prowess.traces.list()] == [part.trace for part in newest.parts]
+    assert mark.stat().st_mtime > day_ago

@@ -83,7 +83,11 @@ def make_registry_settings(settings: Settings, limits: Limits) -> RegistrySettin
 
 
 _CLEANUP_INTERVAL_SECONDS = 3_600.0
+_OVERDUE_SECONDS = 24 * 3_600.0
+_CLEANUP_DELAY_SECONDS = 1.0
+"""A process that ends sooner does not look for old records, which would take it longer than the rest of its work."""
 _CLOSE_TIMEOUT_SECONDS = 1.0
+_OVERDUE_TIMEOUT_SECONDS = 10.0
 
 
 class RunComponents:
@@ -102,9 +106,10 @@ class RunComponents:
         self.run_skill: RunSkill | None = None
         """Runs another skill for a script."""
         self._opened_traces: TraceRecorder | None = None
-        self._tidying: threading.Thread | None = None
-        self._tidying_ended = threading.Event()
-        self._tidy_again = 0.0
+        self._cleanup: threading.Thread | None = None
+        self._is_cleanup_overdue = False
+        self._cleanup_ended = threading.Event()
+        self._next_cleanup = 0.0
 
     def open_registry(self, catalog: Catalog) -> Registry:
         """Return the prompts and rubrics in reach, by id and version, with those of the skills in a catalog."""
@@ -160,9 +165,9 @@ class RunComponents:
                 from prowess.traces.trace_recorder import TraceRecorder
 
                 self._opened_traces = TraceRecorder(self._stores.records(), self._redactor)
-            if monotonic() >= self._tidy_again:
-                self._tidy_again = monotonic() + _CLEANUP_INTERVAL_SECONDS
-                self._tidy()
+            if monotonic() >= self._next_cleanup:
+                self._next_cleanup = monotonic() + _CLEANUP_INTERVAL_SECONDS
+                self._start_cleanup()
             return self._opened_traces
 
     def fetch_context(self) -> FetchContext:
@@ -197,10 +202,12 @@ class RunComponents:
     def close(self) -> None:
         """Write pending traces."""
         with self._lock:
-            self._tidying_ended.set()
-            if self._tidying is not None:
+            if self._cleanup is not None and self._is_cleanup_overdue:
+                self._cleanup.join(_OVERDUE_TIMEOUT_SECONDS)
+            self._cleanup_ended.set()
+            if self._cleanup is not None:
                 # The cleanup uses the database, which is closed next; it checks the event between its steps.
-                self._tidying.join(_CLOSE_TIMEOUT_SECONDS)
+                self._cleanup.join(_CLOSE_TIMEOUT_SECONDS)
             if self._opened_traces is not None:
                 self._opened_traces.close()
 
@@ -295,41 +302,47 @@ class RunComponents:
         """Close interrupted traces and delete records that are no longer kept. Blocking; never raises; ends with `close`."""
         from prowess.policy.retention import clean_up
 
-        clean_up(self._stores.records(), trace_days=self._settings.trace_days, ended=self._tidying_ended)
+        clean_up(self._stores.records(), trace_days=self._settings.trace_days, ended=self._cleanup_ended)
 
-    def _tidy(self) -> None:
-        """Clean up in a background thread."""
-        self._tidying = threading.Thread(target=self._tidy_up, name="prowess-traces-tidy", daemon=True)
-        self._tidying.start()
-
-    def _tidy_up(self) -> None:
-        """Clean up, or only close interrupted traces if a process did the rest within the last hour.
-
-        Otherwise every short command would look for old records, which takes longer than most commands.
-        """
+    def _start_cleanup(self) -> None:
+        """Clean up in a background thread, unless another process did so within the last hour."""
         records = self._stores.records()
-        folder = self._settings.home / "cache"
-        mark = folder / f"pruned-{hashlib.sha256(records.url.encode()).hexdigest()[:16]}"
-        if _is_recent(mark):
-            from prowess.traces.cleanup import close_interrupted
+        mark = self._settings.home / "cache" / f"pruned-{hashlib.sha256(records.url.encode()).hexdigest()[:16]}"
+        age = _seconds_since(mark)
+        self._is_cleanup_overdue = age is not None and not 0 <= age < _OVERDUE_SECONDS
+        self._cleanup = threading.Thread(
+            target=self._clean_up_if_due, args=(mark, age), name="prowess-cleanup", daemon=True
+        )
+        self._cleanup.start()
 
-            with suppress(ProwessError):
-                close_interrupted(records)
+    def _clean_up_if_due(self, mark: Path, age: float | None) -> None:
+        """Close interrupted traces. Prune, too, if the mark is older than an hour, and leave a new mark.
+
+        Short processes leave it to one that takes longer, but not for more than a day: there may be only short ones.
+        """
+        from prowess.traces.cleanup import close_interrupted
+
+        with suppress(ProwessError):
+            close_interrupted(self._stores.records())
+        if age is not None and 0 <= age < _CLEANUP_INTERVAL_SECONDS:
             return
-        self.clean_up()
-        # A short process may have ended before everything was looked at.
-        if not self._tidying_ended.is_set():
-            with suppress(OSError):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                mark.touch(mode=0o600)
+        if self._is_cleanup_overdue or not self._cleanup_ended.wait(_CLEANUP_DELAY_SECONDS):
+            self.clean_up()
+            if self._cleanup_ended.is_set():
+                return  # perhaps before everything was looked at
+        elif age is not None:
+            return
+        with suppress(OSError):
+            mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            mark.touch(mode=0o600)
 
 
-def _is_recent(mark: Path) -> bool:
-    """Return True if a file was written within the last hour."""
+def _seconds_since(mark: Path) -> float | None:
+    """Return how long ago a file was written; None if there is none."""
     try:
-        return 0 <= time() - mark.lstat().st_mtime < _CLEANUP_INTERVAL_SECONDS
+        return time() - mark.lstat().st_mtime
     except OSError:
-        return False
+        return None
 
 
 async def _read_file(catalog: Catalog, skill: Skill, path: str) -> bytes:
