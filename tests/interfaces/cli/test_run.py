@@ -70,6 +70,12 @@ def test_the_answer_is_on_stdout_and_what_is_known_about_it_on_stderr(prowess, g
     assert "trace " in ran.err
 
 
+def test_an_artifact_is_named_by_an_option_too(prowess, greeter, script):
+    for option in ("--artifact", "-a"):
+        ran = prowess("run", "greeter", option, "greet", "-i", "name=Ada", "-m", script("Good morning, Ada!"))
+        assert (ran.code, ran.out) == (0, "Good morning, Ada!\n")
+
+
 def test_json_of_what_a_model_said_has_nothing_that_a_terminal_obeys(prowess, greeter, script):
     said = "caf\u00e9 \u009b2J \u0085 \x7f \x1b[2J \u202e \u2066"
     ran = prowess("run", "greeter", "-i", "name=Ada", "-m", script(said), "--json")

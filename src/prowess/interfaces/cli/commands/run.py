@@ -30,6 +30,7 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
 )
 @click.argument("slug")
 @click.argument("artifacts", nargs=-1, metavar="[ARTIFACT]...")
+@click.option("--artifact", "-a", "named", multiple=True, metavar="NAME", help="The same as ARTIFACT.")
 @click.option(
     "--input",
     "-i",
@@ -81,6 +82,7 @@ def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float 
 def run_command(
     slug: str,
     artifacts: tuple[str, ...],
+    named: tuple[str, ...],
     inputs: tuple[str, ...],
     model: str,
     evaluation_model: str,
@@ -108,6 +110,7 @@ def run_command(
     from prowess.interfaces.cli.run_output import RunScreen, print_plan
     from prowess.run.request import RunRequest
 
+    artifacts += named
     request = RunRequest(
         slug=slug,
         artifacts=artifacts,
