@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.match.lexicon import Vocabulary
-from prowess.match.words import LONGEST_WORD, extract_words, slug_words, split_words, stem_words
+from prowess.match.words import LONGEST_WORD, extract_words, normalize, slug_words, split_words, stem_words
 
 ANY_TEXT = st.text(st.characters(codec=None))
 
@@ -69,6 +70,11 @@ def test_a_slug_is_spelled_out_with_its_namespace():
 def test_words_of_one_stem_are_one_term():
     assert len(set(stem_words(["test", "tests", "testing", "tested"]))) == 1
     assert len(set(stem_words(["invoice", "vacation"]))) == 2
+
+
+@given(ANY_TEXT | st.text("Ａｅ，：＇＞\u0301\u0338が＂"))
+def test_a_text_is_normalized_as_unicode_says(text):
+    assert normalize(text) == unicodedata.normalize("NFKC", text)
 
 
 @given(ANY_TEXT)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
@@ -34,7 +33,10 @@ _IS_SHORT_ENDING[list(b"stdm")] = True
 _IS_LONG_ENDING[[int.from_bytes(ending) for ending in (b"ll", b"re", b"ve")]] = True
 
 _CJK_RUNS = lazy_pattern(f"({CJK_RUN.pattern})")
-_MIXED = lazy_pattern(r"(?:[+#]|['’][a-z]{0,2})[^\x00-\x7f]|[\u3099\u309a]", re.IGNORECASE)
+# Begins with the characters that the engine skips to.
+_MIXED = lazy_pattern(
+    r"[+#'’\u3099\u309a](?:(?<=[+#])[^\x00-\x7f]|(?<=['’])[a-zA-Z]{0,2}[^\x00-\x7f]|(?<=[\u3099\u309a]))"
+)
 
 _UNIT = 8
 _LONGEST_HASHED = 64
@@ -120,7 +122,8 @@ def _with_hashes(content: bytes, starts: Array, ends: Array, counts: Array) -> T
 
 def _split_foreign(texts: Sequence[str]) -> tuple[list[str], bytes, Array, Array, Array]:
     """Return the parts of texts that are in ASCII, and the tokens of the rest: their content, starts, ends, and texts."""
-    normal = normalize(_join(texts))
+    # One by one, because most are normal, which is quick to see.
+    normal = _join(list(map(normalize, texts)))
     parts = _CJK_RUNS.split(normal)
     latin, runs = strip_accents(" ".join(parts[::2])).replace("’", "'").split(_SEPARATOR), parts[1::2]
     owners = np.cumsum([part.count(_SEPARATOR) for part in parts[:-1:2]], dtype=np.int64)

@@ -59,6 +59,8 @@ UNUSUAL_TOKEN = re.compile(r"'|[a-zA-Z0-9][+#A-Z]")
 """In an ASCII text without it, the words are the stretches of letters and digits, in lower case."""
 _ASCII_TABLE = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)).ljust(256)
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_WIDE = lazy_pattern("[\uff01-\uff5e]")
+_FROM_WIDE = 0xFF01 - ord("!")
 _KEPT_SIGNS = "’+#_"
 _INNER_CAPITAL = re.compile(r"(?<=.)[A-Z]")
 _CONTRACTION = re.compile(r"['’](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
@@ -83,7 +85,8 @@ def split_words(text: str) -> list[str]:
 
 def normalize(text: str) -> str:
     """Return a text in its usual form."""
-    return unicodedata.normalize("NFKC", text)
+    # NFKC takes ten times as long where anything changes. In Chinese, that is mostly full-width punctuation alone.
+    return unicodedata.normalize("NFKC", _WIDE.sub(_narrow, text))
 
 
 def strip_accents(text: str) -> str:
@@ -171,6 +174,10 @@ def _know(words: Sequence[str]) -> list[bool]:
     from prowess.match.vectors.encoder import default_encoder
 
     return default_encoder().pieces.know(words).tolist()
+
+
+def _narrow(found: re.Match[str]) -> str:
+    return chr(ord(found[0]) - _FROM_WIDE)
 
 
 def _strip_run(found: re.Match[str]) -> str:
