@@ -100,7 +100,7 @@ class Pieces:
     def know(self, words: Sequence[str]) -> NDArray[np.bool_]:
         """Return the same for several words."""
         texts = [text if len(text := normalize(word)) < LONGEST_PIECE else "" for word in words]
-        is_piece = find_sorted(self._hashes, _hash_all([_WORD_START + text for text in texts]))[1]
+        is_piece = find_sorted(self._hashes, _after_start(_hash_all(texts)))[1]
         return is_piece & np.array([text != "" for text in texts], np.bool_)
 
     def weight(self, words: Sequence[str]) -> NDArray[np.int64]:
@@ -113,7 +113,8 @@ class Pieces:
         if not _are_normal(" ".join(words)):
             words = [word if word.isascii() else normalize(word).replace(" ", "") for word in words]
         # Chinese words, and some names, are pieces without a word start only.
-        places, is_piece = find_sorted(self._hashes, _hash_all([_WORD_START + word for word in words] + [*words]))
+        hashes = _hash_all(words)
+        places, is_piece = find_sorted(self._hashes, np.concatenate((_after_start(hashes), hashes)))
         scores = np.where(is_piece, self._scores[self._rows[places]], np.uint16(_RAREST))
         rarity = np.where(is_piece[: len(words)], scores[: len(words)], scores[len(words) :])
         share = (rarity / _SCORE_UNITS - EVERYDAY) / (INFORMATIVE - EVERYDAY)
@@ -216,6 +217,11 @@ def _hash_all(texts: Sequence[str]) -> NDArray[np.uint64]:
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     ends = np.cumsum(list(map(len, texts)))
     return _hash_stretches(codes, np.concatenate(([0], ends[:-1])), ends)
+
+
+def _after_start(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the hashes of the same texts after the start of a word."""
+    return hashes * np.uint64(_BASE) + np.uint64(ord(_WORD_START) + 1)
 
 
 def _hash_stretches(codes: Array, starts: Array, ends: Array) -> NDArray[np.uint64]:
