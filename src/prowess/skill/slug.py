@@ -11,6 +11,7 @@ import re
 import unicodedata
 
 from prowess.errors import Invalid
+from prowess.patterns import lazy_pattern
 
 MAX_NAME_CHARS = 64
 MAX_SLUG_CHARS = 200
@@ -18,6 +19,7 @@ MAX_TOOL_NAME_CHARS = 64
 """The longest tool name that model APIs accept."""
 
 _PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*", re.ASCII)
+_SEPARATORS = lazy_pattern(r"[\W_]+")
 
 
 def is_slug(text: str) -> bool:
@@ -73,8 +75,7 @@ def slugify(text: str) -> str:
     text = unicodedata.normalize("NFKC", text).strip()
     if is_slug(text):
         return text
-    words = "".join(char if char.isalnum() else "-" for char in text.lower())
-    words = unicodedata.normalize("NFKC", words)
+    words = unicodedata.normalize("NFKC", _SEPARATORS.sub("-", text.lower()))
     joined = "-".join(word for word in words.split("-") if word)
     return joined[:MAX_NAME_CHARS].strip("-")
 
