@@ -153,36 +153,6 @@ MAX_VOCABULARY = 200_000
 """About 80 MB."""
 
 
-class _TokenNumbers:
-    """Numbers tokens by their hashes, in the order in which they are first read."""
-
-    def __init__(self) -> None:
-        self._hashes: NDArray[np.uint64] = np.zeros(0, np.uint64)
-        self._numbers: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._new: list[str] = []
-
-    def read(self, tokens: Tokens) -> NDArray[np.int32]:
-        """Return the numbers of tokens."""
-        firsts, chosen = tokens.group()
-        hashes = tokens.hashes[firsts]
-        places, is_known = find_sorted(self._hashes, hashes)
-        numbers = np.empty(len(hashes), np.int32)
-        numbers[is_known] = self._numbers[places[is_known]]
-        new = np.flatnonzero(~is_known)
-        numbers[new] = np.arange(len(self._hashes), len(self._hashes) + len(new))
-        # Two hashes that begin alike may be in the wrong order. At worst, such a token gets a second number.
-        order = self._hashes.searchsorted(hashes[new])
-        self._hashes = np.insert(self._hashes, order, hashes[new])
-        self._numbers = np.insert(self._numbers, order, numbers[new])
-        self._new += tokens.spell(firsts[new])
-        return numbers[chosen]
-
-    def take_new(self) -> list[str]:
-        """Return the tokens that have been added since the last call."""
-        new, self._new = self._new, []
-        return new
-
-
 class Vocabulary:
     """The words of many skills as arrays, each looked up once. Not thread-safe.
 
@@ -190,7 +160,10 @@ class Vocabulary:
     """
 
     def __init__(self) -> None:
-        self._tokens = _TokenNumbers()
+        self._token_hashes: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        """Of all tokens known so far, ascending."""
+        self._token_numbers: NDArray[np.int32] = np.zeros(0, np.int32)
+        """Which token has each hash. Tokens are numbered in the order in which they are first read."""
         self._token_words: Array = np.zeros(0, np.uint32)
         self._token_starts: Array = np.zeros(0, np.int64)
         self._token_sizes: Array = np.zeros(0, np.int32)
@@ -211,17 +184,16 @@ class Vocabulary:
         """Return the words of texts as `extract_words` does, concatenated, and the start of each text among them."""
         from prowess.match.tokens import split_tokens  # not needed as long as nothing has changed
 
-        portions: list[Array] = [np.zeros(0, np.int32)]
+        portions: list[Array] = [np.zeros(0, np.uint32)]
         sizes: list[Array] = [np.zeros(0, np.int64)]
+        # A portion at a time up to its words, so that what is computed on the way stays in the processor's cache.
         for tokens in split_tokens(texts):
-            portions.append(self._tokens.read(tokens))
-            sizes.append(tokens.counts)
-        self._learn_tokens(self._tokens.take_new())
-        numbers = np.concatenate(portions)
-        begins = self._token_starts[numbers]
-        places, firsts = expand_slices(begins, begins + self._token_sizes[numbers])
-        words = self._token_words[places]
-        starts = np.append(firsts, len(words))[offsets_of(np.concatenate(sizes))]
+            numbers = self._number(tokens)
+            begins = self._token_starts[numbers]
+            places, firsts = expand_slices(begins, begins + self._token_sizes[numbers])
+            portions.append(self._token_words[places])
+            sizes.append(np.diff(np.append(firsts, len(places))[offsets_of(tokens.counts)]))
+        words, starts = np.concatenate(portions), offsets_of(np.concatenate(sizes))
         is_telling = ~self.is_stop_word[words]
         counts = offsets_of(is_telling)
         # A text of stop words alone keeps them.
@@ -233,6 +205,22 @@ class Vocabulary:
     def texts(self, words: Array) -> list[str]:
         """Return words as text."""
         return [self._texts[place] for place in words.tolist()]
+
+    def _number(self, tokens: Tokens) -> NDArray[np.int32]:
+        """Return the numbers of tokens, after learning those that are new."""
+        firsts, chosen = tokens.group()
+        hashes = tokens.hashes[firsts]
+        places, is_known = find_sorted(self._token_hashes, hashes)
+        numbers = np.empty(len(hashes), np.int32)
+        numbers[is_known] = self._token_numbers[places[is_known]]
+        new = np.flatnonzero(~is_known)
+        numbers[new] = np.arange(len(self._token_hashes), len(self._token_hashes) + len(new))
+        # Two hashes that begin alike may be in the wrong order. At worst, such a token gets a second number.
+        order = self._token_hashes.searchsorted(hashes[new])
+        self._token_hashes = np.insert(self._token_hashes, order, hashes[new])
+        self._token_numbers = np.insert(self._token_numbers, order, numbers[new])
+        self._learn_tokens(tokens.spell(firsts[new]))
+        return numbers[chosen]
 
     def _learn_tokens(self, tokens: Sequence[str]) -> None:
         split = split_new_tokens(tokens)
