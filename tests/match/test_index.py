@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +20,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from numpy.typing import NDArray
 
 from prowess.catalog.store import SearchDocument
-from prowess.match.index import MAX_SEGMENTS, Index
+from prowess.match.index import MAX_SEGMENTS, Index, LiveSegment
+from prowess.match.merge import merge_segments
 from prowess.match.ranking import MAX_RESULTS, list_tagged, rank
 from prowess.match.snapshot import SavedIndex, Snapshot
 from prowess.match.vectors.card_vectors import CardVectors
 from prowess.match.vectors.embedder import quantize
+from prowess.skill.slug import slugify
+from prowess.skill.text.reader import read_document
 
 VOCABULARY = [
     "invoice",
@@ -244,6 +251,49 @@ def test_building_in_portions_gives_the_same(monkeypatch):
     whole = answers(build(many(50, 4)))
     monkeypatch.setattr(module, "SEGMENT_SIZE", 7)
     assert answers(build(many(50, 4))) == whole
+
+
+def arrays_of(documents: Iterable[SearchDocument]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    """The arrays of skills that are indexed at once."""
+    (part,) = build(documents).parts
+    return {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in part.segment.arrays().items()}
+
+
+def arrays_of_each(documents: Iterable[SearchDocument]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    """The arrays of skills that are indexed one by one, and merged."""
+    ordered = sorted(documents, key=lambda document: document.slug)
+    merged = merge_segments([LiveSegment.whole(build([document]).parts[0].segment) for document in ordered])
+    return {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in merged.arrays().items()}
+
+
+any_text = st.text(st.characters(codec=None)) | st.text("ab C+#_'’s\x01é…\u0301か\u3099中文：-.,;`~\n", max_size=60)
+any_texts = st.lists(any_text, max_size=3).map(tuple)
+any_documents = st.builds(
+    SearchDocument,
+    slug=st.sampled_from(SLUGS),
+    title=any_text,
+    description=any_text,
+    tags=any_texts,
+    triggers=any_texts,
+    keywords=any_texts,
+    body=any_text,
+)
+
+
+@given(st.lists(any_documents, min_size=1, max_size=6, unique_by=lambda document: document.slug))
+def test_skills_that_are_indexed_at_once_give_the_arrays_that_each_gives_alone(some):
+    assert arrays_of(some) == arrays_of_each(some)
+
+
+def test_real_skills_that_are_indexed_at_once_give_the_arrays_that_each_gives_alone(shared: Callable[[str], Path]):
+    real: dict[str, SearchDocument] = {}
+    with gzip.open(shared("corpus/skills.jsonl.gz"), "rt", encoding="utf-8") as lines:
+        for row in map(json.loads, islice(lines, 0, None, 30)):
+            document = read_document(row.get("text", "").encode())
+            title, description = (str(document.fields.get(name, "")) for name in ("name", "description"))
+            slug = slugify(title) or "skill"
+            real[slug] = SearchDocument(slug=slug, title=title, description=description, body=document.body)
+    assert arrays_of(real.values()) == arrays_of_each(real.values())
 
 
 @pytest.mark.parametrize("seed", [5, 6])
