@@ -57,6 +57,7 @@ def test_publish_checks_uploads_and_keeps_versions(
 
 
 def test_publish_takes_the_slug_of_a_new_skill(prowess: Prowess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
     prowess("new", "my-skill")
     with registry(tmp_path / "registry", monkeypatch) as (_, shelf):
         done = prowess("registry", "publish", "my-skill", "--yes")
