@@ -74,6 +74,17 @@ def test_ending_a_child_kills_what_it_started():
     assert not child.alive
 
 
+def test_what_a_child_left_behind_is_killed_after_it_exited_by_itself():
+    code = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+    child = start(code, channel="stdio")
+    with child.channel.makefile() as answers:
+        grandchild = int(answers.readline())
+    assert read_until_exit(child.pid)
+    assert not child.alive
+    child.end()
+    assert read_until_exit(grandchild)
+
+
 def test_a_child_that_exits_within_the_grace_is_not_killed():
     child = start("import sys; sys.stdin.read(); raise SystemExit(3)")
     assert child.end(grace=60) == 3

@@ -42,6 +42,21 @@ def package_folders(packages: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in specs if spec and spec.origin))
 
 
+def has_exited(process: subprocess.Popen[bytes]) -> bool:
+    """Return True if a process has exited, without collecting its status.
+
+    Until that is collected, no other process can get its id, so that its group can be killed safely.
+    """
+    if process.returncode is not None:
+        return True
+    if not hasattr(os, "waitid"):  # on macOS, Python has it from 3.13 on
+        return process.poll() is not None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # somebody else has collected it
+        return True
+
+
 class ChildProcess:
     """A process that this one started, with a socket to it."""
 
@@ -99,7 +114,7 @@ class ChildProcess:
     @property
     def alive(self) -> bool:
         """True if it is running and belongs to this process."""
-        return os.getpid() == self._owner and self._process.poll() is None
+        return os.getpid() == self._owner and not has_exited(self._process)
 
     @property
     def returncode(self) -> int | None:
@@ -115,10 +130,10 @@ class ChildProcess:
         return stdin, stdout, stderr
 
     def kill(self) -> None:
-        """Kill it and its process group."""
-        if not self.alive:
+        """Kill it and its process group: also what it left behind, if it has exited by itself."""
+        if os.getpid() != self._owner or self._process.returncode is not None:
             return
-        # `alive` polled, so an exited child is not reaped between here and the signal: the id cannot be another process's.
+        # Its status was not collected, so its id, which is that of the group, cannot be another process's.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         # Not every member of a group may be signalled, and that fails for the group as a whole.

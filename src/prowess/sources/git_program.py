@@ -23,6 +23,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from prowess.child.process import has_exited
 from prowess.errors import NotFound, Refused, TooLarge, TryLater, Unavailable
 from prowess.sources.fetch_context import FetchContext
 
@@ -159,7 +160,7 @@ class GitProgram:
             try:
                 _limit_memory(process.pid)
                 yield from self._read(process, stderr.fileno(), growing, limit or self._max_bytes)
-                while not _has_exited(process):
+                while not has_exited(process):
                     self.check_time()
                     time.sleep(_EXIT_POLL_SECONDS)
             finally:
@@ -178,14 +179,14 @@ class GitProgram:
         while True:
             self.check_time()
             # Before looking for output: it may write its last and exit between the two.
-            has_exited = _has_exited(process)
+            is_over = has_exited(process)
             ready, _, _ = select.select([descriptor], [], [], _POLL_SECONDS)
             if growing is not None and _folder_bytes(growing) > most:
                 raise self.too_large()
             if os.fstat(messages).st_size > _MAX_MESSAGE_BYTES:
                 raise TooLarge(f"{self._shown} sends too many messages.", hint="Check the address.")
             if not ready:
-                if has_exited:
+                if is_over:
                     return  # killed by somebody else, and a helper still holds the pipe
                 continue
             data = os.read(descriptor, _CHUNK)
@@ -279,11 +280,6 @@ def _build_environment(context: FetchContext, protocols: Sequence[str]) -> dict[
         variables |= {"HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
     # An empty list would mean the defaults.
     return {**variables, **_FIXED_VARIABLES, "GIT_ALLOW_PROTOCOL": ":".join(protocols) or "none"}
-
-
-def _has_exited(process: subprocess.Popen[bytes]) -> bool:
-    # Without collecting its status: until then, no other process can get its id, so that its group can be killed safely.
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _limit_memory(pid: int) -> None:
