@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prowess.child.process import has_exited
 from prowess.errors import RunFailed, Unavailable
 
 if TYPE_CHECKING:
@@ -99,16 +100,8 @@ class ServerProcess:
     async def exited(self, seconds: float) -> None:
         """Wait until it has exited by itself, for at most these seconds. It is not reaped."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not self._has_exited():  # noqa: ASYNC110  (the exit of a process sets no event)
+        while time.monotonic() < until and not has_exited(self._process):  # noqa: ASYNC110  (the exit of a process sets no event)
             await asyncio.sleep(0.01)
-
-    def _has_exited(self) -> bool:
-        try:
-            # WNOWAIT leaves the process as it is, so its id cannot become another process's before the group is killed.
-            found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return True
-        return found is not None
 
     def end(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Kill it and everything that it has started, and release what it holds. It does not wait for anything else."""
