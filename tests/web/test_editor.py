@@ -105,6 +105,21 @@ def test_a_change_in_the_form_leaves_every_other_line_as_it_was(each_site: Site,
     assert stored_text(each_site) == expected
 
 
+def test_fast_changes_of_the_form_neither_freeze_the_page_nor_get_lost(site: Site, look: Callable[..., View]) -> None:
+    add_guide(site)
+    page = look(site).go("/skills/comms.incident-style/edit")
+    # Each change comes when the page has rendered the one before, but has not yet written it into the text.
+    page.get_by_label("Author").evaluate("""box => void setTimeout(async () => {
+        for (const typed of ["A", "Ad", "Ada", "Ad", "Adele"]) {
+            box.value = typed;
+            box.dispatchEvent(new Event("input", {bubbles: true}));
+            await null;
+        }
+    })""")
+    expect(text_box(page)).to_contain_text("author: Adele")
+    expect(page.get_by_label("Author")).to_have_value("Adele")
+
+
 @pytest.mark.long
 def test_a_problem_is_marked_where_it_is_and_leads_there(site: Site, look: Callable[..., View]) -> None:
     view = look(site)

@@ -3,7 +3,7 @@ import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension } from "@codemirror/state";
+import { Annotation, EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
@@ -80,6 +80,9 @@ const look = EditorView.theme({
   ".cm-tooltip, .cm-panels": { backgroundColor: "var(--paper)", color: "var(--text)", borderColor: "var(--line)" },
 });
 
+/** Marks a change that comes from the page. It is not reported back: an older text would replace a newer one, in a loop. */
+const fromPage = Annotation.define<boolean>();
+
 export function Code({ label, value, language, onChange, marks = [], isReadOnly = false, jump }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | undefined>(undefined);
@@ -103,7 +106,8 @@ export function Code({ label, value, language, onChange, marks = [], isReadOnly 
       EditorState.readOnly.of(isReadOnly),
       LANGUAGES[language](),
       EditorView.updateListener.of((update) => {
-        if (update.docChanged) change.current?.(update.state.doc.toString());
+        const isTyped = update.transactions.some((one) => one.docChanged && !one.annotation(fromPage));
+        if (isTyped) change.current?.(update.state.doc.toString());
       }),
     ];
     const made = new EditorView({ parent: root, root, state: EditorState.create({ doc: value, extensions }) });
@@ -113,8 +117,8 @@ export function Code({ label, value, language, onChange, marks = [], isReadOnly 
   useEffect(() => {
     const shown = view.current;
     if (!shown) return;
-    const change = difference(shown.state.doc.toString(), value);
-    if (change) shown.dispatch({ changes: change });
+    const changes = difference(shown.state.doc.toString(), value);
+    if (changes) shown.dispatch({ changes, annotations: fromPage.of(true) });
   }, [value]);
   useEffect(() => {
     const shown = view.current;
