@@ -32,7 +32,7 @@ def test_what_a_mail_answers_is_context(attribution: str):
     mail = read_mail(f"{REQUEST}\n\n{attribution}\n{QUOTE}")
     assert mail.text.strip() == REQUEST
     assert mail.quoted.splitlines() == ["Hi Martina,", "thanks for the nice lunch on Friday."]
-    assert "lunch" in read_request(f"{REQUEST}\n\n{attribution}\n{QUOTE}").pasted
+    assert "lunch" in read_request(f"{REQUEST}\n\n{attribution}\n{QUOTE}", lambda _: False).pasted
 
 
 def test_headers_are_left_out_and_the_subject_stays():

@@ -8,7 +8,7 @@ from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
 from prowess.match.query import build_query
 from prowess.match.ranking import rank
-from prowess.match.request import read_request, remove_invisible, unwrap
+from prowess.match.request import Request, read_request, remove_invisible, unwrap
 
 CODE = """```python
 import os, sys
@@ -29,6 +29,11 @@ TRACEBACK = """Traceback (most recent call last):
   File "/usr/lib/python3.12/asyncio/runners.py", line 194, in run
     return runner.run(main)
 RuntimeError: This event loop is already running"""
+
+
+def read(message: str, *, names: str = "") -> Request:
+    """Read a message beside skills with these words in their names."""
+    return read_request(message, names.split().__contains__)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +73,7 @@ def test_a_message_without_a_request_is_read_as_a_whole(skills: Index):
 
 
 def test_the_text_of_an_error_belongs_to_the_request():
-    request = read_request(f"{TRACEBACK}\nhow do I do this properly")
+    request = read(f"{TRACEBACK}\nhow do I do this properly")
     assert request.text.splitlines()[1:] == [
         "RuntimeError: This event loop is already running",
         "how do I do this properly",
@@ -87,7 +92,7 @@ def test_the_text_of_an_error_belongs_to_the_request():
     ],
 )
 def test_lists_and_plain_sentences_are_not_pasted_text(message: str):
-    request = read_request(message)
+    request = read(message)
     assert not request.pasted
     assert request.worded.split() == request.text.split()
     assert set(request.text.split()) >= {word for word in message.split() if len(word) > 1}
@@ -121,7 +126,7 @@ def test_lists_and_plain_sentences_are_not_pasted_text(message: str):
     ],
 )
 def test_what_an_encoder_stumbles_over_is_cut_down_to_what_it_says(message: str, text: str):
-    assert read_request(message).text == text
+    assert read(message).text == text
 
 
 @pytest.mark.parametrize(
@@ -147,15 +152,31 @@ def test_small_talk_above_code_is_not_taken_for_a_vague_request(skills: Index):
     assert build_query(skills, f"hey there\n{CODE}").prior <= 0
 
 
-def test_the_name_of_a_site_stands_for_its_address():
-    request = read_request("order this https://www.amazon.co.uk/dp/B0BSHF7WHW?th=1 (see https://docs.google.com/d/1x)")
-    assert request.text == "order this amazon (see docs google)"
-    assert request.worded.split() == ["order", "this", "(see", ")"]
+def test_the_name_of_a_site_stands_for_its_address_if_a_skill_is_named_after_it():
+    message = (
+        "order this https://www.amazon.co.uk/dp/B0BSHF7WHW?th=1 (see https://docs.google.com/d/1x or www.acme.com/x)"
+    )
+    request = read(message, names="amazon google order")
+    assert request.text == "order this amazon (see google or )"
+    assert request.worded.split() == ["order", "this", "(see", "or", ")"]
+
+
+def test_the_address_of_an_unrelated_site_changes_nothing(skills: Index):
+    (plain,) = rank(skills, "put these scans together into one file", limit=1)
+    for address in ("https://intranet.acme-corp.com/wiki/Runbook", "https://news.example.org/x?y=1", "www.images.com"):
+        (found,) = rank(skills, f"put these scans together into one file {address}", limit=1)
+        assert (found.slug, found.signals["cosine"]) == (plain.slug, plain.signals["cosine"])
+
+
+def test_a_skill_for_a_site_is_found_by_an_address_there(skills: Index):
+    (found,) = rank(skills, "start this again https://hub.docker.com/r/library/redis", limit=1)
+    assert found.slug == "docker-manager"
+    assert build_query(skills.updated([], ["docker-manager"]), "again https://docker.com/x").asked.split() == ["again"]
 
 
 def test_an_address_alone_is_found_by_the_name_of_its_site():
-    assert read_request("https://docker.io/library/redis").worded == "docker"
-    assert read_request("http://localhost:8080/x").worded == "localhost"
+    assert read("https://docker.io/library/redis").worded == "docker"
+    assert read("http://localhost:8080/x").worded == "localhost"
 
 
 def test_capitals_and_characters_that_nobody_sees_change_nothing(skills: Index):

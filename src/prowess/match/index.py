@@ -21,6 +21,7 @@ from prowess.match.card import card_of
 from prowess.match.entry import read_entries
 from prowess.match.lexicon import Vocabulary, Word, hash_words
 from prowess.match.merge import merge_segments
+from prowess.match.recommendation import FIELD_NAMES
 from prowess.match.segment import Segment, build_segment
 from prowess.match.vectors.card_vectors import CardVectors
 from prowess.match.vectors.embedder import Embedder
@@ -36,6 +37,7 @@ MAX_DEAD_SHARE = 0.25
 """The largest segment is merged, too, when this share of it has changed."""
 _FEW_SLUGS = 20
 """Up to this many slugs are looked up one by one, each in a pass over all of them."""
+_NAME_BIT = 1 << FIELD_NAMES.index("name")
 SEGMENT_SIZE = 5_000
 """The number of skills indexed at a time, which bounds the memory of a build."""
 
@@ -231,6 +233,19 @@ class Index:
             if place < len(part.segment.terms) and part.segment.terms[place] == number:
                 found += int(part.term_count[place])
         return found
+
+    def has_name(self, word: Word) -> bool:
+        """Return True if a skill has this word, or another form of it, in its name."""
+        number = np.uint64(word.term)
+        for part in self.parts:
+            segment = part.segment
+            place = int(segment.terms.searchsorted(number))
+            if place < len(segment.terms) and segment.terms[place] == number:
+                postings = slice(*segment.posting_start[place : place + 2].tolist())
+                is_named = segment.posting_marks[postings] & _NAME_BIT != 0
+                if part.alive[segment.postings[postings][is_named]].any():
+                    return True
+        return False
 
     def _without(self, part: LiveSegment, slugs: Collection[str]) -> LiveSegment:
         if len(slugs) <= _FEW_SLUGS:

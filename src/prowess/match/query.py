@@ -216,7 +216,7 @@ def build_query(index: Index, message: str, context: str = "", *, vector: NDArra
     `vector` is that of the message, if it is known already.
     """
     message, context = unwrap(remove_invisible(_trim_middle(message))), context[-LONGEST_MESSAGE:]
-    request = read_request(message)
+    request = read_request(message, lambda word: any(map(index.has_name, _count_words(word)[1])))
     counts, heard = _count_words(request.worded)
     is_pasted = bool(request.pasted) and _weigh(heard) < LEAST_REQUEST
     if is_pasted:
