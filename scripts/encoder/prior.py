@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pairs import OTHER_SCRIPT, Written, description_start, read_written
 
-from prowess.match.array_file import write_arrays
+from prowess.match.array_file import read_arrays, write_arrays
 from prowess.match.card import make_card, name_words
 from prowess.match.vectors.encoder import default_encoder
 from prowess.match.vectors.prior import PRIOR_FILE
@@ -82,10 +82,16 @@ class Example(NamedTuple):
 def main() -> None:
     """Fit and write the file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("pairs", type=Path)
+    parser.add_argument(
+        "pairs", type=Path, nargs="?", help="pairs.json.xz; without it, only the name of the encoder is renewed"
+    )
     parser.add_argument("--exclude", type=Path, help="cards whose messages are not used (excluded.jsonl)")
     parser.add_argument("--written", type=Path, help="messages that were written for cards (written.jsonl)")
     args = parser.parse_args()
+    if args.pairs is None:
+        before = read_arrays(PRIOR_FILE)
+        write_prior(np.array(before.arrays["weights"]), float(before.facts["middle"]))
+        return
     chance = np.random.default_rng(1)
     content = json.loads(lzma.decompress(args.pairs.read_bytes()))
     catalog = Catalog(choose_cards(content["cards"], excluded_names(args.exclude), read_written(args.written), chance))
@@ -96,9 +102,13 @@ def main() -> None:
     weights = fit(examples)
     vectors = np.array([one.vector for one in examples if one.weight == 1.0])
     middle = float((vectors @ weights).mean())
-    facts = {"encoder": default_encoder().name, "middle": WEIGHT * middle}
-    write_arrays(PRIOR_FILE, {"weights": (WEIGHT * weights).astype(np.float32)}, facts=facts)
+    write_prior((WEIGHT * weights).astype(np.float32), WEIGHT * middle)
     print(f"{PRIOR_FILE.name}: {len(examples):,} examples, {PRIOR_FILE.stat().st_size:,} bytes")
+
+
+def write_prior(weights: Floats, middle: float) -> None:
+    """Write the file for the current encoder."""
+    write_arrays(PRIOR_FILE, {"weights": weights}, facts={"encoder": default_encoder().name, "middle": middle})
 
 
 def excluded_names(path: Path | None) -> set[str]:
