@@ -12,11 +12,8 @@ only, never `prowess`.
     signatures  signatures from a specification that we check ourselves
     state       saved state, checked on its way in and cleaned on its way out
     options     options of templates and optimizers
-    templates   the programs that can be named by `template_id`
-    pipelines   those of them that DSPy does not have
-    programs    a template with its signature, options and state
-    optimizers  BootstrapFewShot, MIPROv2, SIMBA and GEPA
-    candidates  the programs that an optimizer tries, and the best so far
+    templates   the programs that can be named by `template_id`, and those of them that DSPy does not have
+    optimizers  BootstrapFewShot, MIPROv2, SIMBA and GEPA, and the programs that they try
     requests    execute, optimize and manifest
     server      the loop that reads messages and hands them to threads
     start       the start of the process
