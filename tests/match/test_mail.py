@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.match.mail import read_mail
-from prowess.match.request import read_request
+from prowess.match.request import read_mail, read_request
 
 REQUEST = "Please merge the three contracts below into one PDF"
 SIGNATURE = "Martina Hoffmann | Head of Operations\nNordlicht Handels GmbH, 20457 Hamburg\nwww.nordlicht-handel.example"

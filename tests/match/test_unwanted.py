@@ -7,7 +7,7 @@ import pytest
 from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
 from prowess.match.ranking import rank
-from prowess.match.unwanted import remove_unwanted
+from prowess.match.request import remove_unwanted
 
 WANTED = "write the login sequence as a Mermaid chart"
 
