@@ -78,8 +78,7 @@ from prowess.storage.traces import TracePosition, TraceSort
 from prowess.storage.trust import TrustedFolder
 from prowess.tools.tool import SpecFormat, Tool, ToolAnswer
 from prowess.traces.export import ExportFormat
-from prowess.traces.report import Report
-from prowess.traces.series import Chart, SeriesBy
+from prowess.traces.report import Chart, Report, SeriesBy
 from prowess.traces.trace import Trace
 
 class Drafts:

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.connectors.skill_servers import FRONTMATTER, LIMITS, ROOT, URI, FakeSkillServer, entry_of, skill_md
 
-from prowess.connectors.hosted.address import parse_skill_uri
-from prowess.connectors.hosted.entry import parse_entry, read_manifest
+from prowess.connectors.hosted.entry import parse_entry, parse_skill_uri, read_manifest
 from prowess.connectors.hosted.reader import MAX_PAGES, SkillReader
 from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused, TooLarge
 from prowess.skill.slug import is_slug

@@ -52,8 +52,7 @@ from prowess.storage.sources import Source
 from prowess.storage.trace_stats import Bucket, GroupBy
 from prowess.storage.traces import TraceSort
 from prowess.traces.export import ExportFormat
-from prowess.traces.report import Report
-from prowess.traces.series import Chart, SeriesBy
+from prowess.traces.report import Chart, Report, SeriesBy
 from prowess.traces.trace import Trace
 
 class Skills:

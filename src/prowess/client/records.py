@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from prowess.storage.trace_stats import Bucket, GroupBy
     from prowess.storage.traces import TraceSort
     from prowess.traces.export import ExportFormat
-    from prowess.traces.report import Report
-    from prowess.traces.series import Chart, SeriesBy
+    from prowess.traces.report import Chart, Report, SeriesBy
     from prowess.traces.trace import Trace
 
 EVENT_PAGE = 1_000
@@ -158,7 +157,7 @@ class Traces(Part):
         top: int = 8,
     ) -> Chart:
         """Return runs, failures, costs, times and assertions over time, for the `top` groups with most runs and the rest."""
-        from prowess.traces.series import Chart
+        from prowess.traces.report import Chart
 
         filters: dict[str, Any] = {"skill": skill, "artifact": artifact, "status": status, "session": session}
         filters |= {"model": model, "days": days, "top": top}

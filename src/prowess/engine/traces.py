@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from prowess.storage.trace_stats import Bucket, GroupBy
     from prowess.storage.traces import TraceFilter, TracePosition, TraceSort
     from prowess.traces.export import ExportFormat
-    from prowess.traces.report import Report
-    from prowess.traces.series import Chart, SeriesBy
+    from prowess.traces.report import Chart, Report, SeriesBy
     from prowess.traces.trace import Trace
 
 
@@ -121,7 +120,7 @@ class Traces(Part):
     ) -> Chart:
         """Return runs, failures, costs, times and assertions over time, for the `top` groups with most runs and the rest."""
         from prowess.storage.clock import now
-        from prowess.traces.series import build_chart
+        from prowess.traces.report import build_chart
 
         which = self._visible(days, skill=skill, artifact=artifact, status=status, session=session, model=model)
         records = self._context.resources.records() if self._context.resources.has_records() else None

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from prowess.connectors.hosted.address import parse_skill_uri, show_uri
-from prowess.connectors.hosted.entry import HostedFile, HostedSkill, parse_entry
+from prowess.connectors.hosted.entry import HostedFile, HostedSkill, parse_entry, parse_skill_uri, show_uri
 from prowess.errors import Conflict, Invalid, NotFound, Refused, RunFailed, Unavailable
 from prowess.skill.json_frontmatter import frontmatter_json
 from prowess.skill.json_values import equal_json

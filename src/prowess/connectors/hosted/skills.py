@@ -14,8 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from prowess.connectors.hosted.address import parse_skill_uri, show_uri
-from prowess.connectors.hosted.entry import HostedSkill, read_manifest
+from prowess.connectors.hosted.entry import HostedSkill, parse_skill_uri, read_manifest, show_uri
 from prowess.connectors.hosted.reader import SkillReader, SkillServer, require_fixed
 from prowess.engine.registries import check_query, permit_fetch
 from prowess.engine.sessions import Sessions, record_load
@@ -201,7 +200,7 @@ class HostedSkills:
 
     async def _read_held(self, session_id: str, skill: HostedSkill, path: str) -> str:
         from prowess.connectors.hosted.text import check_content, decode_text
-        from prowess.session.hosted import expel_changed
+        from prowess.session.enabled import expel_changed
 
         context = self._context
         try:
@@ -218,7 +217,7 @@ class HostedSkills:
     def _held(self, session_id: str, slug: str, path: str) -> HostedSkill:
         """Return the entry that is in force in a session. Raise `Refused` if the role may not read its files. Blocking."""
         from prowess.policy.roles import find_role
-        from prowess.session.hosted import read_entry
+        from prowess.session.enabled import read_entry
 
         context = self._context
         package: Package = read_entry(context.resources.activation, context.actor, session_id, slug)

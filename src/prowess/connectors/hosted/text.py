@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prowess.connectors.hosted.address import show_uri
-from prowess.connectors.hosted.entry import HostedSkill
+from prowess.connectors.hosted.entry import HostedSkill, show_uri
 from prowess.errors import Invalid, Refused
 from prowess.policy.subject import Subject
 from prowess.scan import scan_package

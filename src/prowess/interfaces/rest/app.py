@@ -48,8 +48,8 @@ from prowess.interfaces.rest import (
     web_app,
 )
 from prowess.interfaces.rest.hints import API
+from prowess.interfaces.rest.packages import UPLOAD_TYPES
 from prowess.interfaces.rest.problems import PROBLEM_RESPONSES, add_handlers
-from prowess.interfaces.rest.uploads import UPLOAD_TYPES
 
 OPENAPI_PATH = f"{API}/openapi.json"
 ROUTERS: Sequence[APIRouter] = (

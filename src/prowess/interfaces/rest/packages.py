@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -11,17 +13,77 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from prowess.catalog.importer import OnConflict
-from prowess.errors import Invalid
+from prowess.errors import Invalid, ProwessError
 from prowess.interfaces.rest.request import Body, Reader, Shape, Writer, etag, respond
 from prowess.interfaces.rest.sessions import LoadShape, Name
 from prowess.interfaces.rest.skills import ProblemShape, SkillId, WritableScope, find_readable
-from prowess.interfaces.rest.uploads import JSON, UPLOAD_TYPES, Upload, read_upload, stored_upload
 from prowess.skill.archive import write_archive
+from prowess.skill.filenames import SKILL_MD
 from prowess.skill.package import Package
 from prowess.skill.profiles.profile import ProfileName
+from prowess.skill.slug import is_slug
+from prowess.skill.text.reader import read_document
 from prowess.storage.files.skill_packages import read_folder
 from prowess.threads import offload
 from prowess.view import JsonObject, checked_json, imported_json
+
+JSON = "application/json"
+_ARCHIVE_NAMES: Mapping[str, str] = {
+    "application/zip": "upload.zip",
+    "application/gzip": "upload.tar.gz",
+    "application/x-tar": "upload.tar",
+    JSON: "upload.json",
+}
+_MARKDOWN = "text/markdown"
+UPLOAD_TYPES = frozenset({*_ARCHIVE_NAMES, _MARKDOWN})
+"""The content types of an uploaded skill: an archive, one document, or a package in JSON."""
+
+
+class Upload:
+    """An uploaded file, in a folder that is removed again. An archive is never unpacked: its reader checks every entry."""
+
+    def __init__(self, folder: FilePath, path: FilePath) -> None:
+        self._folder = str(folder)
+        self.path = path
+
+    def clean(self, text: str) -> str:
+        """Return a message without the temporary folder."""
+        return text.replace(f"{self._folder}/", "").replace(self._folder, "upload")
+
+
+@contextmanager
+def _stored_upload(kind: str, data: bytes) -> Generator[Upload]:
+    """Yield the upload as a file. No error of the block names the temporary folder."""
+    with TemporaryDirectory(prefix="prowess-upload-") as temporary:
+        folder = FilePath(temporary).resolve()
+        path = folder / (f"{_document_name(data)}/{SKILL_MD}" if kind == _MARKDOWN else _ARCHIVE_NAMES[kind])
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        upload = Upload(folder, path)
+        try:
+            yield upload
+        except ProwessError as error:
+            error.message, error.hint = upload.clean(error.message), upload.clean(error.hint)
+            raise
+
+
+async def _read_upload(request: Request) -> tuple[str, bytes]:
+    """Return the content type and the bytes of an upload, or raise `Invalid`. The guard has checked type and size."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    data = await request.body()
+    if kind not in UPLOAD_TYPES or not data:
+        raise Invalid(
+            "The request has no skill in its body.",
+            hint=f"Send an archive or a document as the body, with its type: {', '.join(sorted(UPLOAD_TYPES))}.",
+        )
+    return kind, data
+
+
+def _document_name(data: bytes) -> str:
+    """Return the folder for a document: the name that it says, as the standard requires of a skill in a folder."""
+    name = read_document(data[:100_000]).fields.get("name")
+    return name if isinstance(name, str) and is_slug(name) else "skill"
+
 
 router = APIRouter(prefix="/skills", tags=["packages"])
 
@@ -143,8 +205,8 @@ async def validate_upload(
     profile: Annotated[ProfileName, Query(description="The rules to check against.")] = "prowess",
 ) -> Response:
     """Check every skill of an upload, and report its problems and findings. Nothing is stored."""
-    kind, data = await read_upload(request)
-    with stored_upload(kind, data) as upload:
+    kind, data = await _read_upload(request)
+    with _stored_upload(kind, data) as upload:
         checked = await engine.skills.check(upload.path, profile=profile)
         results = [_clean(checked_json(result), upload) for result in checked]
     return respond({"ok": all(result.ok for result in checked), "profile": profile, "items": results})
@@ -165,8 +227,8 @@ async def import_upload(
     """
     if slug and prefix:
         raise Invalid("`as` and `prefix` cannot be combined.", hint="Use one of them.")
-    kind, data = await read_upload(request)
-    with stored_upload(kind, data) as upload:
+    kind, data = await _read_upload(request)
+    with _stored_upload(kind, data) as upload:
         done = await engine.skills.import_path(
             upload.path, scope=scope, on_conflict=on_conflict, slug=slug, prefix=prefix, origin="upload"
         )

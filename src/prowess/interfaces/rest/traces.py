@@ -25,7 +25,7 @@ from prowess.interfaces.rest.request import (
 from prowess.storage.trace_stats import Bucket, GroupBy
 from prowess.storage.traces import TracePosition, TraceSort, sort_position
 from prowess.traces.export import ExportFormat
-from prowess.traces.series import Chart, Series, SeriesBy
+from prowess.traces.report import Chart, Series, SeriesBy
 from prowess.traces.trace import RunStatus, Trace
 from prowess.view import TRACE_TEXTS, to_json, trace_json
 
