@@ -13,12 +13,11 @@ from typing import Any, Generic, TypeVar
 
 from prowess.agent.calls import AgentTools, CallRunner, Emit, fails_alike, repeats_itself
 from prowess.agent.compaction import fit_history, history_limit
-from prowess.agent.decision import Decider, decide_turn
+from prowess.agent.decision import Decider, Lookup, decide_turn, plan_research
 from prowess.agent.delegation import DELEGATE
 from prowess.agent.journal import Journal
 from prowess.agent.model_requests import Answered, ModelRequests
 from prowess.agent.repeats import notice_repeat
-from prowess.agent.research import Lookup, plan_research
 from prowess.agent.updates import Decided, SkillsChanged, TextWritten, TurnEnded, TurnState, Update
 from prowess.engine.engine import Engine
 from prowess.errors import AnswerUnusable, ProwessError, Refused

@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prowess.authoring.evals.cache import find_cached
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.plan import EvalPlan
 from prowess.authoring.evals.results import BEAT_SECONDS, Arm, CaseResult, EvalRun, state_of, to_run
@@ -18,7 +17,7 @@ from prowess.authoring.evals.runner import ActiveArm, CaseRunner, read_limits, r
 from prowess.authoring.evals.splits import assign_splits
 from prowess.authoring.evals.summary import add_triggers, compare_arms, measure_triggers, score_run, summarize
 from prowess.authoring.evals.variant import Subject, Variant, find_subject, find_version
-from prowess.authoring.evals.workload import Workload, make_items
+from prowess.authoring.evals.workload import Workload, find_cached, make_items
 from prowess.authoring.task import ProgressListener, ignore_progress
 from prowess.engine.context import Context
 from prowess.engine.records import find_by_id, read_rows
