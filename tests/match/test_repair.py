@@ -18,13 +18,19 @@ def test_of_terms_used_equally_often_the_one_with_the_lowest_word_comes_first():
         ]
     )
     assert hash_word("copied") < hash_word("copier") < hash_word("copies")
-    assert [word.number for word in find_meanings(index, "copiez")] == [hash_word("copied"), hash_word("copier")]
+    assert [word.number for word in find_meanings(index, ["copiez"])["copiez"]] == [
+        hash_word("copied"),
+        hash_word("copier"),
+    ]
 
 
 def test_the_term_that_more_skills_have_comes_first():
     documents = [SearchDocument(slug=f"copier-{number}", description="A copier.") for number in range(3)]
     index = Index.build([SearchDocument(slug="one", description="Copied copies."), *documents])
-    assert [word.number for word in find_meanings(index, "copiez")] == [hash_word("copier"), hash_word("copied")]
+    assert [word.number for word in find_meanings(index, ["copiez"])["copiez"]] == [
+        hash_word("copier"),
+        hash_word("copied"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +38,7 @@ def test_the_term_that_more_skills_have_comes_first():
 )
 def test_a_name_is_found_behind_its_version_and_its_plural(word: str, name: str):
     index = Index.build([SearchDocument(slug="one", description="React, Python, PDF and CSV.")])
-    assert [meaning.number for meaning in find_meanings(index, word)] == [hash_word(name)]
+    assert [meaning.number for meaning in find_meanings(index, [word])[word]] == [hash_word(name)]
 
 
 def test_a_word_that_a_skill_has_is_not_taken_apart():

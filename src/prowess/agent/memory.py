@@ -96,17 +96,18 @@ class FactMemory(Part):
             raise Refused("Only a person can change what is remembered.", hint="Ask the person to do it.")
 
 
-def choose_facts(message: str, facts: Sequence[str], *, limit: int = RECALL_CHARS) -> str:
-    """Return facts, newest first given, as lines within a limit: those with most words of the message first."""
+def choose_facts(message: str, facts: Sequence[str]) -> str:
+    """Return facts, newest first given, as lines of `RECALL_CHARS` in all: those with most words of the message first."""
     if not facts:
         return ""
     words = set(_WORD.findall(message.casefold()))
     ranked = sorted(facts, key=lambda fact: -len(words.intersection(_WORD.findall(fact.casefold()))))
     chosen: list[str] = []
+    room = RECALL_CHARS
     for fact in ranked:
         line = f"- {' '.join(fact.split())}"
-        limit -= len(line) + 1
-        if limit < 0:
+        room -= len(line) + 1
+        if room < 0:
             break
         chosen.append(line)
     return "\n".join(chosen)

@@ -7,30 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
 from prowess.skill.filenames import document_text
+from prowess.sources.registries.registry import RegistryEntry
 
 if TYPE_CHECKING:
     from prowess.skill.outline import SkillOutline
     from prowess.skill.package import Package
     from prowess.skill.validate import ValidationReport
     from prowess.sources.registries.ranking import RankedEntry
-    from prowess.sources.registries.registry import RegistryDetail, RegistryEntry
+    from prowess.sources.registries.registry import RegistryDetail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryHit:
+class RegistryHit(RegistryEntry):
     """A skill that a registry lists. Its texts are not accepted; an agent that would have to ask gets it without them."""
 
-    registry: str
-    id: str
-    source: str
-    skill_id: str
-    name: str = ""
-    description: str = ""
-    version: str = ""
-    installs: int | None = None
-    url: str = ""
-    updated_at: str = ""
-    warnings: tuple[str, ...] = ()
     installed: bool = False
     """True if a skill in reach came from exactly this page."""
     score: float | None = None

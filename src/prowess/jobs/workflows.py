@@ -164,7 +164,7 @@ async def prune(worker: JobWorker) -> None:
 
     def list_old() -> list[JobRow]:
         with worker.records().read() as connection:
-            return jobs.list_ended_before(connection, before, 100)
+            return jobs.list_ended_before(connection, before)
 
     def remove(job_ids: list[str]) -> None:
         with worker.records().write() as connection:

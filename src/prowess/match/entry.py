@@ -42,9 +42,6 @@ FIELD_WEIGHTS: dict[FieldName, tuple[float, float, float]] = {
 The usual numbers are fixed, not averages over the catalog, so that an entry depends on its own skill alone. Measured for
 descriptions: 28 and 0.75 lose half a point of NDCG@10 on catalogs of short descriptions and on long messages."""
 
-PURPOSE_FIELDS = tuple(name in ("name", "description", "triggers") for name in FIELD_NAMES)
-"""The fields whose phrases have a meaning as a whole; the others are lists of words."""
-
 _NAME, _DESCRIPTION, _TAGS, _TRIGGERS, _KEYWORDS, _BODY = map(FIELD_NAMES.index, FIELD_WEIGHTS)
 
 MAX_TRIGGERS = 64

@@ -42,7 +42,7 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
     segments = [part.segment for part in parts]
     used = [np.flatnonzero(part.word_count) for part in parts]
     words, placed = _unite([segment.words[some] for segment, some in zip(segments, used, strict=True)])
-    word_places = _new_places(segments, used, placed, "words")
+    word_places = _new_places(segments, used, placed)
     stems = [segment.terms[segment.word_term[some]] for segment, some in zip(segments, used, strict=True)]
     terms, word_term = rank_unique(_merge_rows(stems, placed, len(words)))
 
@@ -77,11 +77,11 @@ def _unite(numbers: Sequence[Array]) -> tuple[Array, list[Array]]:
     return every, np.split(placed, np.cumsum([len(some) for some in numbers])[:-1])
 
 
-def _new_places(segments: Sequence[Segment], used: Sequence[Array], placed: Sequence[Array], name: str) -> list[Array]:
-    """Return the new position of each row of each segment, 0 for dropped rows."""
+def _new_places(segments: Sequence[Segment], used: Sequence[Array], placed: Sequence[Array]) -> list[Array]:
+    """Return the new position of each word of each segment, 0 for dropped words."""
     found: list[Array] = []
     for segment, some, now in zip(segments, used, placed, strict=True):
-        places = np.zeros(len(getattr(segment, name)), np.uint32)
+        places = np.zeros(len(segment.words), np.uint32)
         places[some] = now
         found.append(places)
     return found

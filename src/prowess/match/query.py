@@ -40,13 +40,8 @@ _LINKS = ("", "s", "es", "n", "en", "e")
 """The linking letters in German compounds."""
 
 
-def find_meanings(index: Index, word: str) -> list[Word]:
-    """Return up to three known words that an unknown word may mean, most likely first."""
-    return _find_all_meanings(index, [word])[word]
-
-
-def _find_all_meanings(index: Index, words: Sequence[str]) -> dict[str, list[Word]]:
-    """Return the meanings of unknown words."""
+def find_meanings(index: Index, words: Sequence[str]) -> dict[str, list[Word]]:
+    """Return up to three known words that each of these unknown words may mean, most likely first."""
     # People repeat their words, and an index never changes.
     known = index.meanings
     new = [word for word in words if word not in known]
@@ -308,7 +303,7 @@ class _TermCollector:
         A repeated word counts more, but less than twice as much.
         """
         unknown = [word for word, known in zip(counts, heard, strict=True) if not self._counts[known.term]]
-        self.repaired = repaired = _find_all_meanings(self._index, unknown[:_MAX_REPAIRS])
+        self.repaired = repaired = find_meanings(self._index, unknown[:_MAX_REPAIRS])
         self._look_up([meaning.term for meanings in repaired.values() for meaning in meanings])
         said: list[Word] = []
         for (word, count), known in zip(counts.items(), heard, strict=True):

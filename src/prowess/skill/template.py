@@ -126,7 +126,8 @@ def check_depth(template: str) -> None:
     while tag := _TAG_START.search(template, position):
         parts += 1
         if tag[0] == "{#":
-            position = _skip_past(template, "#}", tag.end())
+            found = template.find("#}", tag.end())
+            position = len(template) if found < 0 else found + len("#}")
         elif raw := _RAW.match(template, tag.start()):
             end = _END_RAW.search(template, raw.end())
             position = end.end() if end else len(template)
@@ -184,11 +185,6 @@ class _MeasuredTag:
         elif kind == "close" and len(self._open) > 1:
             inner = max(self._open.pop(), self._most.pop())
             self._open[-1] += inner + BRACKET_DEPTH
-
-
-def _skip_past(template: str, mark: str, start: int) -> int:
-    found = template.find(mark, start)
-    return len(template) if found < 0 else found + len(mark)
 
 
 def _line_of(template: str, position: int) -> int:

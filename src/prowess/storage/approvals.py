@@ -212,10 +212,10 @@ _SLUGS_PER_QUERY = 500
 
 
 def list_resolved(
-    connection: sa.Connection, owner: Owner, *, action_group: str, slug: str, requester: str, limit: int = 100
+    connection: sa.Connection, owner: Owner, *, action_group: str, slug: str, requester: str
 ) -> list[ApprovalRow]:
-    """Return the requester's approved, denied and revoked approvals for one action and slug, newest first."""
-    key = {**owner.key, "to": action_group, "of": slug, "by": requester, "most": limit}
+    """Return the requester's last 100 approved, denied and revoked approvals for one action and slug, newest first."""
+    key = {**owner.key, "to": action_group, "of": slug, "by": requester, "most": 100}
     return [_to_approval(row) for row in sql.ANSWERED.rows(connection, {**key, "moment": now()})]
 
 

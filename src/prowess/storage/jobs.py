@@ -286,10 +286,10 @@ def read_results(
     return [(row.position, row.result) for row in connection.execute(query.order_by(_I.position).limit(limit))]
 
 
-def list_ended_before(connection: sa.Connection, moment: str, limit: int) -> list[JobRow]:
-    """Return jobs, without their results, that ended before a time."""
+def list_ended_before(connection: sa.Connection, moment: str) -> list[JobRow]:
+    """Return up to 100 jobs, without their results, that ended before a time."""
     old = sa.and_(_T.finished_at < moment, _T.state.not_in(OPEN))
-    return read_rows(connection, sa.select(*_SUMMARY).where(old).limit(limit), JobRow)
+    return read_rows(connection, sa.select(*_SUMMARY).where(old).limit(100), JobRow)
 
 
 def remove(connection: sa.Connection, job_ids: Sequence[str]) -> None:

@@ -203,9 +203,9 @@ def delete_before(connection: sa.Connection, organization_id: str, *, moment: st
     return connection.execute(sql.delete_old(limit), {"of": organization_id, "moment": moment}).rowcount
 
 
-def find_ids(connection: sa.Connection, which: TraceFilter, start: str, *, limit: int) -> list[str]:
-    """Return ids of matching traces that begin with a prefix."""
-    return list(connection.scalars(sql.ids(which, start).limit(limit)))
+def find_ids(connection: sa.Connection, which: TraceFilter, start: str) -> list[str]:
+    """Return the ids of up to two matching traces that begin with a prefix: with two, the prefix is ambiguous."""
+    return list(connection.scalars(sql.ids(which, start).limit(2)))
 
 
 _NAMES = ", ".join(COLUMNS)

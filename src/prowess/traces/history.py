@@ -55,7 +55,7 @@ def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:
     with records.read() as connection:
         row = get_row(connection, which, id)
         if row is None and len(id) >= MIN_ID_CHARS:
-            found = find_ids(connection, which, id.lower(), limit=2)
+            found = find_ids(connection, which, id.lower())
             if len(found) > 1:
                 raise Invalid(f"Several traces start with {id[:40]!r}.", hint="Use more characters of the id.")
             row = get_row(connection, which, found[0]) if found else None

@@ -39,16 +39,16 @@ def replace_unstorable(text: str) -> str:
     return text
 
 
-def cap_text(text: str, redactor: Redactor, most: int = MAX_TEXT_CHARS) -> str:
-    """Return the text without secrets, cut to about `most` characters with a note of its full length."""
+def cap_text(text: str, redactor: Redactor) -> str:
+    """Return the text without secrets, cut to about `MAX_TEXT_CHARS` characters with a note of its full length."""
     length = len(text)
-    if length <= most:
+    if length <= MAX_TEXT_CHARS:
         return redactor.text(replace_unstorable(text))
     # Redact before cutting: half a secret would not be recognised. The text is cut once before that, to bound the work,
     # so its end may hold half a secret. That end is dropped, even if redaction has shortened the text so much that it
     # would fit.
-    redacted = redactor.text(replace_unstorable(text[: 2 * most]))
-    end = min(most, len(redacted) - _CUT_MARGIN) if length > 2 * most else most
+    redacted = redactor.text(replace_unstorable(text[: 2 * MAX_TEXT_CHARS]))
+    end = min(MAX_TEXT_CHARS, len(redacted) - _CUT_MARGIN) if length > 2 * MAX_TEXT_CHARS else MAX_TEXT_CHARS
     return f"{redacted[: max(end, 0)]}\n[cut: {length} characters in all]"
 
 

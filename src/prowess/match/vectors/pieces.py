@@ -93,12 +93,8 @@ class Pieces:
             known.update((word, new[word]) for word in missing[:_CACHED_WORDS] if len(word) <= _LONGEST_CACHED)
         return found
 
-    def knows(self, word: str) -> bool:
-        """Return True if the word is one piece, which is so for common words but not for typing errors."""
-        return bool(self.know([word])[0])
-
     def know(self, words: Sequence[str]) -> NDArray[np.bool_]:
-        """Return the same for several words."""
+        """Return True for each word that is one piece, which is so for common words but not for typing errors."""
         texts = [text if len(text := normalize(word)) < LONGEST_PIECE else "" for word in words]
         is_piece = find_sorted(self._hashes, _after_start(_hash_all(texts)))[1]
         return is_piece & np.array([text != "" for text in texts], np.bool_)
