@@ -190,7 +190,7 @@ class BundleReader:
         return package
 
     def _acceptance(self, change: DeviceChange) -> Acceptance:
-        from prowess.engine.acceptances import accept_import
+        from prowess.policy.acceptance import accept_import
 
         digest, origin = self._bundle.skills[change.slug].digest, f"{self._location.shown} ({self._bundle.device})"
         return accept_import(self._context.actor, change.slug, digest, self._channel.scope, origin)

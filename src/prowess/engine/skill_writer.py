@@ -22,10 +22,10 @@ from prowess.catalog.database_writes import SaveOutcome, SaveRequest, Transactio
 from prowess.catalog.importer import ImportPlan, ImportResult, Progress, ProgressCallback, import_path
 from prowess.catalog.store import Store
 from prowess.catalog.store_rules import accepted_skill
-from prowess.engine.acceptances import accept_imported, accept_written
 from prowess.engine.context import Context
 from prowess.engine.visibility import is_off
 from prowess.errors import Conflict, DuplicateSkill, Invalid, ProwessError, Refused, Unavailable
+from prowess.policy.acceptance import accept_imported, accept_written
 from prowess.policy.actor import Action
 from prowess.policy.subject import Subject
 from prowess.session.text import format_diff, make_subject, read_standing, read_subject
