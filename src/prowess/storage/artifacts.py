@@ -18,9 +18,9 @@ from prowess.storage.tenant import Tenant
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from prowess.storage.sql import artifacts as sql
+    from prowess.storage.sql import skills as sql
 else:
-    sql = LazyStatements("artifacts")
+    sql = LazyStatements("skills")
 
 _OWN_COLUMNS = frozenset(
     {"id", "skill_id", "kind", "name", "ordinal", "content", "variant", "metadata", "path", "state", "revision"}
@@ -36,7 +36,7 @@ def _defaults(kind: Kind) -> dict[str, Any]:
 
 def owner_of(connection: sa.Connection, tenant: Tenant, artifact_id: str) -> str | None:
     """Return the id of the skill that an artifact belongs to, or None."""
-    found = sql.OWNER.first(connection, {**tenant.key, "which": artifact_id})
+    found = sql.ARTIFACT_OWNER.first(connection, {**tenant.key, "which": artifact_id})
     return found[0] if found else None
 
 
@@ -46,17 +46,17 @@ def replace_artifacts(connection: sa.Connection, tenant: Tenant, skills: Iterabl
     if old:
         key = tenant.key
         if len(old) == 1:  # most writes are about one skill
-            created = dict(sql.MADE_OF.rows(connection, {**key, "of": old[0]}))
+            created = dict(sql.ARTIFACTS_MADE_OF.rows(connection, {**key, "of": old[0]}))
         else:
-            created = dict(sql.MADE.rows(connection, {**key, "of": old}))
-        sql.DELETE.run(connection, [{**key, "of": skill_id} for skill_id in old])
+            created = dict(sql.ARTIFACTS_MADE.rows(connection, {**key, "of": old}))
+        sql.DELETE_ARTIFACTS.run(connection, [{**key, "of": skill_id} for skill_id in old])
     rows = [
         _row(artifact, tenant, position, created.get(artifact.id, skill.updated_at), skill.updated_at)
         for skill in skills
         for position, artifact in enumerate(skill.artifacts)
     ]
     if rows:
-        sql.INSERT.run(connection, rows)
+        sql.INSERT_ARTIFACTS.run(connection, rows)
 
 
 def _row(artifact: Artifact, tenant: Tenant, position: int, created_at: str, updated_at: str) -> dict[str, Any]:

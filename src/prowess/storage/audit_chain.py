@@ -22,9 +22,9 @@ from prowess.storage.seals import SealState, seals_of
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from prowess.storage.sql import audit_chain as sql
+    from prowess.storage.sql import ledger as sql
 else:
-    sql = LazyStatements("audit_chain")
+    sql = LazyStatements("ledger")
 
 PRUNE_AUDIT = "prune_audit"
 """The action of a row that records the last pruned row."""
@@ -87,7 +87,7 @@ def record_detail(connection: sa.Connection, organization_id: str, *, through: i
 
 def find_record(connection: sa.Connection, organization_id: str) -> PruneRecord | None:
     """Return the newest record of a pruning; None if there is none that can be read."""
-    found = connection.execute(sql.RECORD, {"of": organization_id}).mappings().first()
+    found = connection.execute(sql.PRUNE_RECORD, {"of": organization_id}).mappings().first()
     if found is None:
         return None
     try:
@@ -111,7 +111,7 @@ def verify_audit(
     Without a head, rows cut off the end, or an end rewritten with fresh hashes, go unnoticed. `last` ends the check after
     that row. With `any_key`, the record of a pruning may have been sealed with the key of another installation.
     """
-    first = connection.execute(sql.FIRST, {"of": organization_id}).first()
+    first = connection.execute(sql.FIRST_AUDIT, {"of": organization_id}).first()
     number, previous, met = 0, "", not head
     record = None
     if first is not None and first.number > 1:
@@ -121,7 +121,7 @@ def verify_audit(
             return AuditVerdict(rows=0, ok=False, first_bad=bad, problem=problem)
         number, previous = first.number - 1, first.previous
     pruned = number
-    with connection.execute(sql.CHAIN, {"of": organization_id}) as rows:
+    with connection.execute(sql.AUDIT_CHAIN, {"of": organization_id}) as rows:
         for row in rows.mappings():
             problem = _find_problem(dict(row), number + 1, previous)
             # A pruning that was interrupted: the rest of the rows that it records are there, and must be the recorded ones.

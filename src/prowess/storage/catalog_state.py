@@ -12,9 +12,9 @@ from prowess.storage.tenant import Tenant
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from prowess.storage.sql import catalog_state as sql
+    from prowess.storage.sql import ledger as sql
 else:
-    sql = LazyStatements("catalog_state")
+    sql = LazyStatements("ledger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,5 +32,5 @@ class CatalogState:
 def read_catalog_state(connection: sa.Connection, owner: Owner) -> CatalogState:
     """Return the state for a user of an organization."""
     tenant = Tenant(organization_id=owner.organization_id, user_id=owner.user_id, scope="user")
-    [(mark, private)] = sql.STATE.rows(connection, tenant.key)
+    [(mark, private)] = sql.CATALOG_STATE.rows(connection, tenant.key)
     return CatalogState(mark=mark or "", private=bool(private))

@@ -12,9 +12,9 @@ from prowess.storage.tenant import Tenant
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from prowess.storage.sql import index_texts as sql
+    from prowess.storage.sql import skills as sql
 else:
-    sql = LazyStatements("index_texts")
+    sql = LazyStatements("skills")
 
 PORTION = 500
 
@@ -26,14 +26,14 @@ Texts = tuple[
 
 def next_texts(connection: sa.Connection, tenant: Tenant, after: str) -> list[tuple[Any, ...]]:
     """Return the next rows by slug after a slug; '' starts. Fewer than `PORTION` rows mean the end."""
-    return sql.NEXT.rows(connection, {**tenant.key, "after": after})
+    return sql.NEXT_TEXTS.rows(connection, {**tenant.key, "after": after})
 
 
 def texts_of(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> list[tuple[Any, ...]]:
     """Return the rows of those of these slugs that exist."""
     found: list[tuple[Any, ...]] = []
     for chunk in split_chunks(sorted(slugs)):
-        found += sql.OF.rows(connection, {**tenant.key, "of": chunk})
+        found += sql.TEXTS_OF.rows(connection, {**tenant.key, "of": chunk})
     return found
 
 

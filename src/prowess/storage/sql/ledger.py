@@ -1,4 +1,4 @@
-"""The tables and statements of `storage.ledger`.
+"""The tables and statements of `storage.ledger`, also for `storage.audit_chain` and `storage.catalog_state`.
 
 Rows of both logs are numbered from 1 without gaps within an organization and never change. Old rows may be pruned from the
 start of a log; `pruned_counts` then keeps what they counted.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from prowess.events import SHARED_EVENTS
+from prowess.storage.audit_chain import PRUNE_AUDIT
 from prowess.storage.ledger import AUDIT_COLUMNS, EVENT_COLUMNS
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
-from prowess.storage.tables import ORDERED_JSON, metadata, texts
+from prowess.storage.tables import ORDERED_JSON, metadata, skills, texts
+from prowess.storage.tenant import tenant_condition
 
 audit = sa.Table(
     "audit",
@@ -76,3 +78,18 @@ _EVENTS = (
 )
 READ_EVENTS = CompiledSelect(_EVENTS)
 READ_NAMED_EVENTS = CompiledSelect(_EVENTS.where(events.c.name.in_(sa.bindparam("names", expanding=True))))
+
+_LAST_AUDIT = (
+    sa.select(audit.c.hash)
+    .where(audit.c.organization_id == sa.bindparam("tenant_organization"))
+    .order_by(audit.c.number.desc())
+    .limit(1)
+)
+CATALOG_STATE = CompiledSelect(sa.select(_LAST_AUDIT.scalar_subquery(), sa.exists().where(tenant_condition(skills))))
+
+# The detail undecoded, so that a row whose detail is no longer JSON can be reported by number. Streamed, because a log
+# has no maximum length.
+_CHAIN = sa.select(*(raw_json(column) if column.name == "detail" else column for column in audit.c)).where(AUDIT_OF)
+AUDIT_CHAIN = _CHAIN.order_by(audit.c.number).execution_options(yield_per=500)
+FIRST_AUDIT = sa.select(audit.c.number, audit.c.previous).where(AUDIT_OF).order_by(audit.c.number).limit(1)
+PRUNE_RECORD = _CHAIN.where(audit.c.action == PRUNE_AUDIT).order_by(audit.c.number.desc()).limit(1)

@@ -1,4 +1,4 @@
-"""The statements of `storage.skills`."""
+"""The statements of `storage.skills`, `storage.artifacts` and `storage.index_texts`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from prowess.storage.index_texts import PORTION
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
 from prowess.storage.skill_keys import KEY_TEXTS, ORIGIN
-from prowess.storage.tables import or_empty, skills
+from prowess.storage.tables import or_empty, skill_artifacts, skills
 from prowess.storage.tenant import Tenant, tenant_condition
 
 _OURS = tenant_condition(skills)
@@ -82,3 +83,53 @@ def of_kinds(kinds: Collection[str]) -> sa.Select[*tuple[Any, ...]]:
     # A search in the text works the same on both databases. With the quotes, a kind is not found inside a longer name.
     written = sa.cast(skills.c.kinds, sa.Text)
     return _SLUGS.where(sa.or_(*(written.contains(f'"{kind}"', autoescape=True) for kind in kinds))).limit(1)
+
+
+_OUR_ARTIFACTS = tenant_condition(skill_artifacts)
+_OF_SKILL = skill_artifacts.c.skill_id == sa.bindparam("of")
+_ARTIFACTS_MADE = sa.select(skill_artifacts.c.id, skill_artifacts.c.created_at).where(_OUR_ARTIFACTS)
+
+ARTIFACT_OWNER = CompiledSelect(
+    sa.select(skill_artifacts.c.skill_id).where(_OUR_ARTIFACTS, skill_artifacts.c.id == sa.bindparam("which"))
+)
+ARTIFACTS_MADE = CompiledSelect(
+    _ARTIFACTS_MADE.where(skill_artifacts.c.skill_id.in_(sa.bindparam("of", expanding=True)))
+)
+ARTIFACTS_MADE_OF = CompiledSelect(_ARTIFACTS_MADE.where(_OF_SKILL))
+DELETE_ARTIFACTS = CompiledWrite(
+    sa.delete(skill_artifacts).where(_OUR_ARTIFACTS, _OF_SKILL), values=(*Tenant(scope="account").key, "of")
+)
+INSERT_ARTIFACTS = CompiledWrite(sa.insert(skill_artifacts), values=skill_artifacts.c.keys())
+
+
+# A literal, because SQLAlchemy adds an OFFSET parameter on SQLite that `CompiledSelect` would not bind.
+_NO_OFFSET = sa.literal_column("0", sa.Integer)
+# The first instructions artifact, as in `Skill.body`.
+_BODY = (
+    sa.select(skill_artifacts.c.content)
+    .where(skill_artifacts.c.skill_id == skills.c.id, skill_artifacts.c.kind == sa.literal_column("'instructions'"))
+    .order_by(skill_artifacts.c.position)
+    .limit(sa.literal_column("1"))
+    .offset(_NO_OFFSET)
+    .scalar_subquery()
+)
+_TEXTS = sa.select(
+    skills.c.slug,
+    skills.c.name,
+    skills.c.description,
+    skills.c.version,
+    skills.c.digest,
+    raw_json(skills.c.tags),
+    raw_json(skills.c.trigger_phrases),
+    raw_json(skills.c.intent_patterns),
+    raw_json(skills.c.details),
+    skills.c.content_length,
+    _BODY.label("body"),
+).where(tenant_condition(skills))
+NEXT_TEXTS = CompiledSelect(
+    _TEXTS.where(skills.c.slug > sa.bindparam("after"))
+    .order_by(skills.c.slug)
+    .limit(sa.literal_column(str(PORTION)))
+    .offset(_NO_OFFSET)
+)
+TEXTS_OF = CompiledSelect(_TEXTS.where(skills.c.slug.in_(sa.bindparam("of", expanding=True))))
