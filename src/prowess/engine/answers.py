@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from prowess.engine.context import Context
     from prowess.engine.skill_rows import SkillPage, SkillQuery, SkillRow
-    from prowess.storage.catalog_state import CatalogState
+    from prowess.storage.ledger import CatalogState
     from prowess.storage.owner import Owner
 
 Commit = tuple[int, int]
@@ -174,7 +174,7 @@ class RecentAnswers:
             if len(tail.private) > _MAX_ORGANIZATIONS:
                 tail.private.clear()
             known = tail.private[user] = (mark.epoch, mark.listed, bool(found))
-        from prowess.storage.catalog_state import CatalogState  # brings SQLAlchemy, which a server has open
+        from prowess.storage.ledger import CatalogState  # brings SQLAlchemy, which a server has open
 
         return CatalogState(mark=f"{mark.epoch}.{mark.listed}", private=known[2])
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prowess.engine.skill_rows import SkillLists
     from prowess.engine.stores import Stores
     from prowess.match.matcher import Matcher
-    from prowess.storage.catalog_state import CatalogState
+    from prowess.storage.ledger import CatalogState
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -163,7 +163,7 @@ def _read_state(own: Stores, answers: RecentAnswers) -> CatalogState | None:
     known = answers.state(owner)
     if known is not None:
         return known
-    from prowess.storage.catalog_state import read_catalog_state
+    from prowess.storage.ledger import read_catalog_state
 
     try:
         with own.records().read() as connection:

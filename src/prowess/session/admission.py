@@ -20,9 +20,8 @@ from prowess.policy.subject import Subject
 from prowess.policy.trust import TrustRecords, conclude, is_settled
 from prowess.session.sessions import viewer_of, with_session_role
 from prowess.storage import ledger
-from prowess.storage.catalog_state import read_catalog_state
 from prowess.storage.database import Connections
-from prowess.storage.ledger import AuditEntry, EventEntry, catalog_events
+from prowess.storage.ledger import AuditEntry, EventEntry, catalog_events, read_catalog_state
 from prowess.storage.sessions import get_session
 from prowess.storage.trust import Acceptance, insert_acceptances
 

@@ -13,16 +13,17 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prowess.errors import Invalid
 from prowess.events import Event
-from prowess.lazy_dataclass import dataclass
 from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
+from prowess.storage.owner import Owner
 from prowess.storage.rows import LazyStatements, decode_json, lock_name
+from prowess.storage.tenant import Tenant
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from prowess.storage.sql import ledger as sql
 else:
     sql = LazyStatements("ledger")
-
-__all__ = ["AuditEntry", "AuditRow", "EventEntry", "append", "first_event", "last_event", "read_audit", "read_events"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,3 +266,22 @@ def _plain_json(value: dict[str, Any]) -> dict[str, Any]:
         return json.loads(json.dumps(value, allow_nan=False))
     except (ValueError, TypeError) as error:
         raise Invalid(f"The log cannot store this value: {error}.", hint=PLAIN_TEXT_HINT) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogState:
+    """The state of an organization's skills in a database, and whether a user has skills that nobody else sees.
+
+    Skills of the database have not changed as long as the `mark` is the same: anyone who writes one adds a row to the audit
+    before the write is acknowledged. The same is true of settings and of what was accepted.
+    """
+
+    mark: str
+    private: bool
+
+
+def read_catalog_state(connection: sa.Connection, owner: Owner) -> CatalogState:
+    """Return the state for a user of an organization."""
+    tenant = Tenant(organization_id=owner.organization_id, user_id=owner.user_id, scope="user")
+    [(mark, private)] = sql.CATALOG_STATE.rows(connection, tenant.key)
+    return CatalogState(mark=mark or "", private=bool(private))

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from prowess.interfaces.cli.match_output import highlight_words, print_recommendations, score_bar
+from prowess.interfaces.cli.commands.match import highlight_words, print_recommendations, score_bar
 from prowess.match import matcher
 from prowess.match.recommendation import Recommendation, decide, format_score
 

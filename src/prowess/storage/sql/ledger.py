@@ -1,4 +1,4 @@
-"""The tables and statements of `storage.ledger`, also for `storage.audit_chain` and `storage.catalog_state`.
+"""The tables and statements of `storage.ledger` and `storage.audit_chain`.
 
 Rows of both logs are numbered from 1 without gaps within an organization and never change. Old rows may be pruned from the
 start of a log; `pruned_counts` then keeps what they counted.

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prowess.errors import Invalid, Refused
+from prowess.interfaces.cli.approval_card import ask_until, format_files
 from prowess.interfaces.cli.engine import Cli, common_options, progress_bar, spinner
 from prowess.interfaces.cli.error_output import exit_code
 from prowess.interfaces.cli.options import command
-from prowess.interfaces.cli.output import one_line, print_json, print_table
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_table, print_wrapped
 from prowess.interfaces.cli.person import TYPED, Proof, at_terminal, token_option, token_proof
+from prowess.interfaces.cli.trust_prompt import format_previewed
 from prowess.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from prowess.engine.install_plan import InstallPlan
+    from prowess.engine.install_plan import InstallPlan, PlannedSkill
     from prowess.engine.installs import InstallResult
     from prowess.open import Prowess
 
 F = TypeVar("F", bound=Callable[..., Any])
+_SHOWN_DIFF_LINES = 80
+_CHANGES = {"new": "new", "update": "changed", "unchanged": "installed already"}
 
 
 def _change_options(function: F) -> F:
@@ -117,9 +121,7 @@ def update_command(names: tuple[str, ...], is_global: bool, token_file: Path | N
         plan = cli.call(lambda prowess: prowess.installs.plan_update(names, user=is_global, step=show))
     changed = [skill.new.name for skill in plan.changes]
     if not changed and not cli.as_json and not plan.skipped and not plan.gone:
-        from prowess.interfaces.cli.install_output import print_warnings
-
-        print_warnings(plan)
+        _print_warnings(plan)
         click.echo("Everything is up to date.")
         return
     command_line = _retype("update", *(names or ()), user=is_global)
@@ -139,9 +141,7 @@ def _carry_out(
     plan: InstallPlan, verb: str, command_line: str, options: _Options, token_file: Path | None, cli: Cli
 ) -> None:
     """Show a plan, ask about it, and carry it out."""
-    from prowess.interfaces.cli.install_output import ask_about_plan, format_planned, print_plan, print_result
-
-    shown = {skill.preview.slug: format_planned(skill) for skill in plan.skills} if cli.as_json else print_plan(plan)
+    shown = {skill.preview.slug: _format_planned(skill) for skill in plan.skills} if cli.as_json else _print_plan(plan)
     left = [skill for skill in plan.skills if skill.change != "unchanged" or skill.preview.trust == "found"]
     if options.dry_run or not left:
         if cli.as_json:
@@ -155,7 +155,7 @@ def _carry_out(
     proof = _find_proof(verb, command_line, token_file, cli, yes=options.yes)
     if not options.yes:
         click.echo("")
-        agreed, shown = ask_about_plan(plan, shown, verb)
+        agreed, shown = _ask_about_plan(plan, shown, verb)
         if not agreed:
             click.echo("Nothing was changed.")
             raise click.exceptions.Exit(1)
@@ -169,7 +169,7 @@ def _carry_out(
     result = cli.call(work, channel=proof.channel if proof else "cli")
     cli.print(
         {"plan": plan.as_json(), "result": result.as_json()},
-        lambda: print_result(plan, result, "Installed" if verb == "Install" else "Updated"),
+        lambda: _print_result(plan, result, "Installed" if verb == "Install" else "Updated"),
     )
     if plan.skipped:
         raise click.exceptions.Exit(exit_code(plan.skipped[0].error))
@@ -205,10 +205,9 @@ def _find_proof(verb: str, command_line: str, token_file: Path | None, cli: Cli,
 
 
 def _choose(plan: InstallPlan, source: str, cli: Cli) -> InstallPlan:
-    from prowess.interfaces.cli.install_output import choose_skills
 
     if at_terminal() and not cli.as_json:
-        return choose_skills(plan)
+        return _choose_skills(plan)
     names = [one_line(skill.new.name) for skill in plan.skills]
     some = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
     raise Invalid(
@@ -218,9 +217,8 @@ def _choose(plan: InstallPlan, source: str, cli: Cli) -> InstallPlan:
 
 
 def _print_list(plan: InstallPlan) -> None:
-    from prowess.interfaces.cli.install_output import print_warnings
 
-    print_warnings(plan)
+    _print_warnings(plan)
     rows = [
         (
             one_line(skill.new.name, 40),
@@ -245,3 +243,117 @@ def _retype(
     parts += [part for agent in agents for part in ("--agent", agent)]
     parts += ["--global"] * user + ["--copy"] * copy
     return " ".join(shlex.quote(part) for part in parts)
+
+
+def _format_planned(skill: PlannedSkill) -> str:
+    """Return what a person needs to know before installing a skill: most serious first, nothing cut but the diff."""
+    pin = skill.new.pin
+    facts = format_previewed(skill.preview).split("\n")[1:]
+    for obstacle in skill.obstacles:
+        path = _near_path(str(obstacle.path))
+        what = "was edited here; the changes would be lost" if obstacle.state == "edited" else "is not from Prowess"
+        facts.insert(0, f"  in the way: {path} {what}")
+    if skill.hidden_by:
+        facts.append(f"  not used: a skill with the same name in the {skill.hidden_by} scope is nearer")
+    facts += [f"  {one_line(problem.message)}" for problem in skill.problems]
+    facts.append(f"  signed by {one_line(skill.signer)}" if skill.signer else "  not signed")
+    where = f", {one_line(pin.path)}" if pin.path else ""
+    states = [state[:12] for state in dict.fromkeys((skill.from_state, pin.state)) if state]
+    facts.append(f"  from {one_line(pin.source)}{where} at {' → '.join(map(one_line, states))}")
+    facts.append(f"  to {', '.join(_near_path(path) for path in skill.places)} ({skill.new.mode})")
+    if skill.left_out:
+        facts.append(f"  without {', '.join(escape_path(path) for path in skill.left_out)}")
+    count = f"{skill.preview.files} file{'s' * (skill.preview.files != 1)}"
+    head = f"{one_line(skill.new.name)}  {_CHANGES[skill.change]}, {count}, sha256 {skill.preview.digest[:16]}"
+    return "\n".join([head, *facts])
+
+
+def _near_path(path: str) -> str:
+    """Return a path as seen from here, if it is below."""
+    here = Path.cwd()
+    return escape_path(Path(path).relative_to(here) if Path(path).is_relative_to(here) else path)
+
+
+def _format_diff_text(skill: PlannedSkill) -> str:
+    """Return the whole difference to the installed files, with hidden characters written out."""
+    from prowess.skill.text.hidden import show_hidden
+
+    return clean(show_hidden(skill.diff))
+
+
+def _print_plan(plan: InstallPlan) -> dict[str, str]:
+    """Print warnings, skills that are left out, and the changes; return the text about each skill, by slug."""
+    _print_warnings(plan)
+    shown: dict[str, str] = {}
+    for skill in plan.skills:
+        text = _format_planned(skill)
+        head, _, rest = text.partition("\n")
+        click.secho(head, bold=True)
+        click.echo(rest)
+        diff = _format_diff_text(skill).split("\n") if skill.diff else []
+        click.echo("\n".join(f"    {line}" for line in diff[:_SHOWN_DIFF_LINES]) + "\n" * bool(diff), nl=False)
+        if len(diff) > _SHOWN_DIFF_LINES:
+            click.echo(f"    … {len(diff) - _SHOWN_DIFF_LINES:,} more lines")
+        shown[skill.preview.slug] = text
+    return shown
+
+
+def _print_warnings(plan: InstallPlan) -> None:
+    """Print what is unusual about the sources, and which skills cannot be installed."""
+    for warning in plan.warnings:
+        print_wrapped(f"Warning: {clean(warning.message)} {clean(warning.hint)}".rstrip(), err=True)
+    for name in plan.gone:
+        click.echo(f"{one_line(name)}: its source no longer has it. Run `prowess remove {one_line(name)}`.", err=True)
+    for skill in plan.skipped:
+        print_wrapped(
+            f"{one_line(skill.name)}: {clean(skill.error.message)} {clean(skill.error.hint)}".rstrip(), err=True
+        )
+
+
+def _choose_skills(plan: InstallPlan) -> InstallPlan:
+    """Ask which skills of a source to install; return the plan for those."""
+    for number, skill in enumerate(plan.skills, start=1):
+        click.echo(f"{number:>3}  {one_line(skill.new.name)}  {one_line(skill.preview.description, 80)}")
+    names = [skill.new.name for skill in plan.skills]
+    while True:
+        typed = str(click.prompt(f"Which skills? [1-{len(names)}, names, or all]", default="", show_default=False))
+        words = [word.strip() for word in typed.replace(",", " ").split()]
+        if not words:
+            raise click.Abort
+        if words == ["all"]:
+            return plan
+        numbers = {str(number): name for number, name in enumerate(names, start=1)}
+        chosen = [numbers.get(word, word) for word in words]
+        unknown = [word for word in chosen if word not in names]
+        if not unknown:
+            return plan.only(chosen)
+        click.echo(f"Not in the list: {', '.join(map(one_line, unknown))}.", err=True)
+
+
+def _ask_about_plan(plan: InstallPlan, shown: dict[str, str], verb: str) -> tuple[bool, dict[str, str]]:
+    """Ask whether to go on with a plan that was shown. Return the answer, and what was seen, by slug."""
+    skills = plan.skills
+    files = [f"━━ {skill.new.name}\n\n{format_files(skill.new.placed)}" for skill in skills]
+    diffs = [f"━━ {skill.new.name}\n\n{_format_diff_text(skill)}" for skill in skills if skill.diff]
+    views = {"v": ("iew", "\n\n".join(files))} | ({"d": ("iff", "\n\n".join(diffs))} if diffs else {})
+    what = f"these {len(skills)} skills" if len(skills) > 1 else "this skill"
+    question = f"{verb} {what} and trust {'them' if len(skills) > 1 else 'it'}, exactly as shown?"
+    answer, viewed = ask_until(question, {"y": "es", "n": "o"}, views)
+    return answer == "y", {slug: f"{text}{viewed}" for slug, text in shown.items()}
+
+
+def _print_result(plan: InstallPlan, result: InstallResult, verb: str) -> None:
+    """Print what was installed, and what is not trusted yet."""
+    for name in result.installed:
+        click.echo(f"{click.style('✓', fg='green')} {verb} {one_line(name)}.")
+    _print_unaccepted([skill for skill in plan.skills if skill.preview.slug not in result.accepted])
+
+
+def _print_unaccepted(skills: Sequence[PlannedSkill]) -> None:
+    waiting = [skill.preview.slug for skill in skills if skill.preview.trust != "local"]
+    if waiting:
+        names = f" {waiting[0]}" if len(waiting) == 1 else ""
+        print_wrapped(
+            f"Nobody has accepted {'it' if len(waiting) == 1 else f'{len(waiting)} of them'} yet, so agents cannot use "
+            f"{'it' if len(waiting) == 1 else 'them'}. At a terminal, run `prowess trust{names}`."
+        )
