@@ -16,6 +16,7 @@ export interface Loaded<T> {
 
 const SETTLE_MS = 150;
 const SHORTEST_GAP_MS = 700;
+const TYPED_MS = 250;
 
 /** Call the function soon after one of the events, once for a burst, and now and then while events keep coming. */
 export function onSettled(names: EventName[], action: () => void): () => void {
@@ -113,4 +114,14 @@ export function usePages<T>(
     loaded.reload();
   }, []);
   return { ...loaded, more };
+}
+
+/** Return a value once it has not changed for a moment: for requests about what somebody types. */
+export function useSettled<T>(value: T): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = window.setTimeout(() => setSettled(value), TYPED_MS);
+    return () => window.clearTimeout(timer);
+  }, [value]);
+  return settled;
 }

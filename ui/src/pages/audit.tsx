@@ -1,7 +1,7 @@
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { useLocation } from "preact-iso";
 import { api, ask } from "../api/client";
-import { usePages } from "../api/load";
+import { usePages, useSettled } from "../api/load";
 import { named, t } from "../i18n";
 import { Field } from "../parts/controls";
 import { Page } from "../parts/page";
@@ -12,7 +12,6 @@ import { Entry } from "./audit/entry";
 import { Verify } from "./audit/verify";
 import "../style/audit.css";
 
-const SETTLE_MS = 250;
 const DAYS = ["", "1", "7", "30", "365"] as const;
 const ACTIONS = [
   "approve",
@@ -131,14 +130,4 @@ function Entries({ filter, onAccount }: { filter: Filter; onAccount: (slug: stri
       }
     </Shown>
   );
-}
-
-/** Return the filter when the person has stopped typing. */
-function useSettled(filter: Filter): Filter {
-  const [settled, setSettled] = useState(filter);
-  useEffect(() => {
-    const timer = window.setTimeout(() => setSettled(filter), SETTLE_MS);
-    return () => window.clearTimeout(timer);
-  }, [filter]);
-  return settled;
 }

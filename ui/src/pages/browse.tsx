@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { useLocation } from "preact-iso";
 import { api, ask, type Shapes } from "../api/client";
-import { useLoad } from "../api/load";
+import { useLoad, useSettled } from "../api/load";
 import { ago, count } from "../format";
 import { t } from "../i18n";
 import { Badge } from "../parts/badge";
@@ -11,7 +11,6 @@ import { Choice, Search } from "../parts/controls";
 import { Page } from "../parts/page";
 import { Empty, Loading, ProblemBox } from "../parts/states";
 import { Preview } from "./browse/preview";
-import { useSettled } from "./browse/settled";
 import "../style/browse.css";
 
 type Hit = Shapes["RegistryHitShape"];

@@ -159,7 +159,7 @@ export function ApprovalCard({ approval, onAnswered, onOpen, hasKeys = false, is
                 {t("card.deny")}
               </Button>
               <Button look="plain" onClick={() => setDenying(false)}>
-                {t("card.cancel")}
+                {t("states.cancel")}
               </Button>
             </form>
           ) : (

@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useId, useState } from "preact/hooks";
 
-interface ButtonProps extends Omit<JSX.IntrinsicElements["button"], "onClick" | "type"> {
+export interface ButtonProps extends Omit<JSX.IntrinsicElements["button"], "onClick" | "type"> {
   look?: "primary" | "danger" | "plain" | "normal";
   /** Work that the click starts. The button is busy until it ends. */
   onClick?: (event: MouseEvent) => unknown;

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { t } from "../i18n";
+import { Button, type ButtonProps } from "./controls";
 import { Icon } from "./icons";
 
 const FIRST_FIELD =
@@ -11,12 +12,14 @@ interface Props {
   onClose: () => void;
   /** Buttons at the end. */
   actions?: ComponentChildren;
+  /** In their place: the button that answers the dialog, beside one that cancels it. */
+  answer?: { text: string; look: ButtonProps["look"]; onClick: ButtonProps["onClick"]; disabled?: boolean };
   isWide?: boolean;
   children: ComponentChildren;
 }
 
 /** A dialog over the page. Escape closes it, and the focus goes back to where it was. */
-export function Dialog({ title, onClose, actions, isWide, children }: Props) {
+export function Dialog({ title, onClose, actions, answer, isWide, children }: Props) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
@@ -42,6 +45,14 @@ export function Dialog({ title, onClose, actions, isWide, children }: Props) {
       </header>
       <div class="dialog-body">{children}</div>
       {actions && <footer>{actions}</footer>}
+      {answer && (
+        <footer>
+          <Button onClick={onClose}>{t("states.cancel")}</Button>
+          <Button look={answer.look} disabled={answer.disabled} onClick={answer.onClick}>
+            {answer.text}
+          </Button>
+        </footer>
+      )}
     </dialog>
   );
 }

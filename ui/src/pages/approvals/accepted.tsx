@@ -7,6 +7,7 @@ import { t } from "../../i18n";
 import { Button, Search } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { Empty, Shown } from "../../parts/states";
+import { Table } from "../../parts/table";
 import { attempt, say } from "../../parts/toast";
 import { may } from "../../state";
 
@@ -37,58 +38,40 @@ export function Accepted({ onChange }: { onChange: () => void }) {
             <div class="toolbar">
               <Search label={t("approvals.search")} value={text} onInput={setText} />
             </div>
-            <section class="scroll roomy" aria-label={t("approvals.accepted")} tabIndex={0}>
-              <table>
-                <thead>
-                  <tr>
-                    <th>{t("approvals.skill")}</th>
-                    <th>{t("approvals.how")}</th>
-                    <th>{t("approvals.by")}</th>
-                    <th>{t("approvals.when")}</th>
-                    <th>
-                      <span class="hidden-text">{t("approvals.action")}</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {found.slice(0, limit).map((one) => (
-                    <tr key={one.id}>
-                      <td>
-                        <strong>{one.slug}</strong>
-                        <br />
-                        <code class="digest">{one.digest.slice(0, 12)}</code>
-                      </td>
-                      <td title={one.proof}>{one.how}</td>
-                      <td>{one.actor}</td>
-                      <td>
-                        <time title={moment(one.created_at)}>{ago(one.created_at)}</time>
-                      </td>
-                      <td class="number">
-                        {may("approvals.resolve") && (
-                          <Button look="danger" onClick={() => setRevoked(one)}>
-                            {t("approvals.revoke")}
-                          </Button>
-                        )}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </section>
+            <Table
+              label={t("approvals.accepted")}
+              heads={[t("approvals.skill"), t("approvals.how"), t("approvals.by"), t("approvals.when")]}
+              action={t("approvals.action")}
+            >
+              {found.slice(0, limit).map((one) => (
+                <tr key={one.id}>
+                  <td>
+                    <strong>{one.slug}</strong>
+                    <br />
+                    <code class="digest">{one.digest.slice(0, 12)}</code>
+                  </td>
+                  <td title={one.proof}>{one.how}</td>
+                  <td>{one.actor}</td>
+                  <td>
+                    <time title={moment(one.created_at)}>{ago(one.created_at)}</time>
+                  </td>
+                  <td class="number">
+                    {may("approvals.resolve") && (
+                      <Button look="danger" onClick={() => setRevoked(one)}>
+                        {t("approvals.revoke")}
+                      </Button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </Table>
             {found.length === 0 && <p class="quiet">{t("approvals.no_match")}</p>}
             {found.length > limit && <Button onClick={() => setLimit(limit + SHOWN)}>{t("approvals.more")}</Button>}
             {revoked && (
               <Dialog
                 title={t("approvals.revoke_title", { name: revoked.slug })}
                 onClose={() => setRevoked(undefined)}
-                actions={
-                  <>
-                    <Button onClick={() => setRevoked(undefined)}>{t("card.cancel")}</Button>
-                    <Button look="danger" onClick={() => revoke(revoked)}>
-                      {t("approvals.revoke")}
-                    </Button>
-                  </>
-                }
+                answer={{ text: t("approvals.revoke"), look: "danger", onClick: () => revoke(revoked) }}
               >
                 <p>{t("approvals.revoke_text")}</p>
                 <code class="digest">{revoked.digest}</code>

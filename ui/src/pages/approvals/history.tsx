@@ -8,6 +8,7 @@ import { type Approval, ApprovalCard, actionName, State, subjectOf } from "../..
 import { Button, Choice, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { Empty, Shown } from "../../parts/states";
+import { Table } from "../../parts/table";
 import { attempt, say } from "../../parts/toast";
 import { may } from "../../state";
 
@@ -67,53 +68,42 @@ export function History() {
             <Empty title={t("approvals.history_none")} />
           ) : (
             <>
-              <section class="scroll roomy" aria-label={t("approvals.history")} tabIndex={0}>
-                <table>
-                  <thead>
-                    <tr>
-                      <th>{t("approvals.request")}</th>
-                      <th>{t("approvals.answer")}</th>
-                      <th>{t("approvals.by")}</th>
-                      <th>{t("approvals.when")}</th>
-                      <th>
-                        <span class="hidden-text">{t("approvals.action")}</span>
-                      </th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {items.map((one) => (
-                      <tr key={one.id}>
-                        <td>
-                          <button type="button" class="approvals-link" onClick={() => setOpened(one)}>
-                            {subjectOf(one)}
-                          </button>
-                          <br />
-                          <span class="quiet">
-                            {one.requester} · {actionName(one.action)}
-                          </span>
-                        </td>
-                        <td>
-                          <State approval={one} />
-                          {one.note && <p class="quiet note">{one.note}</p>}
-                        </td>
-                        <td>{one.resolver ?? "–"}</td>
-                        <td>
-                          <time title={moment(one.resolved_at ?? one.expires_at)}>
-                            {ago(one.resolved_at ?? one.expires_at)}
-                          </time>
-                        </td>
-                        <td class="number">
-                          {one.state === "approved" && may("approvals.resolve") && (
-                            <Button look="danger" onClick={() => setRevoked(one)}>
-                              {t("approvals.revoke")}
-                            </Button>
-                          )}
-                        </td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </section>
+              <Table
+                label={t("approvals.history")}
+                heads={[t("approvals.request"), t("approvals.answer"), t("approvals.by"), t("approvals.when")]}
+                action={t("approvals.action")}
+              >
+                {items.map((one) => (
+                  <tr key={one.id}>
+                    <td>
+                      <button type="button" class="approvals-link" onClick={() => setOpened(one)}>
+                        {subjectOf(one)}
+                      </button>
+                      <br />
+                      <span class="quiet">
+                        {one.requester} · {actionName(one.action)}
+                      </span>
+                    </td>
+                    <td>
+                      <State approval={one} />
+                      {one.note && <p class="quiet note">{one.note}</p>}
+                    </td>
+                    <td>{one.resolver ?? "–"}</td>
+                    <td>
+                      <time title={moment(one.resolved_at ?? one.expires_at)}>
+                        {ago(one.resolved_at ?? one.expires_at)}
+                      </time>
+                    </td>
+                    <td class="number">
+                      {one.state === "approved" && may("approvals.resolve") && (
+                        <Button look="danger" onClick={() => setRevoked(one)}>
+                          {t("approvals.revoke")}
+                        </Button>
+                      )}
+                    </td>
+                  </tr>
+                ))}
+              </Table>
               {hasMore && <Button onClick={more}>{t("approvals.more")}</Button>}
             </>
           )
@@ -128,14 +118,7 @@ export function History() {
         <Dialog
           title={t("approvals.revoke_title", { name: subjectOf(revoked) })}
           onClose={() => setRevoked(undefined)}
-          actions={
-            <>
-              <Button onClick={() => setRevoked(undefined)}>{t("card.cancel")}</Button>
-              <Button look="danger" onClick={() => revoke(revoked)}>
-                {t("approvals.revoke")}
-              </Button>
-            </>
-          }
+          answer={{ text: t("approvals.revoke"), look: "danger", onClick: () => revoke(revoked) }}
         >
           <p>{t("approvals.revoke_text")}</p>
           <Field label={t("card.reason")}>

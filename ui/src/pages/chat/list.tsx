@@ -130,14 +130,7 @@ export function ConversationActions({ id, title, onRename }: { id: string; title
         <Dialog
           title={t("chat.delete_title")}
           onClose={() => setAsking(false)}
-          actions={
-            <>
-              <Button onClick={() => setAsking(false)}>{t("chat.cancel")}</Button>
-              <Button look="danger" onClick={remove}>
-                {t("chat.delete")}
-              </Button>
-            </>
-          }
+          answer={{ text: t("chat.delete"), look: "danger", onClick: remove }}
         >
           <p>{t("chat.delete_text", { title: title || t("chat.untitled") })}</p>
         </Dialog>
@@ -178,7 +171,7 @@ export function Rename({ id, title, onDone }: { id: string; title: string; onDon
       <Button look="primary" type="submit" disabled={!text.trim()}>
         {t("chat.save")}
       </Button>
-      <Button onClick={onDone}>{t("chat.cancel")}</Button>
+      <Button onClick={onDone}>{t("states.cancel")}</Button>
     </form>
   );
 }

@@ -1,7 +1,7 @@
 // The skills in the prompt of a conversation: how much of the budget they use, and which; enable and disable by hand.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, type Problem, type Shapes } from "../../api/client";
-import { useLoad } from "../../api/load";
+import { useLoad, useSettled } from "../../api/load";
 import { count } from "../../format";
 import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
@@ -15,7 +15,6 @@ import type { Talk } from "./talk";
 type Session = Shapes["SessionShape"];
 type Enabled = Session["enabled_skills"][number];
 
-const WAIT_MS = 250;
 const FOUND = 12;
 const NEARLY_FULL = 0.9;
 
@@ -153,11 +152,7 @@ interface FoundProps {
 }
 
 function Found({ query, enabled, left, onEnable }: FoundProps) {
-  const [asked, setAsked] = useState(query);
-  useEffect(() => {
-    const timer = window.setTimeout(() => setAsked(query), WAIT_MS);
-    return () => window.clearTimeout(timer);
-  }, [query]);
+  const asked = useSettled(query);
   const found = useLoad(
     (signal) => ask(api.POST("/api/v1/search", { body: { query: asked, limit: FOUND, explain: false }, signal })),
     [asked],

@@ -5,7 +5,7 @@ import { useId, useState } from "preact/hooks";
 import { api, ask, type Problem } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { t } from "../../i18n";
-import { Button, Field } from "../../parts/controls";
+import { Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { asProblem, ProblemBox } from "../../parts/states";
 import { say } from "../../parts/toast";
@@ -34,14 +34,7 @@ function Frame({ title, action, isReady, onStart, onClose, children }: FrameProp
     <Dialog
       title={title}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("sources.cancel")}</Button>
-          <Button look="primary" disabled={!isReady} onClick={start}>
-            {action}
-          </Button>
-        </>
-      }
+      answer={{ text: action, look: "primary", onClick: start, disabled: !isReady }}
     >
       {problem && <ProblemBox problem={problem} />}
       {children}

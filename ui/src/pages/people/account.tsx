@@ -6,6 +6,7 @@ import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
 import { Button } from "../../parts/controls";
 import { More, Shown } from "../../parts/states";
+import { Table } from "../../parts/table";
 import { attempt, say } from "../../parts/toast";
 import { me, signOut } from "../../state";
 
@@ -53,39 +54,30 @@ export function Account() {
           items.length === 0 ? (
             <p class="quiet">{t("people.browsers_none")}</p>
           ) : (
-            <section class="scroll roomy" tabIndex={0} aria-label={t("people.browsers")}>
-              <table class="people-table">
-                <thead>
-                  <tr>
-                    <th>{t("people.browser")}</th>
-                    <th>{t("people.signed_in")}</th>
-                    <th>{t("people.last_used")}</th>
-                    <th>
-                      <span class="hidden-text">{t("people.action")}</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {items.map((one) => (
-                    <tr key={one.id}>
-                      <td class="people-client" title={one.client}>
-                        {browserName(one.client)}
-                      </td>
-                      <td data-label={t("people.signed_in")}>
-                        <time title={moment(one.created_at)}>{ago(one.created_at)}</time>
-                        <span class="quiet"> {one.how === "code" ? t("people.by_link") : one.how}</span>
-                      </td>
-                      <td data-label={t("people.last_used")}>{one.last_used_at ? ago(one.last_used_at) : "–"}</td>
-                      <td class="number">
-                        <Button look="danger" onClick={() => end(one.id)}>
-                          {t("people.end")}
-                        </Button>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </section>
+            <Table
+              label={t("people.browsers")}
+              heads={[t("people.browser"), t("people.signed_in"), t("people.last_used")]}
+              action={t("people.action")}
+              look="people-table"
+            >
+              {items.map((one) => (
+                <tr key={one.id}>
+                  <td class="people-client" title={one.client}>
+                    {browserName(one.client)}
+                  </td>
+                  <td data-label={t("people.signed_in")}>
+                    <time title={moment(one.created_at)}>{ago(one.created_at)}</time>
+                    <span class="quiet"> {one.how === "code" ? t("people.by_link") : one.how}</span>
+                  </td>
+                  <td data-label={t("people.last_used")}>{one.last_used_at ? ago(one.last_used_at) : "–"}</td>
+                  <td class="number">
+                    <Button look="danger" onClick={() => end(one.id)}>
+                      {t("people.end")}
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )
         }
       </Shown>

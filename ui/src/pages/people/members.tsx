@@ -9,6 +9,7 @@ import { Button, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
 import { asProblem, Empty, More, ProblemBox, Shown, Words } from "../../parts/states";
+import { Table } from "../../parts/table";
 import { attempt, say } from "../../parts/toast";
 import { me } from "../../state";
 import { DEFAULT_PERMISSIONS, PERMISSIONS, PermissionChoice } from "./permissions";
@@ -78,49 +79,40 @@ export function Members({ isOperator, organizations, organization, onChoose }: P
           !page || page.items.length === 0 ? (
             <Empty title={t("people.members_none")} />
           ) : (
-            <section class="scroll roomy" tabIndex={0} aria-label={t("people.members")}>
-              <table class="people-table">
-                <thead>
-                  <tr>
-                    <th>{t("people.name")}</th>
-                    <th>{t("people.permissions")}</th>
-                    <th>{t("people.since")}</th>
-                    <th>
-                      <span class="hidden-text">{t("people.action")}</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {page.items.map((one) => (
-                    <tr key={one.user_id} class={one.deactivated_at ? "people-gone" : undefined}>
-                      <td>
-                        <strong>{one.name || one.user_id}</strong>{" "}
-                        {one.role === "admin" && !one.deactivated_at && <Badge tone="accent">admin</Badge>}
-                        {one.deactivated_at && <Badge>{t("people.removed")}</Badge>}
-                        <br />
-                        <span class="quiet">
-                          <code>{one.user_id}</code> {one.email}
-                        </span>
-                      </td>
-                      <td class="people-scopes">{one.permissions.join(", ")}</td>
-                      <td data-label={t("people.since")}>
-                        <time title={`${moment(one.created_at)}, ${one.created_by}`}>{ago(one.created_at)}</time>
-                      </td>
-                      <td class="number">
-                        {!one.deactivated_at && (
-                          <span class="people-buttons">
-                            <Button onClick={() => setChanged(one)}>{t("people.change")}</Button>
-                            <Button look="danger" onClick={() => setRemoved(one)}>
-                              {t("people.remove")}
-                            </Button>
-                          </span>
-                        )}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </section>
+            <Table
+              label={t("people.members")}
+              heads={[t("people.name"), t("people.permissions"), t("people.since")]}
+              action={t("people.action")}
+              look="people-table"
+            >
+              {page.items.map((one) => (
+                <tr key={one.user_id} class={one.deactivated_at ? "people-gone" : undefined}>
+                  <td>
+                    <strong>{one.name || one.user_id}</strong>{" "}
+                    {one.role === "admin" && !one.deactivated_at && <Badge tone="accent">admin</Badge>}
+                    {one.deactivated_at && <Badge>{t("people.removed")}</Badge>}
+                    <br />
+                    <span class="quiet">
+                      <code>{one.user_id}</code> {one.email}
+                    </span>
+                  </td>
+                  <td class="people-scopes">{one.permissions.join(", ")}</td>
+                  <td data-label={t("people.since")}>
+                    <time title={`${moment(one.created_at)}, ${one.created_by}`}>{ago(one.created_at)}</time>
+                  </td>
+                  <td class="number">
+                    {!one.deactivated_at && (
+                      <span class="people-buttons">
+                        <Button onClick={() => setChanged(one)}>{t("people.change")}</Button>
+                        <Button look="danger" onClick={() => setRemoved(one)}>
+                          {t("people.remove")}
+                        </Button>
+                      </span>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )
         }
       </Shown>
@@ -145,14 +137,7 @@ export function Members({ isOperator, organizations, organization, onChoose }: P
         <Dialog
           title={t("people.remove_title", { name: removed.name || removed.user_id })}
           onClose={() => setRemoved(undefined)}
-          actions={
-            <>
-              <Button onClick={() => setRemoved(undefined)}>{t("card.cancel")}</Button>
-              <Button look="danger" onClick={() => remove(removed)}>
-                {t("people.remove")}
-              </Button>
-            </>
-          }
+          answer={{ text: t("people.remove"), look: "danger", onClick: () => remove(removed) }}
         >
           <p>{t("people.remove_text")}</p>
         </Dialog>
@@ -198,14 +183,7 @@ function MemberDialog({ member, organization, onClose, onDone }: DialogProps) {
     <Dialog
       title={member ? t("people.change_title", { name: member.name || member.user_id }) : t("people.add_member")}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("card.cancel")}</Button>
-          <Button look="primary" onClick={save}>
-            {t(member ? "people.save" : "people.add")}
-          </Button>
-        </>
-      }
+      answer={{ text: t(member ? "people.save" : "people.add"), look: "primary", onClick: save }}
     >
       {problem && <ProblemBox problem={problem} />}
       {!member && (

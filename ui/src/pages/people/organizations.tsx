@@ -8,6 +8,7 @@ import { Button, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
 import { asProblem, Empty, ProblemBox } from "../../parts/states";
+import { Table } from "../../parts/table";
 import { attempt, say } from "../../parts/toast";
 
 type Organization = Shapes["OrganizationShape"];
@@ -40,44 +41,35 @@ export function Organizations({ items, onChange, onOpen }: Props) {
           <p>{t("people.organizations_none_text")}</p>
         </Empty>
       ) : (
-        <section class="scroll roomy" tabIndex={0} aria-label={t("people.organizations")}>
-          <table class="people-table">
-            <thead>
-              <tr>
-                <th>{t("people.name")}</th>
-                <th>{t("people.since")}</th>
-                <th>
-                  <span class="hidden-text">{t("people.action")}</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {items.map((one) => (
-                <tr key={one.id} class={one.deactivated_at ? "people-gone" : undefined}>
-                  <td>
-                    <strong>{one.name || one.id}</strong>{" "}
-                    {one.deactivated_at && <Badge>{t("people.deactivated")}</Badge>}
-                    <br />
-                    <code>{one.id}</code>
-                  </td>
-                  <td data-label={t("people.since")}>
-                    <time title={`${moment(one.created_at)}, ${one.created_by}`}>{ago(one.created_at)}</time>
-                  </td>
-                  <td class="number">
-                    {!one.deactivated_at && (
-                      <span class="people-buttons">
-                        <Button onClick={() => onOpen(one.id)}>{t("people.members")}</Button>
-                        <Button look="danger" onClick={() => setEnded(one)}>
-                          {t("people.deactivate")}
-                        </Button>
-                      </span>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </section>
+        <Table
+          label={t("people.organizations")}
+          heads={[t("people.name"), t("people.since")]}
+          action={t("people.action")}
+          look="people-table"
+        >
+          {items.map((one) => (
+            <tr key={one.id} class={one.deactivated_at ? "people-gone" : undefined}>
+              <td>
+                <strong>{one.name || one.id}</strong> {one.deactivated_at && <Badge>{t("people.deactivated")}</Badge>}
+                <br />
+                <code>{one.id}</code>
+              </td>
+              <td data-label={t("people.since")}>
+                <time title={`${moment(one.created_at)}, ${one.created_by}`}>{ago(one.created_at)}</time>
+              </td>
+              <td class="number">
+                {!one.deactivated_at && (
+                  <span class="people-buttons">
+                    <Button onClick={() => onOpen(one.id)}>{t("people.members")}</Button>
+                    <Button look="danger" onClick={() => setEnded(one)}>
+                      {t("people.deactivate")}
+                    </Button>
+                  </span>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
       {isMaking && (
         <NewOrganization
@@ -92,14 +84,7 @@ export function Organizations({ items, onChange, onOpen }: Props) {
         <Dialog
           title={t("people.deactivate_title", { name: ended.name || ended.id })}
           onClose={() => setEnded(undefined)}
-          actions={
-            <>
-              <Button onClick={() => setEnded(undefined)}>{t("card.cancel")}</Button>
-              <Button look="danger" onClick={() => end(ended)}>
-                {t("people.deactivate")}
-              </Button>
-            </>
-          }
+          answer={{ text: t("people.deactivate"), look: "danger", onClick: () => end(ended) }}
         >
           <p>{t("people.deactivate_text")}</p>
         </Dialog>
@@ -126,14 +111,7 @@ function NewOrganization({ onClose, onMade }: { onClose: () => void; onMade: () 
     <Dialog
       title={t("people.new_organization")}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("card.cancel")}</Button>
-          <Button look="primary" onClick={create}>
-            {t("people.create")}
-          </Button>
-        </>
-      }
+      answer={{ text: t("people.create"), look: "primary", onClick: create }}
     >
       {problem && <ProblemBox problem={problem} />}
       <Field label={t("people.id")} hint={t("people.user_hint")}>

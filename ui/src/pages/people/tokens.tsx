@@ -9,6 +9,7 @@ import { Button, Choice, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
 import { asProblem, Empty, More, ProblemBox, Shown } from "../../parts/states";
+import { Table } from "../../parts/table";
 import { attempt, say } from "../../parts/toast";
 import { may, me } from "../../state";
 import { PermissionChoice } from "./permissions";
@@ -59,55 +60,50 @@ export function Tokens() {
               <p>{t("people.tokens_none_text")}</p>
             </Empty>
           ) : (
-            <section class="scroll roomy" tabIndex={0} aria-label={t("people.tokens")}>
-              <table class="people-table">
-                <thead>
-                  <tr>
-                    <th>{t("people.name")}</th>
-                    <th>{t("people.state")}</th>
-                    <th>{t("people.permissions")}</th>
-                    <th>{t("people.expires")}</th>
-                    <th>{t("people.last_used")}</th>
-                    <th>
-                      <span class="hidden-text">{t("people.action")}</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {[...items].sort(byState).map((one) => (
-                    <tr key={one.id} class={one.state === "active" ? undefined : "people-gone"}>
-                      <td>
-                        <strong>{one.name || one.id}</strong>
-                        <br />
-                        <span class="quiet">
-                          {one.kind === "agent" ? t("people.of_agent") : t("people.of_person")}
-                          {one.user_id && ` · ${one.user_id}`}
-                        </span>
-                      </td>
-                      <td>
-                        <Badge tone={TONES[one.state]}>{t(`people.token_${one.state}`)}</Badge>
-                      </td>
-                      <td class="people-scopes">{one.scopes.join(", ")}</td>
-                      <td data-label={t("people.expires")}>
-                        {one.expires_at ? (
-                          <time title={moment(one.expires_at)}>{ago(one.expires_at)}</time>
-                        ) : (
-                          t("people.never")
-                        )}
-                      </td>
-                      <td data-label={t("people.last_used")}>{one.last_used_at ? ago(one.last_used_at) : "–"}</td>
-                      <td class="number">
-                        {one.state === "active" && (
-                          <Button look="danger" onClick={() => setRevoked(one)}>
-                            {t("people.revoke")}
-                          </Button>
-                        )}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </section>
+            <Table
+              label={t("people.tokens")}
+              heads={[
+                t("people.name"),
+                t("people.state"),
+                t("people.permissions"),
+                t("people.expires"),
+                t("people.last_used"),
+              ]}
+              action={t("people.action")}
+              look="people-table"
+            >
+              {[...items].sort(byState).map((one) => (
+                <tr key={one.id} class={one.state === "active" ? undefined : "people-gone"}>
+                  <td>
+                    <strong>{one.name || one.id}</strong>
+                    <br />
+                    <span class="quiet">
+                      {one.kind === "agent" ? t("people.of_agent") : t("people.of_person")}
+                      {one.user_id && ` · ${one.user_id}`}
+                    </span>
+                  </td>
+                  <td>
+                    <Badge tone={TONES[one.state]}>{t(`people.token_${one.state}`)}</Badge>
+                  </td>
+                  <td class="people-scopes">{one.scopes.join(", ")}</td>
+                  <td data-label={t("people.expires")}>
+                    {one.expires_at ? (
+                      <time title={moment(one.expires_at)}>{ago(one.expires_at)}</time>
+                    ) : (
+                      t("people.never")
+                    )}
+                  </td>
+                  <td data-label={t("people.last_used")}>{one.last_used_at ? ago(one.last_used_at) : "–"}</td>
+                  <td class="number">
+                    {one.state === "active" && (
+                      <Button look="danger" onClick={() => setRevoked(one)}>
+                        {t("people.revoke")}
+                      </Button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )
         }
       </Shown>
@@ -127,14 +123,7 @@ export function Tokens() {
         <Dialog
           title={t("people.revoke_title", { name: revoked.name || revoked.id })}
           onClose={() => setRevoked(undefined)}
-          actions={
-            <>
-              <Button onClick={() => setRevoked(undefined)}>{t("card.cancel")}</Button>
-              <Button look="danger" onClick={() => revoke(revoked)}>
-                {t("people.revoke")}
-              </Button>
-            </>
-          }
+          answer={{ text: t("people.revoke"), look: "danger", onClick: () => revoke(revoked) }}
         >
           <p>{t("people.revoke_text")}</p>
         </Dialog>
@@ -177,14 +166,7 @@ function NewToken({ onClose, onMade }: { onClose: () => void; onMade: (token: Sh
     <Dialog
       title={t("people.new_token")}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("card.cancel")}</Button>
-          <Button look="primary" onClick={create}>
-            {t("people.create")}
-          </Button>
-        </>
-      }
+      answer={{ text: t("people.create"), look: "primary", onClick: create }}
     >
       {problem && <ProblemBox problem={problem} />}
       <Field label={t("people.name")} hint={t("people.name_hint")}>

@@ -4,6 +4,7 @@ import { usePages } from "../../api/load";
 import { t } from "../../i18n";
 import { Badge } from "../../parts/badge";
 import { More, Shown, Words } from "../../parts/states";
+import { Table } from "../../parts/table";
 
 export function Connectors() {
   const loaded = usePages((query, signal) => ask(api.GET("/api/v1/connectors", { params: { query }, signal })), []);
@@ -21,43 +22,34 @@ export function Connectors() {
           items.length === 0 ? (
             <p class="quiet">{t("settings.connectors_none")}</p>
           ) : (
-            <section class="scroll roomy" tabIndex={0} aria-label={t("settings.connectors")}>
-              <table>
-                <thead>
-                  <tr>
-                    <th>{t("settings.name")}</th>
-                    <th>{t("settings.where")}</th>
-                    <th>{t("settings.state")}</th>
-                    <th>{t("settings.allowed_tools")}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {items.map((one) => (
-                    <tr key={`${one.scope} ${one.name}`}>
-                      <td>
-                        <strong>{one.name}</strong> <Badge>{one.scope}</Badge>
-                        {one.description && <p class="quiet note">{one.description}</p>}
-                      </td>
-                      <td>
-                        <code>{one.where}</code>
-                      </td>
-                      <td>
-                        {one.problem ? (
-                          <Badge tone="bad" title={one.problem}>
-                            {t("settings.broken")}
-                          </Badge>
-                        ) : (
-                          <Badge tone={one.accepted ? "good" : "warn"}>
-                            {t(one.accepted ? "settings.accepted" : "settings.not_accepted")}
-                          </Badge>
-                        )}
-                      </td>
-                      <td>{one.allowed_tools.join(", ") || "–"}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </section>
+            <Table
+              label={t("settings.connectors")}
+              heads={[t("settings.name"), t("settings.where"), t("settings.state"), t("settings.allowed_tools")]}
+            >
+              {items.map((one) => (
+                <tr key={`${one.scope} ${one.name}`}>
+                  <td>
+                    <strong>{one.name}</strong> <Badge>{one.scope}</Badge>
+                    {one.description && <p class="quiet note">{one.description}</p>}
+                  </td>
+                  <td>
+                    <code>{one.where}</code>
+                  </td>
+                  <td>
+                    {one.problem ? (
+                      <Badge tone="bad" title={one.problem}>
+                        {t("settings.broken")}
+                      </Badge>
+                    ) : (
+                      <Badge tone={one.accepted ? "good" : "warn"}>
+                        {t(one.accepted ? "settings.accepted" : "settings.not_accepted")}
+                      </Badge>
+                    )}
+                  </td>
+                  <td>{one.allowed_tools.join(", ") || "–"}</td>
+                </tr>
+              ))}
+            </Table>
           )
         }
       </Shown>

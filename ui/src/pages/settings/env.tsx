@@ -6,6 +6,7 @@ import { t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
 import { Button, Field } from "../../parts/controls";
 import { Shown } from "../../parts/states";
+import { Table } from "../../parts/table";
 import { attempt, say } from "../../parts/toast";
 import { may } from "../../state";
 
@@ -91,42 +92,32 @@ interface GrantsProps {
 
 function Grants({ label, items, onChange }: GrantsProps) {
   return (
-    <section class="scroll roomy" tabIndex={0} aria-label={label}>
-      <table>
-        <thead>
-          <tr>
-            <th>{t("settings.variable")}</th>
-            <th>{t("settings.skill")}</th>
-            <th>{t("settings.state")}</th>
-            <th>
-              <span class="hidden-text">{t("settings.action")}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {items.map((one) => (
-            <tr key={`${one.slug} ${one.name}`}>
-              <td>
-                <code>{one.name}</code>
-              </td>
-              <td>{one.slug}</td>
-              <td>
-                <Badge tone={TONES[one.state]}>{t(`settings.env_${one.state}`)}</Badge>
-              </td>
-              <td class="number">
-                {may("admin") && (one.state === "asked" || one.state === "changed") && (
-                  <Button onClick={() => onChange(one, true)}>{t("settings.allow")}</Button>
-                )}{" "}
-                {may("admin") && one.state !== "asked" && (
-                  <Button look="danger" onClick={() => onChange(one, false)}>
-                    {t("settings.forbid")}
-                  </Button>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
+    <Table
+      label={label}
+      heads={[t("settings.variable"), t("settings.skill"), t("settings.state")]}
+      action={t("settings.action")}
+    >
+      {items.map((one) => (
+        <tr key={`${one.slug} ${one.name}`}>
+          <td>
+            <code>{one.name}</code>
+          </td>
+          <td>{one.slug}</td>
+          <td>
+            <Badge tone={TONES[one.state]}>{t(`settings.env_${one.state}`)}</Badge>
+          </td>
+          <td class="number">
+            {may("admin") && (one.state === "asked" || one.state === "changed") && (
+              <Button onClick={() => onChange(one, true)}>{t("settings.allow")}</Button>
+            )}{" "}
+            {may("admin") && one.state !== "asked" && (
+              <Button look="danger" onClick={() => onChange(one, false)}>
+                {t("settings.forbid")}
+              </Button>
+            )}
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }

@@ -124,7 +124,7 @@ export function SettingRow({ setting, label, onChange }: { setting: Setting; lab
                 {t("settings.save")}
               </Button>
               <Button look="plain" onClick={discard}>
-                {t("card.cancel")}
+                {t("states.cancel")}
               </Button>
             </>
           )}

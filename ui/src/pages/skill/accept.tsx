@@ -68,14 +68,7 @@ function Review({ address, name, onClose, onDone }: Props) {
       title={t("skill.review_title", { name })}
       isWide
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("skills.cancel")}</Button>
-          <Button look="primary" disabled={!found.data} onClick={accept}>
-            {t("skill.accept")}
-          </Button>
-        </>
-      }
+      answer={{ text: t("skill.accept"), look: "primary", onClick: accept, disabled: !found.data }}
     >
       <Shown of={found}>
         {(seen) => (

@@ -101,14 +101,7 @@ function ForkDialog({ skill, onClose }: { skill: Skill; onClose: () => void }) {
     <Dialog
       title={t("skill.fork_title", { name: skill.name })}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("skills.cancel")}</Button>
-          <Button look="primary" disabled={!targets.length} onClick={fork}>
-            {t("skill.fork")}
-          </Button>
-        </>
-      }
+      answer={{ text: t("skill.fork"), look: "primary", onClick: fork, disabled: !targets.length }}
     >
       {problem && <ProblemBox problem={problem} />}
       <p>{targets.length ? t("skill.fork_text") : t("skill.fork_nowhere")}</p>
@@ -147,14 +140,7 @@ function DeleteDialog({ skill, onClose }: { skill: Skill; onClose: () => void })
     <Dialog
       title={t("skill.delete_title", { name: skill.name })}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("skills.cancel")}</Button>
-          <Button look="danger" onClick={remove}>
-            {t("skill.delete")}
-          </Button>
-        </>
-      }
+      answer={{ text: t("skill.delete"), look: "danger", onClick: remove }}
     >
       {problem && <ProblemBox problem={problem} />}
       <p>

@@ -232,14 +232,7 @@ function RestoreDialog({ skill, version, onClose, onDone }: RestoreProps) {
     <Dialog
       title={t("skill.restore_title", { number: version.number })}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("skills.cancel")}</Button>
-          <Button look="primary" onClick={restore}>
-            {t("skill.restore")}
-          </Button>
-        </>
-      }
+      answer={{ text: t("skill.restore"), look: "primary", onClick: restore }}
     >
       {problem && <ProblemBox problem={problem} />}
       <p>{t("skill.restore_text", { number: version.number, when: moment(version.created_at) })}</p>

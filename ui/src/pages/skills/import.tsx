@@ -76,7 +76,7 @@ export function ImportDialog({ file, onClose, onDone }: Props) {
           </Button>
         ) : (
           <>
-            <Button onClick={onClose}>{t("skills.cancel")}</Button>
+            <Button onClick={onClose}>{t("states.cancel")}</Button>
             <Button look="primary" disabled={!usable} onClick={send}>
               {t("skills.import_count", { count: usable })}
             </Button>

@@ -4,7 +4,6 @@ import { useState } from "preact/hooks";
 import { api, ask, type Problem, type Shapes } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { t } from "../../i18n";
-import { Button } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { asProblem, ProblemBox } from "../../parts/states";
 import { say } from "../../parts/toast";
@@ -41,14 +40,7 @@ export function DeleteSource({ source, onClose, onDeleted }: Props) {
     <Dialog
       title={t("sources.delete_title", { name: source.name })}
       onClose={onClose}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("sources.cancel")}</Button>
-          <Button look="danger" onClick={remove}>
-            {t("sources.delete")}
-          </Button>
-        </>
-      }
+      answer={{ text: t("sources.delete"), look: "danger", onClick: remove }}
     >
       {problem && <ProblemBox problem={problem} />}
       {count > 0 ? (

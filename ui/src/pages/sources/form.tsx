@@ -124,7 +124,7 @@ export function SourceForm({ source, onClose, onSaved }: Props) {
       isWide={preview !== undefined}
       actions={
         <>
-          <Button onClick={onClose}>{t("sources.cancel")}</Button>
+          <Button onClick={onClose}>{t("states.cancel")}</Button>
           {!source && !preview && (
             <Button look="primary" onClick={look}>
               {t("sources.look")}
