@@ -79,6 +79,10 @@ class ProwessError(Exception):
         """Return the error as an agent may be told it."""
         return self
 
+    def as_json(self) -> dict[str, str]:
+        """Return code, message and hint as a JSON object."""
+        return {"code": self.code, "message": self.message, "hint": self.hint}
+
 
 class NotFound(ProwessError):
     """The requested item does not exist, or cannot be used.

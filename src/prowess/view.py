@@ -55,7 +55,7 @@ def to_json(value: object) -> Any:
 
 def error_json(error: ProwessError) -> JsonObject:
     """Return an error as an object: code, message and hint, with its problems, budget and approval if it has them."""
-    view: JsonObject = {"code": error.code, "message": error.message, "hint": error.hint}
+    view: JsonObject = {**error.as_json()}
     if isinstance(error, Invalid) and error.problems:
         view["problems"] = problems_json(error.problems)
     return view | _error_details(error)

@@ -40,9 +40,8 @@ class DeviceChange:
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object."""
-        error = self.error and {"code": self.error.code, "message": self.error.message, "hint": self.error.hint}
         names = ("slug", "scope", "change", "side", "outcome", "accepted", "diff")
-        return {**{name: getattr(self, name) for name in names}, "error": error}
+        return {**{name: getattr(self, name) for name in names}, "error": self.error and self.error.as_json()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,11 +30,11 @@ class MarketplaceSync:
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object."""
-        error, system = self.system_error, self.system
+        system = self.system
         return {
             "sources": [result.as_json() for result in self.sources],
             "system": {"updated": list(system.updated), "unchanged": system.unchanged} if system else None,
-            "system_error": {"code": error.code, "message": error.message, "hint": error.hint} if error else None,
+            "system_error": self.system_error and self.system_error.as_json(),
         }
 
 

@@ -205,7 +205,7 @@ class Execution:
             stopped.append(error)
             return
         if error is not None:
-            result_row["error"] = {"code": error.code, "message": error.message, "hint": error.hint}
+            result_row["error"] = error.as_json()
         result_row |= {"cost_usd": cost, "duration_ms": round((time.perf_counter() - began) * 1000)}
         line = json.dumps(self._redact(result_row), ensure_ascii=False)
         await self._store_item(

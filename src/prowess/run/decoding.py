@@ -87,8 +87,8 @@ def _decode_sent(value: JsonObject) -> SentRequest:
 
 def encode_error(error: ProwessError) -> JsonObject:
     """Return an error as JSON that `revive_error` reads."""
-    view: JsonObject = {"code": error.code, "message": error.message, "hint": error.hint}
-    return {**view, "approval_id": error.approval_id} if isinstance(error, ApprovalRequired) else view
+    more = {"approval_id": error.approval_id} if isinstance(error, ApprovalRequired) else {}
+    return {**error.as_json(), **more}
 
 
 def revive_error(fields: Mapping[str, Any]) -> ProwessError:

@@ -216,7 +216,6 @@ class RunResult:
 
     def as_json(self) -> JsonObject:
         """Return everything as plain JSON."""
-        error = self.error
         return {
             "run_id": self.run_id,
             "skill": self.skill,
@@ -228,7 +227,7 @@ class RunResult:
             "output_tokens": self.usage.output_tokens,
             "cost_usd": self.cost,
             **({"waiting": list(self.waiting)} if self.waiting else {}),
-            "error": error and {"code": error.code, "message": error.message, "hint": error.hint},
+            "error": self.error and self.error.as_json(),
         }
 
 

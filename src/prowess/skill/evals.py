@@ -105,7 +105,7 @@ def _read_file(path: str, data: bytes, *, named: bool) -> TriggerSet:
         message = f"The file is {len(data):,} bytes; the limit is {MAX_EVAL_BYTES:,}."
         return _refuse("eval-unreadable", message, "Keep only queries in this file.", path)
     try:
-        value = _parse(path, data)
+        value = parse_eval(path, data.decode("utf-8-sig"), _LIMITS)
     except (ValueError, RecursionError) as fault:
         language = "JSON" if path.endswith(".json") else "YAML"
         hint = "Fix the file and run the command again."
@@ -119,14 +119,14 @@ def _read_file(path: str, data: bytes, *, named: bool) -> TriggerSet:
 EVAL_EXAMPLE = 'Use this format: [{"query": "what a user says", "should_trigger": true}, …].'
 
 
-def _parse(path: str, data: bytes) -> Any:
-    text = data.decode("utf-8-sig")
+def parse_eval(path: str, text: str, limits: Limits) -> Any:
+    """Return the value of a JSON or YAML file; raise `ValueError` or `RecursionError` if it is not valid."""
     if path.endswith(".json"):
         return parse_json(text)
     from prowess.skill.text.yaml import YamlRefused, load
 
     try:
-        return load(text, typed=True, limits=_LIMITS).value
+        return load(text, typed=True, limits=limits).value
     except YamlRefused as refused:
         raise ValueError(f"line {refused.line}: {refused.message.rstrip('.')}") from None
 

@@ -65,7 +65,6 @@ class SyncResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object. Skills that are unchanged are only counted."""
-        error = self.error
         return {
             "source_id": self.source.id,
             "status": self.status,
@@ -74,7 +73,7 @@ class SyncResult:
             "counts": self.counts,
             "skills": [change.as_json() for change in self.changes if change.status != "unchanged" or change.message],
             "warnings": [asdict(warning) for warning in self.warnings],
-            "error": {"code": error.code, "message": error.message, "hint": error.hint} if error else None,
+            "error": self.error and self.error.as_json(),
         }
 
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from prowess.authoring.evals.case import EvalFile
 from prowess.errors import Problem, Severity
+from prowess.skill.evals import parse_eval
 from prowess.skill.json_values import parse_json
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import KIB, MIB, Limits
@@ -201,14 +202,7 @@ def open_source(path: str, data: bytes, files: Mapping[str, bytes]) -> EvalSourc
 def _parse(path: str, text: str) -> Any:
     if path.endswith(".jsonl"):
         return [_parse_line(line, number) for number, line in _entry_lines(text)]
-    if path.endswith(".json"):
-        return parse_json(text)
-    from prowess.skill.text.yaml import YamlRefused, load
-
-    try:
-        return load(text, typed=True, limits=_LIMITS).value
-    except YamlRefused as refused:
-        raise ValueError(f"line {refused.line}: {refused.message.rstrip('.')}") from None
+    return parse_eval(path, text, _LIMITS)
 
 
 def _entry_lines(text: str) -> list[tuple[int, str]]:
