@@ -1,18 +1,18 @@
 // The places that skills are copied from: their state, adding and changing them, and what a sync brought.
 
 import { useState } from "preact/hooks";
-import { api, ask, type Shapes } from "../api/client";
-import { usePages } from "../api/load";
+import { api, ask, type Problem, type Shapes } from "../api/client";
+import { useLoad, usePages } from "../api/load";
 import { ago, moment } from "../format";
 import { t } from "../i18n";
 import { Badge, type Tone } from "../parts/badge";
 import { Button } from "../parts/controls";
+import { Dialog } from "../parts/dialog";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
-import { Empty, More, Shown, Words } from "../parts/states";
+import { asProblem, Empty, More, ProblemBox, Shown, Words } from "../parts/states";
 import { attempt, say } from "../parts/toast";
 import { may } from "../state";
-import { DeleteSource } from "./sources/delete";
 import { SourceForm } from "./sources/form";
 import { counted, kindName, Result } from "./sources/result";
 import "../style/browse.css";
@@ -260,4 +260,60 @@ function place(source: Source): string {
 function policy(source: Source): string {
   if (source.config.sync_policy !== "auto") return t("sources.by_hand");
   return t("sources.every", { count: Number(source.config.sync_interval_minutes ?? 360) });
+}
+
+interface DeleteProps {
+  source: Shapes["SourceShape"];
+  onClose: () => void;
+  onDeleted: () => void;
+}
+
+/** Delete a source, and say what happens to its skills. */
+function DeleteSource({ source, onClose, onDeleted }: DeleteProps) {
+  const [isWithSkills, setWithSkills] = useState(false);
+  const [problem, setProblem] = useState<Problem | undefined>(undefined);
+  const skills = useLoad(
+    (signal) => ask(api.GET("/api/v1/skills", { params: { query: { source_id: source.id, limit: 1 } }, signal })),
+    [source.id],
+  );
+  const remove = async () => {
+    setProblem(undefined);
+    try {
+      await ask(
+        api.DELETE("/api/v1/skills/sources/{id}", {
+          params: { path: { id: source.id }, query: { remove_skills: isWithSkills } },
+        }),
+      );
+      say(t("sources.deleted", { name: source.name }));
+      onDeleted();
+    } catch (error) {
+      setProblem(asProblem(error));
+    }
+  };
+  const count = skills.data?.total ?? 0;
+  return (
+    <Dialog
+      title={t("sources.delete_title", { name: source.name })}
+      onClose={onClose}
+      answer={{ text: t("sources.delete"), look: "danger", onClick: remove }}
+    >
+      {problem && <ProblemBox problem={problem} />}
+      {count > 0 ? (
+        <>
+          <p>{t("sources.has_skills", { count })}</p>
+          <label class="browse-read">
+            <input
+              type="checkbox"
+              checked={isWithSkills}
+              onChange={(event) => setWithSkills(event.currentTarget.checked)}
+            />{" "}
+            {t("sources.with_skills")}
+          </label>
+          <p class="quiet">{t("sources.edited_stay")}</p>
+        </>
+      ) : (
+        <p>{t("sources.no_skills")}</p>
+      )}
+    </Dialog>
+  );
 }

@@ -1,14 +1,13 @@
 // What it costs: the last days as a chart, the skills that cost most, and what is left of today's limit.
 import { useState } from "preact/hooks";
 import { lazy } from "preact-iso";
-import { api, ask } from "../../api/client";
+import { api, ask, type Shapes } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { cost, count } from "../../format";
 import { t } from "../../i18n";
 import { Bars } from "../../parts/bars";
 import { Choice } from "../../parts/controls";
 import { Shown } from "../../parts/states";
-import { eachDay } from "../traces/days";
 import { AGENT } from "../traces/status";
 import { Area } from "./parts";
 
@@ -113,4 +112,25 @@ export function CostArea() {
       </Shown>
     </Area>
   );
+}
+
+type Figures = Shapes["FiguresShape"];
+const DAY_MS = 86_400_000;
+const MOST_DAYS = 366;
+
+interface Day {
+  /** The beginning of the day in UTC, in milliseconds. */
+  time: number;
+  row: Figures | undefined;
+}
+
+/** Return every day of the last `days` ("all": since the first with a run), with its figures if something ran. */
+function eachDay(rows: Figures[], days: string): Day[] {
+  const found = new Map(rows.map((row) => [Date.parse(row.name), row]));
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+  const known = Math.min(...found.keys(), today);
+  const first = days === "all" ? Math.max(known, today - MOST_DAYS * DAY_MS) : today - (Number(days) - 1) * DAY_MS;
+  const all: Day[] = [];
+  for (let time = first; time <= today; time += DAY_MS) all.push({ time, row: found.get(time) });
+  return all;
 }
