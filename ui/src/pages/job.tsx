@@ -6,7 +6,7 @@ import { useLoad } from "../api/load";
 import { ago, cost, duration, moment } from "../format";
 import { t } from "../i18n";
 import { Badge } from "../parts/badge";
-import { Button, Field } from "../parts/controls";
+import { Button, NumberField } from "../parts/controls";
 import { Json } from "../parts/json";
 import { Page } from "../parts/page";
 import { Shown, Words } from "../parts/states";
@@ -153,18 +153,12 @@ function Retry({ job, onChange }: JobProps) {
   return (
     <div class="job-retry">
       {isSpent && (
-        <Field label={t("jobs.max_spend")} hint={t("jobs.max_spend_hint")}>
-          {(ids) => (
-            <input
-              {...ids}
-              type="number"
-              min={0}
-              step="any"
-              value={maxSpend}
-              onInput={(event) => setMaxSpend(event.currentTarget.value)}
-            />
-          )}
-        </Field>
+        <NumberField
+          label={t("jobs.max_spend")}
+          hint={t("jobs.max_spend_hint")}
+          value={maxSpend}
+          onInput={setMaxSpend}
+        />
       )}
       <Button look="primary" onClick={retry}>
         {job.failed > 0 ? t("jobs.retry") : t("jobs.go_on")}

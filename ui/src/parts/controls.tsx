@@ -62,6 +62,24 @@ export function Field({ label, hint, problem, children }: FieldProps) {
   );
 }
 
+/** A field for a number that is not negative. */
+export function NumberField(props: { label: string; hint?: string; value: string; onInput: (value: string) => void }) {
+  return (
+    <Field label={props.label} hint={props.hint}>
+      {(ids) => (
+        <input
+          {...ids}
+          type="number"
+          min={0}
+          step="any"
+          value={props.value}
+          onInput={(event) => props.onInput(event.currentTarget.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
 interface ChoiceProps<T extends string> {
   label: string;
   value: T;

@@ -5,7 +5,7 @@ import { useId, useState } from "preact/hooks";
 import { api, ask, type Problem } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { t } from "../../i18n";
-import { Field } from "../../parts/controls";
+import { Field, NumberField } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { asProblem, ProblemBox } from "../../parts/states";
 import { say } from "../../parts/toast";
@@ -72,23 +72,6 @@ function ModelField({ value, onInput }: { value: string; onInput: (model: string
   return (
     <Field label={t("evals.model")} hint={t("evals.model_hint")}>
       {(ids) => <input {...ids} value={value} onInput={(event) => onInput(event.currentTarget.value)} />}
-    </Field>
-  );
-}
-
-function NumberField(props: { label: string; hint?: string; value: string; onInput: (value: string) => void }) {
-  return (
-    <Field label={props.label} hint={props.hint}>
-      {(ids) => (
-        <input
-          {...ids}
-          type="number"
-          min={0}
-          step="any"
-          value={props.value}
-          onInput={(event) => props.onInput(event.currentTarget.value)}
-        />
-      )}
     </Field>
   );
 }

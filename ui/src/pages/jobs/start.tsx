@@ -5,7 +5,7 @@ import { api, ask, type Problem } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { bytes } from "../../format";
 import { t } from "../../i18n";
-import { Button, Field } from "../../parts/controls";
+import { Button, Field, NumberField } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { asProblem, ProblemBox, Words } from "../../parts/states";
 import { say } from "../../parts/toast";
@@ -157,18 +157,12 @@ export default function StartBatch({ skill, onClose }: { skill: string; onClose:
             />
           )}
         </Field>
-        <Field label={t("jobs.max_spend")} hint={t("jobs.max_spend_hint")}>
-          {(ids) => (
-            <input
-              {...ids}
-              type="number"
-              min={0}
-              step="any"
-              value={draft.maxSpend}
-              onInput={(event) => change({ maxSpend: event.currentTarget.value })}
-            />
-          )}
-        </Field>
+        <NumberField
+          label={t("jobs.max_spend")}
+          hint={t("jobs.max_spend_hint")}
+          value={draft.maxSpend}
+          onInput={(value) => change({ maxSpend: value })}
+        />
       </div>
       <p class="quiet">{t("jobs.draft_kept")}</p>
     </Dialog>
