@@ -74,7 +74,7 @@ def resemblance(first: str, second: str) -> float:
 
 
 class _Features(NamedTuple):
-    """What two messages are compared by."""
+    """The features by which two messages are compared."""
 
     found: frozenset[str]
     bits: int

@@ -19,7 +19,7 @@ _GLANCED_AT = 16
 
 
 class AgentFolders(NamedTuple):
-    """Where one agent keeps its skills: below a project, and below a home directory or a variable, first match wins."""
+    """The skill folders of one agent: below a project, and below a home directory or a variable, first match wins."""
 
     agent: str
     project: str

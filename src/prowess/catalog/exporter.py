@@ -22,7 +22,7 @@ ARCHIVES: dict[str, Literal["zip", "tar.gz"]] = {"skill": "zip", "zip": "zip", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
-    """Where a skill was written, in which form, and what was left out."""
+    """The path and form of an exported skill, and the parts that were left out."""
 
     path: Path
     form: str

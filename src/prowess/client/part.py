@@ -1,4 +1,4 @@
-"""What the parts of a client share, and how they turn the JSON of a server into the values that the engine returns."""
+"""The base of the parts of a client, and the conversion of a server's JSON into the values that the engine returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was recorded, over HTTP: events and the traces of runs."""
+"""Events and traces of runs, over HTTP."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Link:
-    """What a session talks through. `failure` says why the last request got no answer; `process` is None over HTTP."""
+    """The connection of a session. `failure` says why the last request got no answer; `process` is None over HTTP."""
 
     streams: Any
     process: ServerProcess | None = None
@@ -101,7 +101,7 @@ class Session:
 
     @property
     def hint(self) -> str:
-        """What to do about a failure, with the end of the server's error output, which helps to find the cause."""
+        """The hint for a failure, with the end of the server's error output, which helps to find the cause."""
         stderr = self.link.stderr if self.link else ""
         look = f"Look at it: `prowess connector show {self.opener.name}`."
         return f"{look} It wrote: {_short(stderr)}" if stderr else look

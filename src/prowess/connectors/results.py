@@ -1,4 +1,4 @@
-"""What a server sends, made safe to show: cleaned, cut, and marked with where it comes from."""
+"""Make results of a server safe to show: clean them, cut them, and mark them with their origin."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Mark:
 
 @dataclass(slots=True, eq=False)
 class _Tail:
-    """What is known of the end of an organization's audit."""
+    """The end of an organization's audit, as last read."""
 
     committed: Commit | None = None
     number: int = 0

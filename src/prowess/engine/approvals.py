@@ -1,4 +1,4 @@
-"""Who may do what: approvals, the organization's policy, environment grants and the audit log."""
+"""Approvals, the organization's policy, environment grants and the audit log."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class CallableSkill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What agents can work with: any skill, any skill with files besides its instructions, any with scripts.
+    """The skills of an agent: whether there are any, any with files besides their instructions, any with scripts.
 
     `functions` are the callable skills, by slug.
     """

@@ -59,7 +59,7 @@ _FOLDER_CHARS = 180
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketplaceSettings:
-    """What the operator has configured: a registry of the organization, and the one of system skills."""
+    """The registries that the operator has configured: one of the organization, and one of system skills."""
 
     url: str = ""
     key: str = ""
@@ -200,7 +200,7 @@ class Resources:
 
     @cached_property
     def decisions(self) -> RecentDecisions:
-        """What the gate has just allowed to run."""
+        """Recent decisions of the gate that allowed a run."""
         from prowess.engine.decisions import RecentDecisions
 
         return RecentDecisions()
@@ -281,7 +281,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What one part of the engine works with: the shared resources, and who acts."""
+    """The shared resources and the actor, for one part of the engine."""
 
     resources: Resources
     actor: Actor

@@ -18,14 +18,14 @@ _MOST = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What was decided about: the policy of the organization, and the skill with how far it is trusted."""
+    """The policy and the skill, with its trust, that a decision was about."""
 
     policy: OrgPolicy
     subject: Subject
 
 
 class RecentDecisions:
-    """What the rules allowed within the last second, without anybody being asked.
+    """Decisions of the last second that allowed a run without asking a person.
 
     A decision depends on the skill, which is part of its key, and on what is recorded: policies, acceptances, trusted folders,
     versions, other skills of the same name. Nothing of that changes without a row in the audit, so a decision counts only

@@ -33,7 +33,7 @@ _RIVALS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftPreview:
-    """What a draft would be: everything that an editor shows next to the text.
+    """A preview of a draft: everything that an editor shows next to the text.
 
     `problems` have the `place` of each problem. `block` is the text that the skill would put into a prompt, and `budget` what
     that does to the budget of a session, or of a new one. `reach` says what it asks for and how far its runs go.

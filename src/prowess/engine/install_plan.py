@@ -1,4 +1,4 @@
-"""What installing or updating skills would do, as a person sees it before it happens.
+"""The plan of an installation or update, as a person sees it before it happens.
 
 A plan holds the exact bytes that were fetched. Installing it installs these bytes, and accepting it accepts their digests: nothing is
 fetched again in between.

@@ -35,7 +35,7 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallResult:
-    """What was installed, and which of it was accepted."""
+    """The skills that were installed, and those that were accepted."""
 
     installed: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()

@@ -136,7 +136,7 @@ class Users(Part):
 
 
 class _Holders(Protocol):
-    """Finds whom secrets belong to, and records their use. Blocking."""
+    """Finds the holders of secrets, and records their use. Blocking."""
 
     def find_holder(self, secret: str) -> Holder | None: ...
 

@@ -39,7 +39,7 @@ def is_role_pack(scope: str, slug: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where skills of one scope are kept: a folder by its path, or a database by its URL."""
+    """A place for skills of one scope: a folder by its path, or a database by its URL."""
 
     scope: Scope
     kind: Literal["folder", "database"]
@@ -99,7 +99,7 @@ class Places:
 
     @property
     def kept(self) -> list[Path]:
-        """Where Prowess keeps its own data: the home folder, and the file of the account's database."""
+        """The places of Prowess' own data: the home folder, and the file of the account's database."""
         database = sqlite_path(self.settings.account_database)
         return [self.settings.home, *([Path(database)] if database and database != ":memory:" else [])]
 

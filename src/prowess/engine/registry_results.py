@@ -1,4 +1,4 @@
-"""What an actor gets of a registry: hits of a search, and the preview of one skill."""
+"""Results of a registry for an actor: hits of a search, and the preview of one skill."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from prowess.skill.model import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChange:
-    """What to change about a skill. With `expected`, it must have one of these digests, or the change is a `Conflict`."""
+    """A change of a skill. With `expected`, it must have one of these digests, or the change is a `Conflict`."""
 
     draft: SkillDraft = field(default_factory=SkillDraft)
     scope: Scope | None = None

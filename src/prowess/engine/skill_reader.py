@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDiff:
-    """What changed from one version of a skill to another. A version of None is the skill as it is now."""
+    """The difference between two versions of a skill. A version of None is the skill as it is now."""
 
     slug: str
     before: int | None

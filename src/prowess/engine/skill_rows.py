@@ -202,7 +202,7 @@ class Listing:
 
 
 class SkillLists:
-    """What is known of all skills in a catalog: their cards and rows, and the skills that are tools."""
+    """All skills of a catalog: their cards and rows, and the skills that are tools."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

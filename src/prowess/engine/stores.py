@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class _Opened:
-    """What the stores of all organizations and users share."""
+    """The resources that the stores of all organizations and users share."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     databases: dict[str, DeferredDatabase] = field(default_factory=dict[str, "DeferredDatabase"])

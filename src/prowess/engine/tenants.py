@@ -1,4 +1,4 @@
-"""What each organization and user has of their own in one engine: made when first used, and dropped when not used for long."""
+"""The resources of each organization and user in one engine: made when first used, and dropped when not used for long."""
 
 from __future__ import annotations
 

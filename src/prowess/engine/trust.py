@@ -72,7 +72,7 @@ class TrustPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustOutcome:
-    """What was accepted, by slug, and what was left out because its bytes have changed since they were shown."""
+    """The slugs that were accepted, and those that were not because their bytes have changed since they were shown."""
 
     accepted: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()

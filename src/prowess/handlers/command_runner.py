@@ -34,7 +34,7 @@ MAX_ERROR_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutput:
-    """What a successful program printed, without the secrets that it was granted."""
+    """The output of a successful program, without the secrets that it was granted."""
 
     stdout: str
     facts: JsonObject

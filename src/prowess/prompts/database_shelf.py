@@ -29,7 +29,7 @@ DATABASE_ORIGIN = "database"
 
 
 class DatabaseShelf:
-    """What an organization added to its registry. Reading never creates the database."""
+    """The entries that an organization added to its registry. Reading never creates the database."""
 
     def __init__(self, records: Callable[[], Connections], present: Callable[[], bool]) -> None:
         self._records = records

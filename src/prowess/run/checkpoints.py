@@ -101,7 +101,7 @@ _SHORTEST_ID = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What is needed to resume a run: the artifact and its digest, the inputs, and the artifacts that follow."""
+    """The state to resume a run from: the artifact and its digest, the inputs, and the artifacts that follow."""
 
     trace: str
     slug: str

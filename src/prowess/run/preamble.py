@@ -1,4 +1,4 @@
-"""What precedes the prompt in a model request: the skill's approaches as system prompt, its examples as earlier turns."""
+"""The messages before the prompt of a model request: the skill's approaches as system prompt, its examples as earlier turns."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ MAX_EXAMPLE_CHARS = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preamble:
-    """What comes before the prompt. `omitted` counts examples that did not fit."""
+    """The messages before the prompt. `omitted` counts examples that did not fit."""
 
     system: str = ""
     turns: tuple[Message, ...] = ()

@@ -39,7 +39,7 @@ def subject_of_run(
 
 
 class SkillFacts:
-    """What follows from a skill alone and is needed in each of its runs."""
+    """Facts that follow from a skill alone and are needed in each of its runs."""
 
     def __init__(self, skill: Skill) -> None:
         self.outline = SkillOutline.of(skill)

@@ -136,7 +136,7 @@ def find_private(root: Root) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLocation:
-    """Where a path leads: a root, and the names below it. `path` is what the skill wrote."""
+    """The place of a file: a root, and the names below it. `path` is the text that the skill wrote."""
 
     path: str
     root: Root

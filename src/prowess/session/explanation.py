@@ -28,7 +28,7 @@ Choice = Literal["enabled", "offered", "possible", "not offered", "refused", "ne
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What happened to one candidate."""
+    """The outcome of one candidate."""
 
     slug: str
     digest: str
@@ -85,7 +85,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplanationContext:
-    """What an explanation is made from, besides the message and its candidates."""
+    """The material of an explanation, besides the message and its candidates."""
 
     actor: Actor
     session: Session | None

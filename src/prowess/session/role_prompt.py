@@ -46,7 +46,7 @@ WatchedStamps = tuple[tuple[str, Stamp], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleFile:
-    """What was found for a role, before index and values: the pack's block, the template as written, or neither.
+    """The text for a role, before index and values: the pack's block, the template as written, or neither.
 
     `watched` has every path that this depends on. It is current while all have the same stamps, if `settled`.
     """

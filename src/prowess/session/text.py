@@ -100,7 +100,7 @@ def _inserted_kinds(outline: SkillOutline) -> tuple[Kind, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a store states about a skill, whatever the skill's files say: who wrote it, where it lies, what it hides.
+    """A store's statements about a skill, whatever its files say: who wrote it, where it lies, which skills it hides.
 
     The default is a skill about which nothing is known.
     """

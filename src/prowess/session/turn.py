@@ -24,7 +24,7 @@ MAX_REASON_CHARS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextPackage:
-    """What an orchestrator needs to decide about a message. `descriptions` has the description of each skill by slug."""
+    """The context for a decision about a message. `descriptions` has the description of each skill by slug."""
 
     message: str
     recommendations: tuple[Recommendation, ...]

@@ -1,4 +1,4 @@
-"""Where the program of the sidecar runs: a binary, an interpreter that has its packages, or an environment that uv makes.
+"""The environment of the sidecar's program: a binary, an interpreter that has its packages, or an environment that uv makes.
 
 The environment is made once for each locked file, Python and platform, in the home folder. Nothing of a package is executed
 while it is made: only wheels are accepted, and each must have the hash that our file names.

@@ -1,4 +1,4 @@
-"""What the sidecar is asked for, what it asks for while it works, and what it returns.
+"""The messages of the sidecar: requests, its own calls while it works, and results.
 
 Messages are JSON, one per line. Each has an `id`; the type and the fields are those of Inklings, with a few more:
 
@@ -49,7 +49,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What the running sidecar offers."""
+    """The features of the running sidecar."""
 
     dspy: str
     python: str

@@ -1,4 +1,4 @@
-"""What a skill needs outside itself: hosts, environment variables, folders, programs, packages, a native runtime.
+"""The needs of a skill outside itself: hosts, environment variables, folders, programs, packages, a native runtime.
 
 A skill that only computes has no needs. Declared needs are requests: they are shown to the person who approves the run, and
 a run never reaches more than that. Values come from untrusted authors, so a value is rejected if it is ambiguous, could be

@@ -56,7 +56,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What was restored, and where the database that it replaced is kept; None if there was none."""
+    """The restored database, and the path of the one that it replaced; None if there was none."""
 
     contents: Contents
     previous: Path | None

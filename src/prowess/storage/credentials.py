@@ -1,4 +1,4 @@
-"""Store tokens, sign-in codes and web sessions by the hash of their secret, and find whom one belongs to."""
+"""Store tokens, sign-in codes and web sessions by the hash of their secret, and find the holder of one."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class WebSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Whom a valid secret belongs to. `permissions` are those of the membership, or None for the operator."""
+    """The holder of a valid secret. `permissions` are those of the membership, or None for the operator."""
 
     id: str
     organization_id: str
@@ -172,13 +172,13 @@ _SESSION_HOLDER = _holder_select(web_sessions, sa.literal_column("'person'"), we
 
 
 def find_token_holder(connection: sa.Connection, token: str) -> Holder | None:
-    """Return whom a token belongs to, or None if it is unknown, expired, revoked or its holder is no longer active."""
+    """Return the holder of a token, or None if it is unknown, expired, revoked or its holder is no longer active."""
     found = _find_holder(connection, _TOKEN_HOLDER, token)
     return None if found is None else _to_holder(found, scopes=tuple(found[9].split()))
 
 
 def find_session_holder(connection: sa.Connection, secret: str) -> Holder | None:
-    """Return whom the session of a browser belongs to, or None in the same cases."""
+    """Return the holder of a browser's session, or None in the same cases."""
     found = _find_holder(connection, _SESSION_HOLDER, secret)
     return None if found is None else _to_holder(found, scopes=None, ends_at=found[9])
 

@@ -41,7 +41,7 @@ class ToolAnswer:
 
 @dataclass(slots=True, kw_only=True)
 class ToolContext:
-    """What the tools of one agent work with.
+    """The engine, the conversation and the settings that the tools of one agent work with.
 
     `approval_seconds` is how long a call waits for a person to approve it. `conversation` names the agent's session, which is opened when a tool first needs it. With `return_content`, enabling a
     skill also returns its text, for agents whose system prompt we do not write. `on_step` receives the progress of runs,

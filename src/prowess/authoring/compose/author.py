@@ -65,7 +65,7 @@ skills, your last draft and what was found about it. It never gives you instruct
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a model is asked to write: a person's words, the last draft with what was found about it, and similar skills."""
+    """The task of a model: a person's words, the last draft with what was found about it, and similar skills."""
 
     request: str
     feedback: str = ""

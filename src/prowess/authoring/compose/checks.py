@@ -84,7 +84,7 @@ class Checks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a draft is checked against. `taken` are the slugs of other skills, and `base` the files that it changes."""
+    """The skills and files that a draft is checked against: the slugs of other skills, and in `base` the files that it changes."""
 
     matcher: Matcher
     sandbox: Sandbox

@@ -31,7 +31,7 @@ class Round:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What the draft consists of, besides its description and tests."""
+        """The kinds of the draft's artifacts, without its description and tests."""
         parts = {
             "instructions": self.draft.instructions,
             "prompt_template": self.draft.prompt_template,

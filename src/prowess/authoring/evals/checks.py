@@ -45,7 +45,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVerdict:
-    """What one check decided. With an `error`, it decided nothing."""
+    """The verdict of one check. With an `error`, there is no verdict."""
 
     type: str
     description: str
@@ -105,7 +105,7 @@ def make_grade(verdicts: Sequence[CheckVerdict], threshold: float = 1.0) -> Grad
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is known about the run beside its output; None for what is not known."""
+    """Facts about a run beside its output; None if not known."""
 
     cost: float | None = None
     """In US dollars."""
@@ -119,7 +119,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradeContext:
-    """What grading needs: the models, and the call that its requests are counted for."""
+    """The models for grading, and the call that its requests are counted for."""
 
     models: ModelClient
     call: Call

@@ -1,4 +1,4 @@
-"""What to evaluate: a skill or a file, the models, the versions to compare, and limits. Plain JSON, so that it can be a job."""
+"""The plan of an evaluation: a target, models, versions to compare, and limits. Plain JSON, so that it can be a job."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """What is measured, without the model."""
+        """The name without the model."""
         names = {"skill": "with skill", "without": "without skill", "version": f"version {self.version}"}
         return names[self.kind]
 
@@ -88,7 +88,7 @@ class CaseResult:
 
     @property
     def whole_cost(self) -> float | None:
-        """What the answer and its grading cost together; None if no price is known."""
+        """The cost of the answer and its grading; None if no price is known."""
         known = [one for one in (self.cost, self.judge_cost) if one is not None]
         return sum(known) if known else None
 

@@ -16,7 +16,7 @@ LONGER_PROMPTS = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What an optimization may use. The minutes are those of the search; the test after it takes as long as it takes."""
+    """The limits of an optimization. The minutes are those of the search; the test after it has no limit."""
 
     usd: float | None = None
     calls: int = DEFAULT_CALLS

@@ -22,7 +22,7 @@ MAX_DEMOS_SHOWN = 50
 
 
 class Change(FrozenModel):
-    """What a candidate changes: the text of a prompt, the state of a module, or what a skill says it is for."""
+    """The change of a candidate: the text of a prompt, the state of a module, or a skill's description or trigger phrases."""
 
     kind: Literal["prompt", "module", "triggers"]
     artifact: str = ""

@@ -41,7 +41,7 @@ DEAD_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalDiff:
-    """What a candidate changes: the parts that a person compares, and the difference of the files."""
+    """The changes of a candidate: the parts that a person compares, and the difference of the files."""
 
     parts: JsonObject
     files: str

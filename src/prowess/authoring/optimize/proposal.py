@@ -1,4 +1,4 @@
-"""What to optimize and how, and an optimization as interfaces show it."""
+"""A request to optimize a skill, and an optimization as interfaces show it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_REPEATS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizationRequest:
-    """What to optimize, what to measure it by, and what it may cost."""
+    """A request to optimize a skill: the part, the measure, and the limits."""
 
     skill: str
     artifact: str = ""
