@@ -55,6 +55,8 @@ def cache(tmp_path: Path) -> Path:
 def opened(root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Opener:
     """Open the folder as another process would, with files that look as if they had been written long ago."""
     monkeypatch.setattr(safe_read, "is_settled", settled)
+    # A new process has no kinds of plugins, which other tests add here.
+    monkeypatch.setattr(reader_version, "_extensions", set())
 
     def make(limits: Limits = DEFAULT_LIMITS) -> DirectoryStore:
         return DirectoryStore(root, scope="workspace", versions=MemoryVersions(), limits=limits, cache=cache)
