@@ -7,12 +7,12 @@ no name can lead outside.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from json.encoder import encode_basestring_ascii
 from typing import Literal
 
 from prowess.errors import Invalid, TooLarge
@@ -21,7 +21,6 @@ from prowess.skill.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 
 Mode = Literal["0644", "0755"]
 
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _PLAIN_PART = r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,200}[A-Za-z0-9_-])?"
 _PLAIN_PATH = lazy_pattern(rf"{_PLAIN_PART}(?:/{_PLAIN_PART})*")
 """Paths in which only the depth can be wrong; almost all paths match."""
@@ -125,9 +124,11 @@ def compute_digest(manifest: Iterable[FileEntry]) -> str:
 
     JSON keeps every boundary, so that no two different manifests have the same text.
     """
-    # ASCII-only JSON: the digest must not depend on how a JSON library writes other characters.
-    rows = sorted([entry.path, entry.mode, entry.size, entry.sha256] for entry in manifest)
-    return hashlib.sha256(_encode(rows).encode("ascii")).hexdigest()
+    # ASCII-only JSON: the digest must not depend on how a JSON library writes other characters. Only a path can have some;
+    # an encoder for the whole list would take three times as long.
+    rows = sorted((entry.path, entry.mode, entry.size, entry.sha256) for entry in manifest)
+    lines = (f'[{encode_basestring_ascii(path)},"{mode}",{size},"{sha256}"]' for path, mode, size, sha256 in rows)
+    return hashlib.sha256(f"[{','.join(lines)}]".encode("ascii")).hexdigest()
 
 
 def check_files(files: Iterable[File], limits: Limits) -> None:
