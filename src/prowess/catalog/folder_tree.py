@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -224,13 +224,16 @@ class FolderTree:
         try:
             if known is not None and known.settled and known.stamp == self._stamp(folder):
                 return known
+            # Names alone tell most skills. Reading one lists its folder again, without the danger of links.
+            if self._is_skill(folder, os.listdir(folder)):  # noqa: PTH208  (for every skill, and faster than pathlib)
+                return self._scan(folder, single_file=False)
             stamp, read_at, entries = self._list_folder(folder)
         except FileNotFoundError:
             return None
         except OSError as error:
             return self._unreadable_listing(folder, error)
-        # A SKILL.md beside the skills does not turn the whole folder into one skill.
-        if folder != self._root and has_marker(entry.name for entry in entries):
+        # Again, because this listing is what the stamp is for: a SKILL.md that was added since would not be found otherwise.
+        if self._is_skill(folder, [entry.name for entry in entries]):
             return self._scan(folder, single_file=False)
         listed = [entry for entry in entries if not is_ignored(entry.name) and not entry.name.startswith(TEMP_PREFIX)]
         undecodable = [entry for entry in listed if not _is_text(entry.name)]
@@ -245,6 +248,10 @@ class FolderTree:
                 *self._link_faults(entry.path for entry in listed if entry.is_symlink()),
             ),
         )
+
+    def _is_skill(self, folder: str, names: Iterable[str]) -> bool:
+        # A SKILL.md beside the skills does not turn the whole folder into one skill.
+        return folder != self._root and has_marker(names)
 
     def _list_folder(self, folder: str) -> tuple[Stamp, int, list[os.DirEntry[str]]]:
         """List a folder, with its stamp and the time. Repeated if the folder was replaced meanwhile."""
