@@ -149,6 +149,8 @@ def find_hidden(text: str) -> list[HiddenText]:
     A byte order mark at the very start is accepted.
     """
     found: list[HiddenText] = []
+    if is_plain(text):
+        return found
     line_start, line = 0, 1
     for position, char_class, count in _runs(text):
         line += text.count("\n", line_start, position)
@@ -182,11 +184,13 @@ def show_hidden(text: str) -> str:
 
 def show_controls(text: str) -> str:
     r"""Return the text with control characters, such as ESC, written out. All other characters stay, hidden or not."""
-    return text if _is_plain(text) else _CONTROLS.sub(lambda found: _write_out(found[0]), text)
+    return text if is_plain(text) else _CONTROLS.sub(lambda found: _write_out(found[0]), text)
 
 
 def replace_hidden(text: str, write: Callable[[str], str]) -> str:
     """Return the text with each hidden character replaced by the result of `write`."""
+    if is_plain(text):
+        return text
     parts: list[str] = []
     start = 0
     for position in _hidden_positions(text):
@@ -204,15 +208,14 @@ def quote_source(source: str) -> str:
     return f"`{show_hidden(source[:_MAX_SHOWN])}{'…' * (len(source) > _MAX_SHOWN)}`"
 
 
-def _is_plain(text: str) -> bool:
-    # Most texts are plain ASCII: deleting all plain bytes leaves nothing, and no regular expression has to run.
+def is_plain(text: str) -> bool:
+    """Return True for ASCII without control characters, apart from white space: nothing in it can be hidden."""
+    # Deleting all plain bytes leaves nothing, and no regular expression has to run.
     return text.isascii() and not text.encode().translate(None, _PLAIN)
 
 
 def _hidden_positions(text: str) -> Iterator[int]:
-    if _is_plain(text):
-        return
-    # Most others have a few dashes, quotes or accents. Compiling the pattern takes milliseconds, so they do without it.
+    # Most texts that are not plain have a few dashes, quotes or accents. Compiling the pattern takes milliseconds, so they do without it.
     if not any(char in _SUSPECTS for char in set(text) if not " " <= char <= "~"):
         return
     flag_end = 0

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from prowess.patterns import lazy_pattern
-from prowess.skill.text.hidden import show_hidden
+from prowess.skill.text.hidden import is_plain, show_hidden
 
 OPENERS = "<\u226e\uff1c\ufe64\u02c2\u1438\u16b2\u2039\u276e\u276c\u2770\u27e8\u2329\u3008\u2991\u29fc\u22d6\U0001d236"
 """Everything that looks like the opening of a tag: less-than signs and single angle brackets.
@@ -120,6 +120,9 @@ def to_prompt_text(text: str) -> str:
     Skills with hidden text are not kept. This is for control characters, and for texts of other origin, such as templates of
     roles and what an application passes in. Doing this twice changes nothing more.
     """
+    # Nearly all texts end here: without `<`, look-alikes of it and hidden characters there is nothing to replace.
+    if "<" not in text and is_plain(text):
+        return text
     # Tags come first: one with a hidden character in it would not be found any more.
     return show_hidden(neutralize(text))
 
