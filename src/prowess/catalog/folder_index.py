@@ -7,7 +7,7 @@ import uuid
 from bisect import insort
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from prowess.catalog.store import Fault, slug_conflict, unreadable
@@ -111,7 +111,8 @@ def scan_skill(
     package = snapshot.package
     if known is not None and known.digest == package.digest:
         return replace(known, stamps=snapshot.stamps, settled=snapshot.settled)
-    found = DiskSkill(
+    make = partial(
+        DiskSkill,
         location=location,
         single_file=single_file,
         stamps=snapshot.stamps,
@@ -119,20 +120,19 @@ def scan_skill(
         digest=package.digest,
     )
     if single_file and not _is_skill(package, location):
-        return found
+        return make()
     from prowess.skill.prompt_block import prompt_chars  # not needed as long as nothing has changed
 
     report = validate(package, "prowess", limits, remarks=False)
     skill = report.reading.skill
     if skill is None or not report.ok:
         problems = validate(package, "prowess", limits).problems
-        return replace(found, slug=skill.slug if skill else package.name, problems=problems)
+        return make(slug=skill.slug if skill else package.name, problems=problems)
     if on_read is not None:
         on_read(location, skill)
-    return replace(
-        found,
+    return make(
         slug=skill.slug,
-        card=skill.card.model_copy(update={"scope": scope, "chars": prompt_chars(skill, scope)}),
+        card=skill.card_as(scope, prompt_chars(skill, scope)),
         declared=declared_id(skill),
         artifacts=tuple((artifact.name, artifact.variant) for artifact in skill.artifacts),
     )

@@ -142,17 +142,21 @@ class Skill(FrozenModel):
     @property
     def card(self) -> SkillCard:
         """The part that may be shown before the skill is chosen."""
+        return self.card_as(self.scope, self.content_length)
+
+    def card_as(self, scope: Scope, chars: int) -> SkillCard:
+        """Return the card that the skill has in a scope, where it takes so many characters in a prompt."""
         values: dict[str, Any] = {
             "slug": self.slug,
             "title": self.title,
             "description": self.description,
             "version": self.version,
             "tags": self.tags,
-            "scope": self.scope,
+            "scope": scope,
             "source": self.provenance.source,
             "digest": self.digest,
             "kinds": self.kinds,
-            "chars": self.content_length,
+            "chars": chars,
         }
         # The values were checked with the skill. Building pydantic's validator takes a tenth of a short command.
         return construct(SkillCard, {**values, "hides": (), "trust": "", "enabled": True}, set(values))

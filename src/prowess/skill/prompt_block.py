@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from prowess.patterns import lazy_pattern
-from prowess.skill.kinds import KINDS, Artifact, Kind
+from prowess.skill.kinds import KINDS, Artifact, Kind, kind_info
 from prowess.skill.model import Provenance, Scope, Skill
 from prowess.skill.text.prompt_tags import to_one_line, to_prompt_text
 
@@ -21,10 +21,10 @@ _DIGEST_PATTERN = lazy_pattern(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]*\Z")
 
 def prompt_chars(skill: Skill, scope: Scope) -> int:
     """Return how many characters a skill of this scope takes in a prompt; 0 if none of its texts enters one."""
-    kinds = inserted_kinds(artifact.kind for artifact in skill.artifacts)
-    if not kinds:
+    inserted = [artifact for artifact in skill.artifacts if kind_info(artifact.kind).in_prompt]
+    if not inserted:
         return 0
-    body = join_texts([artifact for artifact in skill.artifacts if artifact.kind in kinds])
+    body = join_texts(inserted)
     origin = describe_origin(scope, skill.provenance)
     return len(skill_block(skill.title, body, slug=skill.slug, origin=origin, digest=skill.digest))
 
