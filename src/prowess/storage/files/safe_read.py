@@ -78,20 +78,21 @@ class Reading:
 
     def _entry(self, descriptor: int, name: str, location: str, path: str) -> None:
         check_path(path, self.limits)
-        if stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
             inner = os.open(name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
             try:
                 self.folder(inner, location, path)
             finally:
                 os.close(inner)
         else:
-            self.file(descriptor, name, location, path)
+            self.file(descriptor, name, location, path, status)
 
-    def file(self, descriptor: int, name: str, location: str, path: str) -> None:
-        """Read one file of an open folder; `path` is its path in the skill."""
+    def file(self, descriptor: int, name: str, location: str, path: str, seen: os.stat_result | None = None) -> None:
+        """Read one file of an open folder; `path` is its path in the skill, and `seen` its status if that is known."""
         if len(self.files) >= self.limits.files:
             raise too_large_error("files in one skill", self.limits.files, f"more, from {path!r} on", "max_files")
-        opened, status = _open_regular(name, path, descriptor)
+        opened, status = _open_regular(name, path, descriptor, seen)
         try:
             content = _read(opened, path, status.st_size, self.limits)
         finally:
@@ -122,13 +123,15 @@ class Reading:
         )
 
 
-def _open_regular(name: str, path: str, folder: int | None = None) -> tuple[int, os.stat_result]:
+def _open_regular(
+    name: str, path: str, folder: int | None = None, seen: os.stat_result | None = None
+) -> tuple[int, os.stat_result]:
     """Open a regular file and return its descriptor and status; raise `Invalid` for anything else.
 
     Checked before opening, because opening a device or pipe can have effects, and again after, because the path may have
     been replaced in between.
     """
-    _check_regular(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
+    _check_regular(path, seen or os.stat(name, dir_fd=folder, follow_symlinks=False))
     opened = os.open(name, _FLAGS, dir_fd=folder)
     status = os.fstat(opened)
     try:
