@@ -138,6 +138,8 @@ class Profile:
     def judge(self, reading: Reading, limits: Limits = DEFAULT_LIMITS, *, remarks: bool = True) -> tuple[Problem, ...]:
         """Return all problems, or those without remarks; without duplicates, worst first, then by line."""
         own = [*self.check(reading, limits), *(self.remark(reading, limits) if remarks else ())]
+        if not own and not reading.problems:
+            return ()
         codes = {problem.code for problem in own}
         reported = [problem for problem in reading.problems if problem.code not in self.superseded]
         causes = {code for strict in codes for code in EXPLAINED_BY.get(strict, ())}
