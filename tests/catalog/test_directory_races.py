@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -69,6 +70,27 @@ def test_reads_while_somebody_writes_give_the_old_or_the_new(root, log, pack):
         seen.add(skill.digest)
     thread.join()
     assert seen <= digests
+
+
+def test_a_category_that_becomes_a_link_during_a_scan_is_reported_and_not_followed(
+    root, log, pack, tmp_path, monkeypatch
+):
+    DirectoryStore(tmp_path / "elsewhere", scope="workspace", versions=log).save(pack("tidy", "0"))
+    category = root / "work"
+    category.mkdir(parents=True)
+    list_names = os.listdir
+
+    def list_late(place: str) -> list[str]:
+        if place == str(category) and not category.is_symlink():
+            category.rmdir()
+            category.symlink_to(tmp_path / "elsewhere")
+        return list_names(place)
+
+    monkeypatch.setattr(os, "listdir", list_late)
+    store = DirectoryStore(root, scope="workspace", versions=log)
+
+    assert store.list_skills() == []
+    assert [fault.location for fault in store.faults()] == [str(category)]
 
 
 @pytest.mark.long

@@ -257,7 +257,9 @@ class FolderTree:
         """List a folder, with its stamp and the time. Repeated if the folder was replaced meanwhile."""
         while True:
             # Held open, so that a folder that is put in its place cannot get the same inode number.
-            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            # Not through a link, which would be another folder at each of these steps.
+            link = 0 if folder == self._root else os.O_NOFOLLOW
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | link)
             try:
                 # The stamp comes first: an entry that is added during the listing changes the folder's modification
                 # time, so the next scan sees another stamp and lists again. The other way round it would be missed.
