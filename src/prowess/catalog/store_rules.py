@@ -8,6 +8,7 @@ from typing import Literal
 
 from prowess.catalog.store import Fault, Store, fault_problem
 from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound, ProwessError, Unavailable
+from prowess.skill.filenames import is_marker
 from prowess.skill.forms.form import Reading
 from prowess.skill.model import Skill, Version
 from prowess.skill.package import Package
@@ -24,12 +25,16 @@ def unknown_id(what: str, id: str, location: str) -> NotFound:
 
 
 def suggest_names(name: str, known: Collection[str]) -> str:
-    """Return a sentence with the known names that were probably meant, or the command that lists all."""
+    """Return a sentence with the known names that were probably meant, or the command that lists all.
+
+    For the path of a skill, or of its SKILL.md, these are the names like that of its folder.
+    """
     if not known:
         return "No skills are stored here yet. Add some with `prowess import PATH`."
     from prowess.suggestions import did_you_mean
 
-    return did_you_mean(name, known) or "Run `prowess list` to see all skills."
+    folders = [part for part in name.split("/") if part and not is_marker(part)]
+    return did_you_mean(folders[-1] if folders else name, known) or "Run `prowess list` to see all skills."
 
 
 SaveAction = Literal["create", "update", "same"]

@@ -182,6 +182,14 @@ def test_an_unknown_slug_is_answered_with_near_ones(prowess, sample):
     assert "consistency-checker" in ran.err
 
 
+@pytest.mark.parametrize("command", ["show", "run", "enable"])
+@pytest.mark.parametrize("path", ["./.agents/skills/release-notes/", ".agents/skills/release-notes/SKILL.md"])
+def test_the_path_of_a_skill_is_answered_with_its_slug(prowess, sample, command, path):
+    ran = prowess(command, path)
+    assert ran.code == 4
+    assert "Did you mean 'release-notes'?" in ran.err
+
+
 def test_an_error_is_json_when_json_is_asked_for(prowess, workspace):
     ran = prowess("show", "nothing", "--json")
     assert ran.code == 4
