@@ -445,10 +445,14 @@ def test_several_skills_are_exported_at_once(prowess, sample, tmp_path):
 
 def test_an_archive_is_written_to_exactly_the_file_that_was_named(prowess, sample, tmp_path):
     target = tmp_path / "out/notes.zip"
-    assert prowess("export", "release-notes", "--form", "zip", "--to", target).code == 0
+    assert prowess("export", "release-notes", "--to", target).code == 0
     assert zipfile.is_zipfile(target)
     assert prowess("export", "release-notes", "--form", "zip", "--to", target).code == 6
     assert prowess("export", "release-notes", "commit-messages", "--form", "zip", "--to", target).code == 2
+    assert prowess("export", "release-notes", "--profile", "codex", "--to", tmp_path / "codex.zip").code == 2
+    (tmp_path / "folder.zip").mkdir()
+    assert prowess("export", "release-notes", "--to", tmp_path / "folder.zip").code == 0
+    assert (tmp_path / "folder.zip/release-notes/SKILL.md").is_file()
 
 
 def test_several_skills_are_deleted_at_once_after_confirmation(prowess, workspace, write_skill, terminal):

@@ -289,6 +289,7 @@ def _show_error(item: ImportResult, error: ProwessError) -> None:
     print_wrapped(f"{clean(error.message)} {clean(hint)}".rstrip(), 4)
 
 
+ARCHIVE_FORMS = ("skill", "zip", "tar.gz")
 EXPORT_FORMS = (
     "native",
     "agentskills",
@@ -297,9 +298,7 @@ EXPORT_FORMS = (
     "devai",
     "inklings",
     "agentlayerrules",
-    "skill",
-    "zip",
-    "tar.gz",
+    *ARCHIVE_FORMS,
 )
 
 
@@ -317,7 +316,7 @@ class _FormChoice(click.Choice[str]):
 @command(
     "export",
     "prowess export my-skill --to out",
-    "prowess export my-skill --form zip --to out/my-skill.zip",
+    "prowess export my-skill --to out/my-skill.zip",
     "prowess export --tag writing --profile claude-code --to out",
 )
 @click.argument("slugs", nargs=-1, metavar="[SLUG]...")
@@ -340,11 +339,15 @@ def export_command(
 ) -> None:
     """Write skills to folders, files or archives: unchanged, in another form, or to pass a profile.
 
-    With one skill and an archive form, `--to out/pdf.zip` writes exactly that file. Content that the target cannot hold is
-    reported.
+    With one skill, `--to out/pdf.zip` writes exactly that file: a .zip, .tar.gz or .skill archive. Content that the target
+    cannot hold is reported.
     """
     if form and profile:
         raise click.UsageError("--form and --profile cannot be combined.")
+    if not form and not Path(target).is_dir():
+        form = next((archive for archive in ARCHIVE_FORMS if target.endswith(f".{archive}")), None)
+        if form and profile:
+            raise click.UsageError(f"--profile writes a folder, and --to {target} is an archive.")
 
     async def work(prowess: Prowess) -> tuple[list[tuple[str, ExportResult]], list[Failure]]:
         chosen = await choose_skills(prowess, slugs, every=every, tags=tags)
@@ -381,7 +384,7 @@ def _print_exported(done: list[ExportResult], failed: int, target: str) -> None:
 
 def _split_target(target: Path, form: str | None, *, single: bool) -> tuple[Path, str]:
     """Return the folder to write to and the name of the file; the name is '' unless the target names an archive."""
-    suffix = f".{form}" if form in ("skill", "zip", "tar.gz") else ""
+    suffix = f".{form}" if form in ARCHIVE_FORMS else ""
     if not suffix or not target.name.endswith(suffix) or target.is_dir():
         return target, ""
     if not single:
