@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prowess.engine.context import Part
 from prowess.engine.registry import list_used
 from prowess.engine.reviewed_files import diff_files, find_files, list_files
-from prowess.errors import Invalid, NotFound, ProwessError, Refused
+from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
 from prowess.policy.text import clean_text
 from prowess.threads import offload
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+    from prowess.catalog.store import Fault
     from prowess.policy.actor import Actor
     from prowess.policy.subject import Subject
     from prowess.skill.package import Package
@@ -162,10 +163,14 @@ class Trust(Part):
 
         if target and folder is None:
             return [look(target)]
+        cards, faults = catalog.look()
+        _check_databases(faults)
         subjects: list[Subject] = []
-        for card in catalog.cards():
+        for card in cards:
             try:
                 subject = look(f"{card.scope}:{card.slug}")
+            except Unavailable:
+                raise
             # One that is being changed right now is not shown, so it is not accepted either.
             except (ProwessError, OSError):
                 continue
@@ -388,6 +393,15 @@ def describe_subject(subject: Subject, accepted: str) -> PreviewedSkill:
         accepted="" if accepted == subject.digest else accepted,
         findings=tuple(finding for finding in subject.findings if finding.get("severity") != "info"),
     )
+
+
+def _check_databases(faults: Sequence[Fault]) -> None:
+    """Raise `Unavailable` for a database that cannot be read: a list without its skills would look complete."""
+    for fault in faults:
+        for problem in fault.problems:
+            # A skill folder that cannot be read is left out: another program may own it.
+            if problem.code == "store-unavailable" and not os.path.isdir(fault.location):  # noqa: PTH112
+                raise Unavailable(problem.message, hint=problem.hint)
 
 
 def _as_folder(target: str) -> str | None:

@@ -44,6 +44,20 @@ def test_a_database_that_does_not_answer_hides_no_folder(prowess, workspace, wri
     assert "hunter2" not in doctor.out + listed.err
 
 
+@pytest.mark.parametrize("target", [(), (".agents/skills",)])
+def test_a_database_that_cannot_be_read_is_not_a_workspace_without_skills_to_accept(
+    prowess, workspace, write_skill, monkeypatch, target
+):
+    monkeypatch.delenv("PROWESS_TRUSTED_FOLDERS")
+    write_skill("greet")
+    prowess("import", ".agents/skills/greet", "--as", "copy")
+    assert prowess("trust", "show", *target, "--json").json["skills"]
+    (workspace / ".prowess/agents.db").write_bytes(b"this is no database" * 100)
+    ran = prowess("trust", "show", *target)
+    assert ran.code == 7
+    assert " is not a database file" in ran.err
+
+
 def test_a_moved_workspace_keeps_its_history(prowess, workspace, write_skill, monkeypatch):
     write_skill("greet")
     prowess("delete", "greet")
