@@ -124,7 +124,7 @@ def list_status(plan: InstallPlan, skills: Sequence[KnownSkill]) -> list[UpdateS
             UpdateStatus(
                 name=skill.name,
                 status=status,
-                source=entry.pin.source if entry else skill.locked.source if skill.locked else "",
+                source=source_of(skill)[0],
                 installed=installed,
                 latest=(new.new.pin.state or new.preview.digest) if new else installed if status == "current" else "",
                 problem=failed.get(skill.name, ""),

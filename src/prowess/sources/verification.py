@@ -107,7 +107,7 @@ def _verify_skill(installation: Installation, skill: KnownSkill, expected: Expec
         name=skill.name,
         differences=(*differences, *wrong),
         signature=signer,
-        source=entry.pin.source,
+        source=entry.pin.reference or entry.pin.source,
         state=entry.pin.state,
     )
 

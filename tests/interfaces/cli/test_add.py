@@ -173,6 +173,17 @@ def test_an_update_shows_the_difference_and_is_accepted(prowess, project, source
     assert (prowess("outdated").code, prowess("verify", "--frozen").code) == (0, 0)
 
 
+def test_the_source_that_is_shown_is_the_one_that_an_update_fetches(prowess, project, source):
+    prowess("add", "../source", "--skill", "pdf", "--yes")
+    lock = project / "prowess.lock"
+    recorded = json.loads(lock.read_text())
+    recorded["skills"]["pdf"]["pin"]["source"] = "anthropics/skills"
+    lock.write_text(json.dumps(recorded))
+    reference = recorded["skills"]["pdf"]["pin"]["reference"]
+    for command in ("outdated", "verify"):
+        assert prowess(command, "--json").json[0]["source"] == reference
+
+
 def test_a_skill_that_left_its_source_is_named(prowess, project, source):
     prowess("add", "../source", "--all", "--yes")
     (source / "skills/pdf/SKILL.md").unlink()
