@@ -27,6 +27,7 @@ from prowess.storage.retention import list_audited
 from prowess.storage.schema_check import check_schema, has_mark
 from prowess.storage.seals import Seals
 from prowess.storage.sqlite import BUSY_SECONDS
+from prowess.suggestions import did_you_mean
 
 _COUNTED = {
     "skills": "skills",
@@ -87,7 +88,11 @@ def restore(source: Path, target: Path, seals: Seals, *, replace: bool = False, 
     installation made it: everything that was accepted, allowed and configured there would count here.
     """
     if not source.exists():
-        raise NotFound(f"There is no file {str(source)!r}.", hint="Pass a file that `prowess backup` has written.")
+        raise NotFound(
+            f"There is no file {str(source)!r}.",
+            hint=did_you_mean(source.name, _names_beside(source))
+            or "Pass a file that `prowess backup` has written. For a skill, use `prowess rollback SLUG VERSION`.",
+        )
     if target.exists() and not replace:
         raise Conflict(
             f"There is a database at {str(target)!r} already.",
@@ -152,6 +157,13 @@ def _connect(path: Path, mode: str, *, timeout: float = BUSY_SECONDS) -> sqlite3
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
     return connection
+
+
+def _names_beside(path: Path) -> list[str]:
+    try:
+        return [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return []
 
 
 @contextmanager

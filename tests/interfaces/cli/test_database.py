@@ -74,6 +74,12 @@ def test_another_key_is_accepted_only_by_a_person(prowess, used: Path):
     assert "Only a person" in ran.err
 
 
+def test_restore_without_such_a_file_names_the_one_that_was_meant(prowess, used, tmp_path):
+    prowess("backup", tmp_path / "monday.db")
+    assert "Did you mean 'monday.db'?" in prowess("restore", tmp_path / "monday.bd").err
+    assert "`prowess rollback SLUG VERSION`" in prowess("restore", "release-notes").err
+
+
 def test_a_backup_and_a_restore_give_back_what_was_there(prowess, used: Path, tmp_path: Path):
     copy = tmp_path / "copy.db"
     made = prowess("backup", copy, "--json").json
