@@ -196,7 +196,7 @@ class Workspace:
     def _page(self, names: PageNames, slug: str) -> Page:
         page = names.find(slug)
         if page is None:
-            hint = did_you_mean(slug, names.slugs) or "Search the pages with `workspace_search`."
+            hint = did_you_mean(slug, names.slugs) or "`prowess pages` lists all pages; code calls `workspace_search`."
             raise NotFound(f"Page {slug[:200]!r} not found.", hint=hint)
         return page
 

@@ -42,6 +42,7 @@ def test_a_page_its_links_and_the_tags_are_shown(prowess, sample):
     assert prowess("pages", "tags").out.splitlines()[1].split() == ["saltmere", "7"]
     unknown = prowess("pages", "show", "mora-venn")
     assert (unknown.code, "characters/mara-venn" in unknown.err) == (4, True)
+    assert "`prowess pages`" in prowess("pages", "show", "zzzz").err
 
 
 def test_the_history_of_a_page_is_that_of_its_repository(prowess, workspace):
