@@ -119,3 +119,12 @@ def test_a_durable_optimisation_is_a_job_that_a_worker_does(prowess, video):
     assert listed["state"] == "proposed"
     resumed = prowess("optimize", "resume", listed["id"], "--json").json
     assert resumed == listed
+
+
+def test_a_skill_without_artifacts_to_optimize_says_what_can_be(prowess, workspace):
+    prowess("new", "greet", "--kind", "function")
+    ran = prowess("optimize", "run", "greet")
+    assert ran.err.splitlines() == [
+        "Error: The skill 'greet' has no artifacts that can be optimized.",
+        "Optimize how it is found with `--method phrases`.",
+    ]

@@ -322,10 +322,11 @@ def _choose_artifact(skill: Skill, request: OptimizationRequest) -> str:
         return chosen.name
     fitting = [artifact for artifact in select_artifacts(skill) if artifact.kind in ("prompt_template", "dspy_module")]
     if len(fitting) != 1:
-        there = ", ".join(artifact.name for artifact in fitting) or "none"
+        there = ": " + ", ".join(artifact.name for artifact in fitting) if fitting else ""
+        naming = "Name one with `--artifact`, or use" if fitting else "Optimize how it is found with"
         raise Invalid(
-            f"The skill {skill.slug!r} has {len(fitting)} artifacts that can be optimized: {there}.",
-            hint="Name one with `--artifact`, or use `--method phrases`.",
+            f"The skill {skill.slug!r} has {len(fitting) or 'no'} artifacts that can be optimized{there}.",
+            hint=f"{naming} `--method phrases`.",
         )
     check_measurable(skill, fitting[0].name)
     return fitting[0].name
