@@ -290,7 +290,9 @@ def read_one(context: Context, address: str) -> SkillRow:
     with context.resources.snapshot():
         store, skill = context.catalog.find(address)
         row = read_row(store, skill, context.actor, content=True)
-        rows = show_rows(context, [_Entry(skill.card, row)])
+        served = context.catalog.card(skill.slug)
+        hides = served.hides if served and served.scope == skill.scope else ()
+        rows = show_rows(context, [_Entry(skill.card.model_copy(update={"hides": hides}), row)])
     if not rows:
         raise not_found(address)
     return rows[0]

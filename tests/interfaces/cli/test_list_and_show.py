@@ -105,6 +105,12 @@ def test_a_nearer_skill_says_what_it_hides(prowess, workspace, write_skill):
     [card] = prowess("list", "--json").json
     assert card["description"] == "The workspace has its own."
     assert [hidden["scope"] for hidden in card["hides"]] == ["account"]
+    shown = prowess("show", "greet", "--json").json
+    assert {name: shown[name] for name in ("trust", "enabled", "hides")} == {
+        name: card[name] for name in ("trust", "enabled", "hides")
+    }
+    assert "scope: workspace (hides account)" in prowess("show", "greet").out
+    assert prowess("show", "account:greet", "--json").json["hides"] == []
     hidden = prowess("show", "account:greet", "--json").json
     assert hidden["description"] == "What greet does, in one line."
     assert hidden["digest"] == card["hides"][0]["digest"]

@@ -19,6 +19,7 @@ from prowess.view import to_json, usage_json
 if TYPE_CHECKING:
     from prowess.catalog.scans import FindingRow
     from prowess.catalog.store import Fault, SearchDocument
+    from prowess.engine.skill_rows import SkillRow
     from prowess.feed.usage import SkillUsage, UsageReport
     from prowess.interfaces.cli.skill_scores import Scores
     from prowess.open import Prowess
@@ -143,7 +144,7 @@ def _note_dangers(cards: list[SkillCard], dangers: dict[str, int]) -> None:
         click.echo(f"{unknown:,} not scanned yet. Each `prowess list` scans {SCANNED_AT_ONCE} more.")
 
 
-def _format_scope(card: SkillCard) -> str:
+def _format_scope(card: SkillCard | SkillRow) -> str:
     notes = [] if card.enabled else ["off"]
     notes += [card.trust] if card.trust not in ("", "local") else []
     notes += [f"hides {', '.join(other.scope for other in card.hides)}"] if card.hides else []
@@ -185,16 +186,18 @@ def show_command(
         _print_part(slug, names[0], kind, cli)
         return
 
-    async def work(prowess: Prowess) -> tuple[Skill, tuple[FindingRow, ...], Scores]:
-        return await prowess.skills.get(slug), await prowess.skills.findings(slug), await read_skill_scores(prowess)
+    async def work(prowess: Prowess) -> tuple[Skill, SkillRow, tuple[FindingRow, ...], Scores]:
+        skill, row = await prowess.skills.get(slug), await prowess.skills.row(slug)
+        return skill, row, await prowess.skills.findings(slug), await read_skill_scores(prowess)
 
     with spinner("Reading skills …"):
-        skill, findings, scores = cli.call(work, quick=True)
+        skill, row, findings, scores = cli.call(work, quick=True)
     if cli.as_json:
-        print_json({**to_json(skill), "findings": list(findings), "score": score_json(scores, skill)})
+        state = {"trust": row.trust, "enabled": row.enabled, "hides": to_json(row.hides)}
+        print_json({**to_json(skill), **state, "findings": list(findings), "score": score_json(scores, skill)})
     else:
         score = scores.get((skill.slug, skill.digest))
-        _print_skill(skill, findings, score.text if score else "")
+        _print_skill(skill, row, findings, score.text if score else "")
 
 
 def _print_part(slug: str, name: str, kind: Literal["file", "reference", "script"] | None, cli: Cli) -> None:
@@ -219,7 +222,7 @@ def _print_part(slug: str, name: str, kind: Literal["file", "reference", "script
         click.echo(clean(data.decode(errors="replace")))
 
 
-def _print_skill(skill: Skill, findings: Sequence[FindingRow], score: str) -> None:
+def _print_skill(skill: Skill, row: SkillRow, findings: Sequence[FindingRow], score: str) -> None:
     from prowess.interfaces.cli.error_output import print_findings
 
     click.echo(f"{click.style(one_line(skill.title), bold=True)}  {skill.slug} {one_line(skill.version)}")
@@ -231,7 +234,7 @@ def _print_skill(skill: Skill, findings: Sequence[FindingRow], score: str) -> No
         "license": skill.license,
         "allowed tools": " ".join(skill.allowed_tools),
         **_code_facts(skill),
-        "scope": skill.scope,
+        "scope": _format_scope(row),
         "form": skill.form,
         "location": escape_path(skill.location),
         "digest": skill.digest,
