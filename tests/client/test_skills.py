@@ -49,6 +49,13 @@ async def test_a_skill_is_created_changed_and_deleted(place):
         assert [one.change for one in await client.skills.versions("greet")][-2:] == ["delete", "rollback"]
 
 
+async def test_a_name_with_a_slash_is_refused_with_what_to_give(place):
+    async with place.client() as client:
+        for call in (client.skills.get("./skills/triage"), client.sessions.get("team/monday")):
+            with pytest.raises(Invalid, match="has a slash"):
+                await call
+
+
 async def test_the_last_skill_of_a_folder_is_deleted_and_restored(place):
     async with place.client() as client:
         await client.skills.delete("triage")

@@ -248,9 +248,15 @@ class _TemporaryError(Exception):
 
 
 def segment(text: str) -> str:
-    """Return a text as one segment of a path, such as a slug or an id."""
+    """Return a text as one segment of a path, such as a slug or an id. Raise `Invalid` for one that no route can have."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise Invalid(f"A name must be a string, not {type(text).__name__}.")
+    # Servers decode %2F before they look for a route.
+    if "/" in text:
+        raise Invalid(
+            f"{text[:80]!r} is not a name on a server: it has a slash.",
+            hint="Give a slug, an id or a name without slashes. `prowess list` shows the slugs of all skills.",
+        )
     # An empty segment, or one of dots, would name another resource once the path is normalised.
     return quote(text, safe="").replace(".", "%2E") if text.strip(".") == "" else quote(text, safe=":")
 
