@@ -181,6 +181,30 @@ def test_a_found_skill_is_accepted_on_its_page_copied_and_the_copy_is_deleted(
     expect(page.locator(".skills-row")).to_have_count(2)
 
 
+@pytest.mark.parametrize(
+    ("needs", "words"),
+    [
+        ("", "Nothing outside the sandbox"),
+        ("hosts: [api.example.com]\n", "Outside the sandbox: hosts, variables or folders"),
+        ("runtime: native\n", "This machine: files or programs"),
+    ],
+)
+def test_the_page_and_the_editor_say_what_runs_reach_outside_the_sandbox(
+    site: Site, look: Callable[..., View], needs: str, words: str
+) -> None:
+    files = (
+        ("execute.py", "def execute(args, ctx):\n    return 1\n"),
+        ("agents/prowess.yaml", f"version: 1.0.0\n{needs}"),
+    )
+    site.do(site.engine.skills.create_row(SkillDraft(content=DOCUMENT, files=files), scope="org"))
+    view = look(site)
+    page = view.go("/skills/comms.incident-style")
+    expect(page.get_by_role("complementary")).to_contain_text(words)
+    page = view.go("/skills/comms.incident-style/edit")
+    page.get_by_role("tab", name="Access").click()
+    expect(page.get_by_role("tabpanel").last).to_contain_text(words)
+
+
 @pytest.mark.long
 def test_the_page_explains_why_a_skill_was_not_offered_and_says_what_is_missing(
     site: Site, look: Callable[..., View]

@@ -14,6 +14,7 @@ from prowess.interfaces.rest.request import Body, Reader, Runner, Shape, respond
 from prowess.interfaces.rest.skills import FileTexts, ProblemShape, SkillId, WritableScope, file_pairs
 from prowess.skill.draft import SkillDraft
 from prowess.skill.kinds import KINDS
+from prowess.skill.needs import Reach
 from prowess.skill.positions import Position
 
 router = APIRouter(tags=["editor"])
@@ -54,7 +55,9 @@ class ReachShape(Shape):
     """What a skill asks for, and how far its runs reach."""
 
     requests: list[str]
-    reach: str = Field(description="`machine` or `network`; empty if a run stays in the sandbox.")
+    reach: Reach = Field(
+        description="`machine`; or `outside`: declared hosts, variables and folders. Empty if a run stays in the sandbox."
+    )
     sends_out: bool = Field(description="True if a run reaches hosts as well as files, pages or variables.")
 
 

@@ -9,6 +9,7 @@ import { Badge } from "../../parts/badge";
 import { Button, Choice, Tabs } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
 import { Markdown } from "../../parts/markdown";
+import { ReachBadge } from "../../parts/reach-badge";
 import { asProblem, ProblemBox, Shown } from "../../parts/states";
 import { say } from "../../parts/toast";
 import { may, me } from "../../state";
@@ -131,14 +132,11 @@ function About({ detail }: { detail: Detail }) {
   );
 }
 
-export function Reach({ reach, requests }: { reach: string; requests: readonly string[] }) {
-  const words = { outside: t("browse.reach_outside"), machine: t("browse.reach_machine") }[reach];
+export function Reach({ reach, requests }: Pick<Detail, "reach" | "requests">) {
   return (
     <>
       <p>
-        <Badge tone={reach === "machine" ? "bad" : reach === "outside" ? "warn" : "good"}>
-          {words ?? t("browse.reach_none")}
-        </Badge>
+        <ReachBadge reach={reach} />
       </p>
       {requests.length > 0 && (
         <ul>

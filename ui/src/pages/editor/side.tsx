@@ -5,6 +5,7 @@ import { count, fit } from "../../format";
 import { t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
 import { Button, Field, Tabs } from "../../parts/controls";
+import { ReachBadge } from "../../parts/reach-badge";
 import { asProblem, Loading, ProblemBox, Words } from "../../parts/states";
 import type { Edits } from "./draft";
 import { type Fault, type Preview, type Previewed, useSettled } from "./preview";
@@ -201,12 +202,10 @@ function Ranking({ trial }: { trial: Shapes["TrialShape"] }) {
 const FINDING_TONES: Record<string, Tone> = { danger: "bad", caution: "warn" };
 
 function Reach({ preview, onJump }: { preview: Preview; onJump: Props["onJump"] }) {
-  const reach = preview.reach === "machine" || preview.reach === "network" ? preview.reach : "none";
   return (
     <>
       <p>
-        <Badge tone={reach === "none" ? "good" : "warn"}>{t(`editor.reach_${reach}`)}</Badge>{" "}
-        {preview.sends_out && <Badge tone="bad">{t("editor.sends_out")}</Badge>}
+        <ReachBadge reach={preview.reach} /> {preview.sends_out && <Badge tone="bad">{t("editor.sends_out")}</Badge>}
       </p>
       {preview.requests.length > 0 && (
         <>

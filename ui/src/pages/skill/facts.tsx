@@ -5,6 +5,7 @@ import { type Loaded, useLoad } from "../../api/load";
 import { ago, moment } from "../../format";
 import { t } from "../../i18n";
 import { Badge, type Tone } from "../../parts/badge";
+import { ReachBadge } from "../../parts/reach-badge";
 import { scopeLabel } from "../../parts/skill-badges";
 import { Loading, ProblemBox, Words } from "../../parts/states";
 import { type Artifacts, addressOf, pageOf, parameters, type Skill } from "./data";
@@ -99,13 +100,7 @@ export function Reach({ found }: { found: Loaded<Artifacts> }) {
       {data && (
         <>
           <p class="skill-badges">
-            <Badge tone={data.reach === "machine" ? "bad" : data.reach ? "warn" : "good"}>
-              {data.reach === "machine"
-                ? t("skill.reach_machine")
-                : data.reach === "network"
-                  ? t("skill.reach_network")
-                  : t("skill.reach_none")}
-            </Badge>
+            <ReachBadge reach={data.reach} />
             {data.sends_out && <Badge tone="warn">{t("skill.sends_out")}</Badge>}
           </p>
           {data.requests.length ? (
