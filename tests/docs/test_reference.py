@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
@@ -59,6 +60,24 @@ def test_the_page_about_json_lists_the_keys_that_a_command_prints(command, prowe
     listed = re.search(r"`{([^}]*)}`", row)
     assert listed is not None
     assert listed[1].split(", ") == list(first)
+
+
+def commands_below(path: str, command: click.Command) -> Iterator[tuple[str, bool]]:
+    """Yield each command that is no group, and True if it has the option `--json`."""
+    if isinstance(command, click.Group):
+        for name, sub in command.commands.items():
+            yield from commands_below(f"{path} {name}", sub)
+    else:
+        yield path, any(parameter.name == "as_json" for parameter in command.params)
+
+
+def test_the_page_about_json_names_what_every_command_prints_and_those_that_print_none():
+    takes_json = dict(row for name in COMMANDS for row in commands_below(name, load_command(name)))
+    cells = [line.split("|")[1] for line in JSON_PAGE.splitlines() if line.startswith("| `")]
+    listed = {name for cell in cells for name in re.findall(r"`([a-z -]+)`", cell)}
+    assert {path for path, takes in takes_json.items() if takes} - listed == set()
+    silent = JSON_PAGE.partition("except ")[2].partition(". ")[0]
+    assert set(re.findall(r"`([a-z -]+)`", silent)) == {path for path, takes in takes_json.items() if not takes}
 
 
 PAGES = sorted({*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")} - {ROOT / "docs/commands.md"})
