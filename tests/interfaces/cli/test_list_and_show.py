@@ -203,6 +203,14 @@ def test_an_error_is_json_when_json_is_asked_for(prowess, workspace):
     assert json.loads(ran.err)["error"]["code"] == "not-found"
 
 
+def test_a_usage_error_is_json_when_json_is_asked_for(prowess, workspace):
+    ran = prowess("list", "--nope", "--json")
+    assert ran.code == 2
+    error = json.loads(ran.err)["error"]
+    assert (error["code"], error["hint"]) == ("usage", "Run `prowess list --help`.")
+    assert "--nope" in error["message"]
+
+
 def test_terminal_escapes_of_a_skill_never_reach_the_terminal(prowess, workspace, write_skill):
     write_skill(
         "evil", '---\nname: evil\ndescription: "safe \\e[31mred\\e]0;owned\\a text"\n---\n\x1b[2J\x1b]0;title\x07body\n'

@@ -55,7 +55,10 @@ def report_error(error: Exception) -> int:
         click.echo("Stopped. Everything saved so far is kept.", err=True)
         return 130
     if isinstance(error, click.ClickException):
-        error.show()
+        if _is_json():
+            _print_json({"code": "usage", "message": error.format_message(), "hint": _usage_hint(error)})
+        else:
+            error.show()
         return error.exit_code
     if isinstance(error, OSError):
         discard_stdout()
@@ -88,10 +91,23 @@ def _from_os_error(error: OSError) -> Unavailable:
     )
 
 
+def _is_json() -> bool:
+    return "--json" in sys.argv[1:]
+
+
+def _print_json(error: Mapping[str, Any]) -> None:
+    click.echo(json.dumps({"error": error}, ensure_ascii=False), err=True)
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"Run `{context.command_path} --help`." if context else ""
+
+
 def _print_error(error: ProwessError) -> None:
     problems = error.problems if isinstance(error, Invalid) else ()
-    if "--json" in sys.argv[1:]:
-        click.echo(json.dumps({"error": error_json(error)}, ensure_ascii=False), err=True)
+    if _is_json():
+        _print_json(error_json(error))
         return
     covered = [problem for problem in problems if _is_covered(problem, error)]
     codes = "".join(f" [{code}]" for code in dict.fromkeys(problem.code for problem in covered))
