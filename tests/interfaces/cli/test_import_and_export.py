@@ -253,6 +253,21 @@ def test_a_deleted_skill_folder_can_be_brought_back_too(prowess, sample):
     assert files_below(folder) == before
 
 
+def test_rollback_restores_the_newest_version_with_other_files_unless_one_is_named(prowess, workspace, write_skill):
+    folder = write_skill("greet", "---\nname: greet\ndescription: Greets.\n---\nHello.\n")
+    prowess("import", folder, "--as", "hello")
+    (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets.\n---\nGood day.\n")
+    prowess("import", folder, "--as", "hello", "--replace")
+    assert "Restored version 1 of hello." in prowess("rollback", "hello").out
+    assert "Hello." in prowess("show", "hello").out
+    prowess("delete", "hello")
+    assert prowess("rollback", "hello").code == 0
+    assert "Hello." in prowess("show", "hello").out
+    write_skill("one")
+    prowess("import", workspace / ".agents/skills/one", "--as", "single")
+    assert "has no version with other files" in prowess("rollback", "single").err
+
+
 def test_rollback_to_a_version_that_never_was_is_not_found(prowess, sample):
     prowess("import", "../more/word-count")
     ran = prowess("rollback", "word-count", "9")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.errors import ProwessError, Refused
+from prowess.errors import NotFound, ProwessError, Refused
 from prowess.interfaces.cli.approval_card import ask_for_approval, format_time
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
 from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
@@ -67,17 +67,41 @@ def diff_command(slug: str, before: int | None, after: int | None, cli: Cli) -> 
             click.echo(click.style(clean(line), fg=_COLOURS.get(line[:1])))
 
 
-@command("rollback", "prowess rollback my-skill 2", 'prowess rollback my-skill 2 --note "the new text was worse"')
+@command(
+    "rollback",
+    "prowess rollback my-skill",
+    'prowess rollback my-skill 2 --note "the new text was worse"',
+)
 @click.argument("slug")
-@click.argument("version", type=click.IntRange(min=1))
+@click.argument("version", type=click.IntRange(min=1), required=False)
 @click.option("--note", default="", help="Note to store with the new version.")
 @common_options
-def rollback_command(slug: str, version: int, note: str, cli: Cli) -> None:
-    """Restore VERSION of a skill as a new version. Also restores a deleted skill."""
-    skill = cli.call(lambda prowess: prowess.skills.rollback(slug, version, note=note))
+def rollback_command(slug: str, version: int | None, note: str, cli: Cli) -> None:
+    """Restore VERSION of a skill as a new version. Also restores a deleted skill.
+
+    The default is the newest version whose files are not those of now.
+    """
+
+    async def work(prowess: Prowess) -> tuple[int, Skill]:
+        number = version or await _find_earlier(prowess, slug)
+        return number, await prowess.skills.rollback(slug, number, note=note)
+
+    number, skill = cli.call(work)
     cli.print(
-        skill.card, f"Restored version {version} of {skill.slug}. `prowess history {skill.slug}` lists all versions."
+        skill.card, f"Restored version {number} of {skill.slug}. `prowess history {skill.slug}` lists all versions."
     )
+
+
+async def _find_earlier(prowess: Prowess, slug: str) -> int:
+    versions = await prowess.skills.history(slug)
+    try:
+        now = (await prowess.skills.get(slug)).digest
+    except NotFound:  # it was deleted
+        now = ""
+    found = next((version.number for version in reversed(versions) if version.digest != now), None)
+    if found is None:
+        raise NotFound(f"{slug[:80]!r} has no version with other files.", hint=f"See `prowess history {slug[:80]}`.")
+    return found
 
 
 @command(
