@@ -24,6 +24,15 @@ def test_a_skill_is_switched_off_for_everybody_and_on_again(prowess, sample):
     assert "commit-messages" in prowess("match", "write a commit message").out
 
 
+def test_switch_lists_what_is_off_and_takes_its_words_in_either_order(prowess, sample):
+    assert prowess("switch").out == "No skill is switched off.\n"
+    assert prowess("switch", "commit-messages", "off").code == 0
+    assert prowess("switch").out == "commit-messages\n"
+    assert prowess("switch", "--json").json == {"disabled_skills": ["commit-messages"]}
+    for wrong in (("commit-messages",), ("on",)):
+        assert prowess("switch", *wrong).code == 2
+
+
 def test_every_setting_is_shown_with_its_value(prowess, workspace):
     shown = prowess("policy").out
     assert all(name in shown for name in SETTING_NAMES)

@@ -184,16 +184,22 @@ def forbid_env(slug: str, name: str, cli: Cli) -> None:
     cli.print({"slug": slug, "name": name, "state": "forbidden"}, f"{clean(slug)} may no longer read {clean(name)}.")
 
 
-@command("switch", "prowess switch off my-skill", "prowess switch on my-skill other-skill")
-@click.argument("state", type=click.Choice(["on", "off"]))
-@click.argument("slugs", nargs=-1, required=True, metavar="SLUG...")
+@command("switch", "prowess switch", "prowess switch off my-skill", "prowess switch on my-skill other-skill")
+@click.argument("words", nargs=-1, metavar="[on|off SLUG...]")
 @common_options
-def switch_command(state: str, slugs: tuple[str, ...], cli: Cli) -> None:
-    """Switch skills off for the whole organization, or on again.
+def switch_command(words: tuple[str, ...], cli: Cli) -> None:
+    """Switch skills off for the whole organization, or on again; without arguments, list those that are off.
 
     Nobody can find, enable, load or run a skill that is off, and it leaves every prompt. Its files stay where they are.
     Only an administrator can do this.
     """
+    if not words:
+        _list_switched_off(cli)
+        return
+    # `switch my-skill off` means the same.
+    state, *slugs = words if words[0] in ("on", "off") else (words[-1], *words[:-1])
+    if state not in ("on", "off") or not slugs:
+        raise click.UsageError("Say which skills to switch: `prowess switch off SLUG`, or `prowess switch on SLUG`.")
 
     async def work(prowess: Prowess) -> OrgPolicy:
         return await prowess.policy.switch(*slugs, on=state == "on")
@@ -206,3 +212,13 @@ def switch_command(state: str, slugs: tuple[str, ...], cli: Cli) -> None:
     click.echo(f"Switched {state}: {', '.join(one_line(slug, 48) for slug in slugs)}.")
     if state == "off":
         click.echo(f"To switch it on again, run `prowess switch on {one_line(slugs[0], 48)}`.")
+
+
+def _list_switched_off(cli: Cli) -> None:
+    policy = cli.call(lambda prowess: prowess.policy.get(), quick=True)
+    off = list(policy.disabled_skills or ())
+    unknown = (
+        "The list of skills that are off is unreadable, so all are. `prowess policy reset disabled_skills` fixes it."
+    )
+    nothing = unknown if policy.disabled_skills is None else "No skill is switched off."
+    cli.print({"disabled_skills": off}, "\n".join(map(one_line, off)) or nothing)
