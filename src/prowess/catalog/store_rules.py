@@ -34,7 +34,10 @@ def suggest_names(name: str, known: Collection[str]) -> str:
     from prowess.suggestions import did_you_mean
 
     folders = [part for part in name.split("/") if part and not is_marker(part)]
-    return did_you_mean(folders[-1] if folders else name, known) or "Run `prowess list` to see all skills."
+    meant = folders[-1] if folders else name
+    if meant in known:
+        return f"Did you mean {meant!r}?"
+    return did_you_mean(meant, known) or "Run `prowess list` to see all skills."
 
 
 SaveAction = Literal["create", "update", "same"]

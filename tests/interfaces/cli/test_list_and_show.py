@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -191,6 +192,8 @@ def test_an_unknown_slug_is_answered_with_near_ones(prowess, sample):
 @pytest.mark.parametrize("command", ["show", "run", "enable"])
 @pytest.mark.parametrize("path", ["./.agents/skills/release-notes/", ".agents/skills/release-notes/SKILL.md"])
 def test_the_path_of_a_skill_is_answered_with_its_slug(prowess, sample, command, path):
+    (sample / ".agents/skills/release-notes").rename(sample / ".claude/skills/release-notes")
+    shutil.copytree(sample / ".claude/skills/release-notes", sample / ".agents/skills/release-notes-2")
     ran = prowess(command, path)
     assert ran.code == 4
     assert "Did you mean 'release-notes'?" in ran.err
