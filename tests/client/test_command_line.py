@@ -20,6 +20,7 @@ from prowess.interfaces.cli.server import LOCAL_COMMANDS, SERVER_COMMANDS
 from prowess.policy.actor import Actor, agent_of
 
 TOKEN = "a-token-of-the-tests-that-is-long-enough"
+MEMBER = "a-token-of-a-member-that-is-long-enough"
 BOT = "a-token-of-an-agent-that-is-long-enough-too"
 SIDECAR = """
 title: Greeter
@@ -66,7 +67,8 @@ def here(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, pla
 def there(here: Run, place: Any, monkeypatch: pytest.MonkeyPatch) -> Generator[Run]:
     """Return a function that runs a command against a server of the same workspace."""
     person = Actor(name=getpass.getuser(), channel="http")
-    place.tokens = {TOKEN: person, BOT: agent_of(person, name="bot")}
+    member = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read"}), channel="http")
+    place.tokens = {TOKEN: person, BOT: agent_of(person, name="bot"), MEMBER: member}
     monkeypatch.setenv("PROWESS_TOKEN", TOKEN)
     with place.server() as url:
         yield lambda *args: here("--server", url, *args)
@@ -304,6 +306,14 @@ def test_tokens_are_made_and_revoked(there: Run):
     assert there("token", "revoke", made["id"]).code == 0
 
 
+def test_a_member_lists_their_own_tokens(there: Run, monkeypatch: pytest.MonkeyPatch):
+    assert there("token", "create", "ci", "--scopes", "skills.read").code == 0
+    monkeypatch.setenv("PROWESS_TOKEN", MEMBER)
+    ran = there("token", "list", "--json")
+    assert (ran.code, ran.out) == (0, "[]\n")
+    assert there("token", "list", "--user", "ann").code == 5
+
+
 def test_a_wrong_token_an_unreachable_server_and_a_wrong_url_have_their_exit_codes(
     here: Run, there: Run, monkeypatch: pytest.MonkeyPatch
 ):
@@ -331,6 +341,7 @@ def test_the_server_comes_from_the_environment_and_local_commands_ignore_it(here
     monkeypatch.setenv("PROWESS_SERVER", "http://127.0.0.1:9")
     assert here("list").code == 7
     assert here("validate", ".").code == 0
+    assert "looks on this machine, and not on PROWESS_SERVER" in here("eval", "triggers", "nowhere").err
     refused = here("trust")
     assert refused.code == 2
     assert "unset PROWESS_SERVER" in refused.err

@@ -154,6 +154,11 @@ class LazyGroup(click.Group):
 
             discard_stdout()
             ctx.exit(0)
+        except Exception as error:
+            from prowess.interfaces.cli.server import mention_ignored_server
+
+            mention_ignored_server(ctx, error)
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the name of every command, in the order of the table."""

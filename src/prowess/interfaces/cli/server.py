@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from prowess.errors import NotFound
 from prowess.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ LOCAL_COMMANDS = frozenset(
 """Commands about files, programs or servers of this machine. PROWESS_SERVER does not concern them."""
 
 _KEY = "prowess.server"
+_IGNORED_BY = "prowess.server-ignored-by"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,10 @@ def choose_server(ctx: click.Context, url: str, token_file: Path | None) -> None
     """Remember the server for the command that follows. Fail if that command cannot run against one."""
     named = ctx.get_parameter_source("server") is not click.core.ParameterSource.ENVIRONMENT
     command = ctx.invoked_subcommand or ""
-    if not url or (command in LOCAL_COMMANDS and not named):
+    if not url:
+        return
+    if command in LOCAL_COMMANDS and not named:
+        ctx.meta[_IGNORED_BY] = command
         return
     if command in LOCAL_COMMANDS:
         ctx.fail(f"`prowess {command}` works on this machine and not on a server. Leave out --server.")
@@ -69,6 +74,13 @@ def chosen_server() -> ServerOptions | None:
     """Return the server that this command runs against; None for the skills of this machine."""
     context = click.get_current_context(silent=True)
     return context.meta.get(_KEY) if context else None
+
+
+def mention_ignored_server(ctx: click.Context, error: Exception) -> None:
+    """Add to the hint of an error that the command did not look on the server of PROWESS_SERVER."""
+    command = ctx.meta.get(_IGNORED_BY)
+    if command and isinstance(error, NotFound):
+        error.hint = f"{error.hint} `prowess {command}` looks on this machine, and not on PROWESS_SERVER.".lstrip()
 
 
 def require_this_machine(command: str, instead: str) -> None:

@@ -100,11 +100,17 @@ def create_token(
 @click.option("--user", default="", metavar="ID", help="Only those of this user.")
 @common_options
 def list_tokens(organization: str, user: str, cli: Cli) -> None:
-    """List tokens: all, or those of an organization or a user."""
-    tokens = cli.call(
-        lambda prowess: prowess.tokens.list(organization=organization, user=user, everyone=not user),
-    )
-    print_tokens(tokens, cli)
+    """List tokens: all that you may see, or those of an organization or a user."""
+
+    async def work(prowess: Prowess) -> list[Token]:
+        try:
+            return await prowess.tokens.list(organization=organization, user=user, everyone=not user)
+        except Refused:
+            if organization or user:
+                raise
+            return await prowess.tokens.list()  # a member of a server's organization sees their own
+
+    print_tokens(cli.call(work), cli)
 
 
 def print_tokens(tokens: list[Token], cli: Cli) -> None:
