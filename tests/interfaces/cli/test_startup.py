@@ -80,7 +80,7 @@ def imported_by_each(lines: Sequence[str], before: set[str]) -> dict[str, set[st
 LIMITS = {
     "list": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 89),
     "list --json": ({*DATABASE, *LOOP, *SCHEMAS, *READERS, *CHECKS, *UNICODE, *WRITERS}, 89),
-    "show commit-messages": ({*DATABASE, *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 116),
+    "show commit-messages": ({*DATABASE, *LOOP, *SCHEMAS, *CHECKS, *WRITERS}, 119),
     "enable commit-messages": (
         {"prowess.catalog.database_store", "prowess.net.target", *DATABASE, *LOOP, *CHECKS},
         146,

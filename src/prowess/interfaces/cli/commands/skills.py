@@ -19,7 +19,6 @@ from prowess.view import to_json, usage_json
 if TYPE_CHECKING:
     from prowess.catalog.scans import FindingRow
     from prowess.catalog.store import Fault, SearchDocument
-    from prowess.engine.skill_rows import SkillRow
     from prowess.feed.usage import SkillUsage, UsageReport
     from prowess.interfaces.cli.skill_scores import Scores
     from prowess.open import Prowess
@@ -144,7 +143,7 @@ def _note_dangers(cards: list[SkillCard], dangers: dict[str, int]) -> None:
         click.echo(f"{unknown:,} not scanned yet. Each `prowess list` scans {SCANNED_AT_ONCE} more.")
 
 
-def _format_scope(card: SkillCard | SkillRow) -> str:
+def _format_scope(card: SkillCard) -> str:
     notes = [] if card.enabled else ["off"]
     notes += [card.trust] if card.trust not in ("", "local") else []
     notes += [f"hides {', '.join(other.scope for other in card.hides)}"] if card.hides else []
@@ -186,18 +185,20 @@ def show_command(
         _print_part(slug, names[0], kind, cli)
         return
 
-    async def work(prowess: Prowess) -> tuple[Skill, SkillRow, tuple[FindingRow, ...], Scores]:
-        skill, row = await prowess.skills.get(slug), await prowess.skills.row(slug)
-        return skill, row, await prowess.skills.findings(slug), await read_skill_scores(prowess)
+    async def work(prowess: Prowess) -> tuple[Skill, SkillCard, tuple[FindingRow, ...], Scores]:
+        skill = await prowess.skills.get(slug)
+        cards = await prowess.skills.cards()
+        card = next((card for card in cards if (card.slug, card.scope) == (skill.slug, skill.scope)), skill.card)
+        return skill, card, await prowess.skills.findings(slug), await read_skill_scores(prowess)
 
     with spinner("Reading skills …"):
-        skill, row, findings, scores = cli.call(work, quick=True)
+        skill, card, findings, scores = cli.call(work, quick=True)
     if cli.as_json:
-        state = {"trust": row.trust, "enabled": row.enabled, "hides": to_json(row.hides)}
+        state = {"trust": card.trust, "enabled": card.enabled, "hides": to_json(card.hides)}
         print_json({**to_json(skill), **state, "findings": list(findings), "score": score_json(scores, skill)})
     else:
         score = scores.get((skill.slug, skill.digest))
-        _print_skill(skill, row, findings, score.text if score else "")
+        _print_skill(skill, card, findings, score.text if score else "")
 
 
 def _print_part(slug: str, name: str, kind: Literal["file", "reference", "script"] | None, cli: Cli) -> None:
@@ -222,7 +223,7 @@ def _print_part(slug: str, name: str, kind: Literal["file", "reference", "script
         click.echo(clean(data.decode(errors="replace")))
 
 
-def _print_skill(skill: Skill, row: SkillRow, findings: Sequence[FindingRow], score: str) -> None:
+def _print_skill(skill: Skill, card: SkillCard, findings: Sequence[FindingRow], score: str) -> None:
     from prowess.interfaces.cli.error_output import print_findings
 
     click.echo(f"{click.style(one_line(skill.title), bold=True)}  {skill.slug} {one_line(skill.version)}")
@@ -234,7 +235,7 @@ def _print_skill(skill: Skill, row: SkillRow, findings: Sequence[FindingRow], sc
         "license": skill.license,
         "allowed tools": " ".join(skill.allowed_tools),
         **_code_facts(skill),
-        "scope": _format_scope(row),
+        "scope": _format_scope(card),
         "form": skill.form,
         "location": escape_path(skill.location),
         "digest": skill.digest,
