@@ -55,6 +55,8 @@ def test_rows_have_what_a_list_shows(client: TestClient) -> None:
         "trust",
     ):
         assert row[name] == whole[name]
+    assert [hidden["scope"] for hidden in whole["hides"]] == row["hides"]
+    assert client.get(f"{API}/skills/system:analyst").json()["hides"] == []
     assert (row["address"], row["hides"], row["dangers"], row["score"]) == ("org:analyst", ["system"], 0, None)
     assert page["total"] == len(page["items"]) == 3
     assert page["facets"]["scopes"]["org"] == 3
