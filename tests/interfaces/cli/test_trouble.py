@@ -215,6 +215,25 @@ def test_a_wrong_value_is_named_in_plain_words(prowess, workspace, command, told
     assert told in prowess(*command).err
 
 
+@pytest.mark.parametrize(
+    ("requirement", "command"),
+    [
+        ('extras = ["mcp"], directory = "/src/prowess"', "uv tool install '/src/prowess[local,mcp]'"),
+        ('specifier = ">=1"', "uv tool install 'prowess[local]'"),
+        ('git = "https://example.com/p"', "uv tool install 'prowess[local] @ git+https://example.com/p'"),
+        ("", "pip install 'prowess[local]'"),
+    ],
+)
+def test_the_command_for_a_missing_extra_is_that_of_the_tool_that_installed_prowess(
+    prowess, workspace, tmp_path, monkeypatch, requirement, command
+):
+    if requirement:
+        receipt = f'[tool]\nrequirements = [{{ name = "prowess", {requirement} }}]\n'
+        (tmp_path / "uv-receipt.toml").write_text(receipt)
+        monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert f"run `{command}` and `prowess model fetch" in prowess("compose", "a skill that counts words").err
+
+
 @pytest.mark.parametrize(("closed", "code"), [("list >&-", 0), ("list 2>&-", 0), ("match <&-", 2)])
 def test_a_closed_stream_is_no_bug(prowess, sample, closed, code):
     ran = subprocess.run(["sh", "-c", f"{PROWESS} {closed}"], capture_output=True, text=True, check=False)

@@ -64,6 +64,10 @@ def report_error(error: Exception) -> int:
         discard_stdout()
         error = _from_os_error(error)
     if isinstance(error, ProwessError):
+        # Imported here because a command that succeeds does not need it.
+        from prowess.interfaces.cli.install_command import adapt_install_commands
+
+        error.hint = adapt_install_commands(error.hint)
         _print_error(error)
         return exit_code(error)
     return _report_bug(error)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
+from prowess.interfaces.cli.install_command import adapt_install_commands
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import clean, one_line, print_json, print_wrapped
 from prowess.interfaces.cli.person import TYPED, require_person, token_option
@@ -47,7 +48,7 @@ def doctor_command(cli: Cli, adopt_database: bool, index: bool, token_file: Path
             click.echo(click.style(mark, fg=colour), nl=False)
             print_wrapped(f" {clean(finding.name)}: {clean(finding.detail)}")
             if finding.hint:
-                print_wrapped(clean(finding.hint), 4)
+                print_wrapped(clean(adapt_install_commands(finding.hint)), 4)
         click.echo(_summarize(findings))
     if has_errors:
         raise click.exceptions.Exit(1)

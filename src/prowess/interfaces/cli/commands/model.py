@@ -8,6 +8,7 @@ import click
 
 from prowess.errors import Invalid
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
+from prowess.interfaces.cli.install_command import adapt_install_commands
 from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
 
@@ -82,7 +83,7 @@ def _provider_rows(provider: Provider, config: ModelConfig) -> list[tuple[str, s
 
     Local models get one row for each that can be fetched, and one for a file.
     """
-    needs = provider.needs(config)
+    needs = adapt_install_commands(provider.needs(config) or "")
     if provider.name != "local":
         return [(provider.form, needs or "ready")]
     from prowess.llm.local import FETCHABLE
