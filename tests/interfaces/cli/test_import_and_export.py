@@ -465,6 +465,8 @@ def test_an_archive_is_written_to_exactly_the_file_that_was_named(prowess, sampl
     assert prowess("export", "release-notes", "--form", "zip", "--to", target).code == 6
     assert prowess("export", "release-notes", "commit-messages", "--form", "zip", "--to", target).code == 2
     assert prowess("export", "release-notes", "--profile", "codex", "--to", tmp_path / "codex.zip").code == 2
+    assert prowess("export", "release-notes", "--to", tmp_path / "notes.tgz").code == 0
+    assert prowess("import", tmp_path / "notes.tgz", "--as", "notes").code == 0
     (tmp_path / "folder.zip").mkdir()
     assert prowess("export", "release-notes", "--to", tmp_path / "folder.zip").code == 0
     assert (tmp_path / "folder.zip/release-notes/SKILL.md").is_file()

@@ -289,7 +289,7 @@ def _show_error(item: ImportResult, error: ProwessError) -> None:
     print_wrapped(f"{clean(error.message)} {clean(hint)}".rstrip(), 4)
 
 
-ARCHIVE_FORMS = ("skill", "zip", "tar.gz")
+_ARCHIVE_SUFFIXES = {".skill": "skill", ".zip": "zip", ".tar.gz": "tar.gz", ".tgz": "tar.gz"}
 EXPORT_FORMS = (
     "native",
     "agentskills",
@@ -298,7 +298,9 @@ EXPORT_FORMS = (
     "devai",
     "inklings",
     "agentlayerrules",
-    *ARCHIVE_FORMS,
+    "skill",
+    "zip",
+    "tar.gz",
 )
 
 
@@ -345,7 +347,7 @@ def export_command(
     if form and profile:
         raise click.UsageError("--form and --profile cannot be combined.")
     if not form and not Path(target).is_dir():
-        form = next((archive for archive in ARCHIVE_FORMS if target.endswith(f".{archive}")), None)
+        form = _archive_form(target)
         if form and profile:
             raise click.UsageError(f"--profile writes a folder, and --to {target} is an archive.")
 
@@ -384,9 +386,12 @@ def _print_exported(done: list[ExportResult], failed: int, target: str) -> None:
 
 def _split_target(target: Path, form: str | None, *, single: bool) -> tuple[Path, str]:
     """Return the folder to write to and the name of the file; the name is '' unless the target names an archive."""
-    suffix = f".{form}" if form in ARCHIVE_FORMS else ""
-    if not suffix or not target.name.endswith(suffix) or target.is_dir():
+    if not form or _archive_form(target.name) != form or target.is_dir():
         return target, ""
     if not single:
         raise click.UsageError(f"--to {target} is one file, and there are several skills. Give a folder.")
     return target.parent, target.name
+
+
+def _archive_form(name: str) -> str | None:
+    return next((form for suffix, form in _ARCHIVE_SUFFIXES.items() if name.endswith(suffix)), None)
