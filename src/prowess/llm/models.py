@@ -228,6 +228,8 @@ class Models:
 
 def _open_model(provider: Provider, model: str, config: ModelConfig) -> Model:
     try:
+        if provider.installed:
+            provider.key(config)  # before the provider's library is imported, which takes seconds
         return provider.open(provider, model, config)
     except ImportError as error:
         missing = error.name or str(error)

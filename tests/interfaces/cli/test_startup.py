@@ -101,6 +101,26 @@ def test_a_command_imports_nothing_that_it_does_not_need(sample: Path) -> None:
         assert len(own) <= most, (line, own)
 
 
+WITHOUT_KEY = """
+import atexit, sys
+atexit.register(lambda: print("modules:", *sys.modules, file=sys.stderr))
+from prowess.interfaces.cli.main import run
+run()
+"""
+
+
+def test_a_missing_key_is_reported_before_the_library_of_the_provider_is_imported(
+    workspace: Path, prowess: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    prowess("new", "ask", "--kind", "prompt")
+    words = ("run", "ask", "--input", "text=x", "--model", "openai:gpt-4o")
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_KEY, *words], capture_output=True, text=True, check=False)
+    message, _, modules = ran.stderr.partition("modules:")
+    assert "OPENAI_API_KEY is not set" in message
+    assert {"openai", "pydantic_ai"} & set(modules.split()) == set()
+
+
 def test_a_prompt_needs_no_sqlalchemy_for_a_new_database_or_an_approved_skill(
     sample: Path, approver: str, prowess: Callable[..., Any]
 ) -> None:
