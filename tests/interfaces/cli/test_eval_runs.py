@@ -121,6 +121,13 @@ def test_what_cannot_be_run_exits_like_every_error_and_says_what_to_do(prowess, 
     assert prowess("eval", "run", "colors", "--name", "x").code == 2
 
 
+def test_cases_that_are_not_valid_are_to_be_corrected_and_not_to_be_created(prowess, write_skill):
+    write_skill("colors", **{"evals__cases.json": '{"cases": [{"prompt": "hi", "inputs": {"text": "hi"}}]}'})
+    ran = prowess("eval", "run", "colors")
+    assert (ran.code, "evals/cases.json" in ran.err, "Correct the file" in ran.err) == (3, True, True)
+    assert "Create evals" not in ran.err
+
+
 def test_runs_are_compared_and_reported(prowess, colors, workspace: Path):
     first = prowess("eval", "run", "colors", "--model", colors("red", "red"), "--concurrency", "1", "--json").json
     other = prowess(

@@ -348,12 +348,15 @@ class Evals:
         return actor.organization, actor.visible_user
 
 
+_FIX_EVALS = "Correct the file, then run the command again. docs/evals.md describes the format."
+
+
 def _chosen_cases(subject: Subject, plan: EvalPlan) -> list[EvalCase]:
     """Return the cases that the plan chooses; raise `Invalid` if there are none, or the files cannot be run."""
     suite, slug = subject.suite, subject.variant.skill.slug
     if not suite.is_usable:
         if suite.cases or any(problem.code != "eval-shape" for problem in suite.problems):
-            raise Invalid(f"The evals of {slug!r} are not valid.", hint=EVALS_HELP, problems=suite.problems)
+            raise Invalid(f"The evals of {slug!r} are not valid.", hint=_FIX_EVALS, problems=suite.problems)
         raise NotFound(f"The skill {slug!r} has no eval cases.", hint=EVALS_HELP)
     cases = list(suite.cases)
     if unknown := [name for name in plan.cases if name not in {case.id for case in cases}]:

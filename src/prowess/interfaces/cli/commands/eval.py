@@ -280,7 +280,7 @@ async def _find_targets(prowess: Prowess, target: str, skill: str | None) -> lis
         return [subject for subject in found if subject.evals.cases or subject.evals.problems]
     problems = [problem for subject in found for problem in subject.evals.problems]
     if problems:
-        raise Invalid(f"The evals of {target!r} are invalid.", hint=EVALS_HELP, problems=problems)
+        raise Invalid(f"The evals of {target!r} are invalid.", problems=problems)
     whose = (
         f"The skill {found[0].skill.slug!r} has" if len(found) == 1 else f"The {len(found)} skills in {target!r} have"
     )
