@@ -216,6 +216,24 @@ def test_a_wrong_value_is_named_in_plain_words(prowess, workspace, command, told
 
 
 @pytest.mark.parametrize(
+    ("line", "listing"),
+    [
+        ("show", "prowess list"),
+        ("env allow", "prowess list"),
+        ("jobs cancel", "prowess jobs list"),
+        ("eval report", "prowess eval list"),
+        ("approvals approve", "prowess approvals"),
+    ],
+)
+def test_a_missing_name_is_answered_with_the_command_that_lists_them(prowess, workspace, line, listing):
+    ran = prowess(*line.split())
+    assert ran.code == 2
+    assert f"`{listing}` lists them." in ran.err
+    assert prowess(*listing.split()[1:]).code == 0
+    assert "lists them" not in prowess("new").err
+
+
+@pytest.mark.parametrize(
     ("requirement", "command"),
     [
         ('extras = ["mcp"], directory = "/src/prowess"', "uv tool install '/src/prowess[local,mcp]'"),

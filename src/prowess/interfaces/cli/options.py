@@ -53,11 +53,27 @@ class Command(click.Command):
                 raise
             example = f"prowess {error.option_name} … {' '.join(ctx.command_path.split()[1:])} …"
             raise click.UsageError(f"{error.option_name} belongs before the command: `{example}`.", ctx) from None
+        except click.MissingParameter as error:
+            listing = _find_listing(error.param, ctx)
+            if not listing:
+                raise
+            raise click.UsageError(f"{error.format_message()} `{listing}` lists them.", ctx) from None
         except click.BadParameter as error:
             message = _plain_words(error.message)
             if message == error.message:
                 raise
             raise click.BadParameter(message, error.ctx, error.param, error.param_hint) from None
+
+
+def _find_listing(parameter: click.Parameter | None, ctx: click.Context) -> str:
+    """Return the command that lists what may be given for a missing argument; '' if none does."""
+    name = parameter.human_readable_name if isinstance(parameter, click.Argument) else ""
+    if name == "SLUG":
+        return "" if ctx.command.name == "new" else "prowess list"
+    group = ctx.parent.command if ctx.parent else None
+    if name not in ("ID", "JOB", "RUN") or not isinstance(group, click.Group) or ctx.parent is None:
+        return ""
+    return f"{ctx.parent.command_path} list" if "list" in group.commands else ctx.parent.command_path
 
 
 _KINDS = {"a valid integer range": "a whole number", "a valid float range": "a number"}
