@@ -71,7 +71,7 @@ def _find_listing(parameter: click.Parameter | None, ctx: click.Context) -> str:
     if name == "SLUG":
         return "" if ctx.command.name == "new" else "prowess list"
     group = ctx.parent.command if ctx.parent else None
-    if name not in ("ID", "JOB", "RUN") or not isinstance(group, click.Group) or ctx.parent is None:
+    if name not in ("ID", "JOB", "RUN", "PAGE") or not isinstance(group, click.Group) or ctx.parent is None:
         return ""
     return f"{ctx.parent.command_path} list" if "list" in group.commands else ctx.parent.command_path
 

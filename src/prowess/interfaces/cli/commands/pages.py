@@ -74,7 +74,7 @@ def search(words: tuple[str, ...], limit: int, content: bool, cli: Cli) -> None:
 
 
 @pages_command.command("show", examples=("prowess pages show roadmap", "prowess pages show docs/roadmap.md --json"))
-@click.argument("slug")
+@click.argument("slug", metavar="PAGE")
 @common_options
 def show(slug: str, cli: Cli) -> None:
     """Print one page, by its slug, path, title or alias."""
@@ -95,7 +95,7 @@ def tags(cli: Cli) -> None:
 
 
 @pages_command.command("links", examples=("prowess pages links roadmap", "prowess pages links roadmap --json"))
-@click.argument("slug")
+@click.argument("slug", metavar="PAGE")
 @common_options
 def links(slug: str, cli: Cli) -> None:
     """Show the links from a page, the links to it, and its broken links."""
@@ -112,7 +112,7 @@ def links(slug: str, cli: Cli) -> None:
 
 
 @pages_command.command("history", examples=("prowess pages history roadmap", "prowess pages history roadmap --limit 5"))
-@click.argument("slug")
+@click.argument("slug", metavar="PAGE")
 @limit_option("commits", default=20, most=200)
 @common_options
 def history(slug: str, limit: int, cli: Cli) -> None:
