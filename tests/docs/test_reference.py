@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import re
@@ -93,19 +94,40 @@ def shown_commands(text: str) -> list[list[str]]:
 @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
 def test_every_command_line_of_a_page_has_a_command_and_options_that_exist(path):
     for words in shown_commands(path.read_text()):
-        while words and words[0] in ("--server", "--token-file"):  # options before the command, with a value
-            words = words[2:]  # noqa: PLW2901
-        if not words or words[0] in ("COMMAND", "--help", "--version", "[…]"):
-            continue
-        assert words[0] in COMMANDS, words
-        command = load_command(words[0])
-        known = option_names(command)
-        if isinstance(command, click.Group):
-            # Without the name of a subcommand, one of them is the default.
-            named = [command.commands[word] for word in words[1:2] if word in command.commands]
-            known = known.union(*(option_names(one) for one in named or command.commands.values()))
-        shown = {word.partition("=")[0] for word in words[1:] if word.startswith("--") and word != "--"}
-        assert shown <= known, (words, shown - known)
+        check_command(words)
+
+
+def test_every_command_line_of_a_message_has_a_command_and_options_that_exist():
+    for path in (ROOT / "src/prowess").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for words in shown_commands(message_of(node)):
+                if words and re.fullmatch("[a-z-]+", words[0]):  # `…` stands for a part that is filled in
+                    check_command(words)
+
+
+def message_of(node: ast.AST) -> str:
+    """Return a text of the source code, with … for what an f-string fills in."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def check_command(words: list[str]) -> None:
+    while words and words[0] in ("--server", "--token-file", "-w"):  # options before the command, with a value
+        words = words[2:]
+    if not words or words[0] in ("COMMAND", "--help", "--version", "[…]", "help"):
+        return
+    assert words[0] in COMMANDS, words
+    command = load_command(words[0])
+    known = option_names(command)
+    while isinstance(command, click.Group):
+        # Without the name of a subcommand, one of them is the default.
+        words = words[1:]
+        named = [command.commands[word] for word in words[:1] if word in command.commands]
+        known = known.union(*(option_names(one) for one in named or command.commands.values()))
+        command = named[0] if named else None
+    shown = {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
+    assert shown <= known, (words, shown - known)
 
 
 def option_names(command: click.Command) -> set[str]:
