@@ -111,6 +111,14 @@ def test_a_completion_script_is_printed_for_each_shell(prowess, workspace, shell
     assert "_PROWESS_COMPLETE" in prowess("completion", shell).out
 
 
+def test_the_completion_script_is_by_default_that_of_the_shell_in_use(prowess, workspace, monkeypatch):
+    monkeypatch.setenv("SHELL", "/usr/bin/zsh")
+    assert prowess("completion").out == prowess("completion", "zsh").out
+    monkeypatch.setenv("SHELL", "/opt/nu")
+    ran = prowess("completion")
+    assert (ran.code, "bash, zsh, fish" in ran.err) == (2, True)
+
+
 def test_a_command_is_completed_without_importing_any(prowess, workspace, monkeypatch):
     monkeypatch.setenv("_PROWESS_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", "prowess va")

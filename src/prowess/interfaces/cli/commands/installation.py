@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,15 +100,18 @@ def plugins_command(cli: Cli) -> None:
         click.echo(f"\n{len(found)} plugin{'s' * (len(found) != 1)}, {broken} skipped.")
 
 
+_SHELLS = ("bash", "zsh", "fish")
+
+
 @command(
     "completion",
     'eval "$(prowess completion bash)"',
     "prowess completion zsh > ~/.zfunc/_prowess",
     "prowess completion fish > ~/.config/fish/completions/prowess.fish",
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion_command(shell: str) -> None:
-    """Print a script that completes the commands and options of prowess.
+@click.argument("shell", type=click.Choice(_SHELLS), required=False)
+def completion_command(shell: str | None) -> None:
+    """Print a script that completes the commands and options of prowess, by default for the shell that you use.
 
     For bash, add `eval "$(prowess completion bash)"` to ~/.bashrc; for zsh, `eval "$(prowess completion zsh)"` to ~/.zshrc.
     For fish, save the script as ~/.config/fish/completions/prowess.fish.
@@ -116,6 +120,9 @@ def completion_command(shell: str) -> None:
 
     from prowess.interfaces.cli.main import cli
 
+    shell = shell or Path(os.environ.get("SHELL", "")).name
+    if shell not in _SHELLS:
+        raise click.UsageError(f"Name the shell: {', '.join(_SHELLS)}.")
     completer = get_completion_class(shell)
     assert completer is not None  # noqa: S101  (click has all three)
     click.echo(completer(cli, {}, "prowess", "_PROWESS_COMPLETE").source())
