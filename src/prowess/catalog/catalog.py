@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 from prowess.catalog.collisions import Hidden, check_strictly, resolve_claims
 from prowess.catalog.scans import Scans
 from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, store_key
-from prowess.catalog.store_rules import Failure, check_available, store_fault, suggest_names, with_versions
+from prowess.catalog.store_rules import (
+    Failure,
+    check_available,
+    check_databases,
+    store_fault,
+    suggest_names,
+    with_versions,
+)
 from prowess.errors import Invalid, NotFound, ProwessError, Unavailable
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.kinds import Kind
@@ -87,6 +94,12 @@ class Catalog:
     def cards(self) -> list[SkillCard]:
         """Return one card per slug, sorted, each with what it hides."""
         return self.look()[0]
+
+    def all_cards(self) -> list[SkillCard]:
+        """Return the cards. Raise `Unavailable` if a database cannot be read: without its skills they would look complete."""
+        cards, faults = self.look()
+        check_databases(faults)
+        return cards
 
     def faults(self) -> list[Fault]:
         """Return the skills that exist but are not served: invalid skills, slug conflicts, failing stores."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Literal
 
 from prowess.catalog.store import Fault, Store, fault_problem
@@ -108,6 +109,14 @@ def check_available(slug: str, failures: Sequence[Failure]) -> None:
         if isinstance(error, Unavailable):
             what = f"Skill {slug[:80]!r} cannot be looked up: {location} did not respond. {error.message}"
             raise Unavailable(what, hint=error.hint) from error
+
+
+def check_databases(faults: Iterable[Fault]) -> None:
+    """Raise `Unavailable` for a database that cannot be read. A skill folder that cannot may belong to another program."""
+    for fault in faults:
+        for problem in fault.problems:
+            if problem.code == "store-unavailable" and not Path(fault.location).is_dir():
+                raise Unavailable(problem.message, hint=problem.hint)
 
 
 def store_fault(store: Store, error: Exception) -> Fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,6 @@ from prowess.threads import offload
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from prowess.catalog.store import Fault
     from prowess.policy.actor import Actor
     from prowess.policy.subject import Subject
     from prowess.skill.package import Package
@@ -163,10 +162,8 @@ class Trust(Part):
 
         if target and folder is None:
             return [look(target)]
-        cards, faults = catalog.look()
-        _check_databases(faults)
         subjects: list[Subject] = []
-        for card in cards:
+        for card in catalog.all_cards():
             try:
                 subject = look(f"{card.scope}:{card.slug}")
             except Unavailable:
@@ -393,15 +390,6 @@ def describe_subject(subject: Subject, accepted: str) -> PreviewedSkill:
         accepted="" if accepted == subject.digest else accepted,
         findings=tuple(finding for finding in subject.findings if finding.get("severity") != "info"),
     )
-
-
-def _check_databases(faults: Sequence[Fault]) -> None:
-    """Raise `Unavailable` for a database that cannot be read: a list without its skills would look complete."""
-    for fault in faults:
-        for problem in fault.problems:
-            # A skill folder that cannot be read is left out: another program may own it.
-            if problem.code == "store-unavailable" and not os.path.isdir(fault.location):  # noqa: PTH112
-                raise Unavailable(problem.message, hint=problem.hint)
 
 
 def _as_folder(target: str) -> str | None:
