@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import field
 from functools import cache
 from inspect import iscoroutinefunction
@@ -25,7 +25,7 @@ from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import Distribution, EntryPoint
 
     from prowess.catalog.store import Store
     from prowess.match.vectors.embedder import Embedder
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 GROUP = "prowess.plugins"
 _NAMESPACED = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
 _TOOL = lazy_pattern(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
-_STORE_ATTRIBUTES = ("scope", "location", "list_skills", "get_outline")
+_ENTRY_POINTS = "entry_points.txt"
+_MAX_PROBLEM_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +104,28 @@ def installed_plugins() -> tuple[InstalledPlugin, ...]:
     """Return every installed plugin by name. Each is loaded once per process."""
     if not _is_any_declared():
         return ()
-    from importlib.metadata import entry_points
+    from importlib.metadata import distributions
 
-    return tuple(_load(point) for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
+    found: list[InstalledPlugin] = []
+    seen: set[str] = set()
+    for distribution in distributions():
+        # Not `entry_points()`: it fails for all packages if the file of one is not valid, even one without plugins.
+        if not _declares_plugins(distribution):
+            continue
+        name, version = _identify(distribution)
+        key = re.sub(r"[-_.]+", "-", name).lower()
+        # As for imports, the first folder on the path wins.
+        if not key or key not in seen:
+            seen.add(key)
+            found += _load_all(distribution, name, version)
+    return tuple(sorted(found, key=lambda plugin: plugin.name))
+
+
+def _declares_plugins(distribution: Distribution) -> bool:
+    try:
+        return f"[{GROUP}]" in (distribution.read_text(_ENTRY_POINTS) or "")
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _is_any_declared() -> bool:
@@ -118,7 +138,7 @@ def _is_any_declared() -> bool:
             continue
         for name in names:
             if name.endswith((".dist-info", ".egg-info")):
-                with suppress(OSError), open(f"{folder or '.'}/{name}/entry_points.txt", "rb") as declared:  # noqa: PTH123
+                with suppress(OSError), open(f"{folder or '.'}/{name}/{_ENTRY_POINTS}", "rb") as declared:  # noqa: PTH123
                     if wanted in declared.read():
                         return True
     return False
@@ -129,20 +149,48 @@ def working_plugins() -> list[Plugin]:
     return [found.plugin for found in installed_plugins() if found.plugin is not None]
 
 
-def _load(point: EntryPoint) -> InstalledPlugin:
-    distribution = point.dist.name if point.dist else ""
-    version = point.dist.version if point.dist else ""
+def _identify(distribution: Distribution) -> tuple[str, str]:
+    """Return the name and version of a package, '' for both if its metadata are missing or damaged."""
     try:
-        plugin = _make_plugin(point)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a plugin does, the others are served)
-        problem = f"{type(error).__name__}: {error}"[:500]
-        import logging  # only here: importing it takes 2 % of a short command
+        return str(distribution.metadata["Name"] or ""), str(distribution.metadata["Version"] or "")
+    except Exception:  # noqa: BLE001  (what is raised differs between versions of Python)
+        return "", ""
 
-        logging.getLogger(__name__).warning(
-            "Skipping the plugin %s of %s: %s", point.name, distribution or "?", problem
-        )
-        return InstalledPlugin(name=point.name, distribution=distribution, version=version, problem=problem)
+
+def _load_all(distribution: Distribution, name: str, version: str) -> list[InstalledPlugin]:
+    try:
+        points = [point for point in distribution.entry_points if point.group == GROUP]
+    except Exception:  # noqa: BLE001  (the parser raises errors of many types)
+        return [_skip(name or "?", name, version, ValueError(f"{_ENTRY_POINTS} is not valid"))]
+    return [_load(point, name, version) for point in points]
+
+
+def _load(point: EntryPoint, distribution: str, version: str) -> InstalledPlugin:
+    try:
+        # Output of a plugin must not end up in the JSON of a command, or among the messages of an MCP server.
+        with redirect_stdout(sys.stderr):
+            plugin = _make_plugin(point)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  (also exits, and what extensions in Rust raise)
+        return _skip(point.name, distribution, version, error)
     return InstalledPlugin(name=point.name, distribution=distribution, version=version, plugin=plugin)
+
+
+def _skip(name: str, distribution: str, version: str, error: BaseException) -> InstalledPlugin:
+    """Return a plugin with its problem, which is logged."""
+    import logging  # only here: importing it takes 2 % of a short command
+
+    from prowess.policy.text import clean_text
+
+    try:
+        problem = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001  (an error of a plugin that cannot be printed)
+        problem = type(error).__name__
+    problem = clean_text(problem, limit=_MAX_PROBLEM_CHARS)
+    shown, owner = clean_text(name), clean_text(distribution) or "?"
+    logging.getLogger(__name__).warning("Skipping the plugin %s of %s: %s", shown, owner, problem)
+    return InstalledPlugin(name=name, distribution=distribution, version=version, problem=problem)
 
 
 def _make_plugin(point: EntryPoint) -> Plugin:
@@ -154,11 +202,8 @@ def _make_plugin(point: EntryPoint) -> Plugin:
     missing = [str(pack) for pack in given.packs if not Path(pack).is_dir()]
     if missing:
         raise FileNotFoundError(f"folder not found: {', '.join(missing)}")
-    strange = [
-        type(store).__name__ for store in given.stores if not all(hasattr(store, name) for name in _STORE_ATTRIBUTES)
-    ]
-    if strange:
-        raise TypeError(f"not a store: {', '.join(strange)}")
+    if given.stores:
+        _check_stores(given.stores)
     strange = [type(tool).__name__ for tool in given.tools if not _is_tool(tool)]
     if strange:
         raise TypeError(f"not a tool: {', '.join(strange)}")
@@ -167,6 +212,19 @@ def _make_plugin(point: EntryPoint) -> Plugin:
         raise ValueError(f"the embedder {wrong[0][:80]!r} has no namespace; use a name such as 'acme.tiny'")
     _register(given)
     return given
+
+
+def _check_stores(stores: tuple[Store, ...]) -> None:
+    from prowess.catalog.store import Store
+    from prowess.skill.model import SCOPES
+
+    members = [name for name in (*Store.__annotations__, *vars(Store)) if not name.startswith("_")]
+    for store in stores:
+        missing = [name for name in members if not hasattr(store, name)]
+        if missing:
+            raise TypeError(f"not a store: {type(store).__name__}, which lacks {', '.join(missing)}")
+        if store.scope not in SCOPES:
+            raise ValueError(f"the store {type(store).__name__} has the unknown scope {str(store.scope)[:40]!r}")
 
 
 def _register(plugin: Plugin) -> None:

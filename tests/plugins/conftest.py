@@ -82,6 +82,23 @@ def flawed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def package(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that puts a package with one plugin into a folder, and returns the folder."""
+
+    def write(
+        code: str, *, entry_points: str = "[prowess.plugins]\nodd = odd_pack:plugin\n", metadata: str = ""
+    ) -> Path:
+        info = tmp_path / "packages" / "odd_pack-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info.parent / "odd_pack.py").write_text(f"from prowess.plugins import Plugin, PluginTool\n{code}\n")
+        (info / "entry_points.txt").write_text(entry_points)
+        (info / "METADATA").write_text(metadata or "Metadata-Version: 2.1\nName: odd-pack\nVersion: 1.0\n")
+        return info.parent
+
+    return write
+
+
+@pytest.fixture
 def prowess(tmp_path: Path, new_process: Callable[..., Any]) -> Callable[..., Ran]:
     """Run a command in a process of its own, with the packages of a folder installed."""
 

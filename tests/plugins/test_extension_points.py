@@ -151,6 +151,34 @@ def test_agents_call_a_plugins_tool(acme, tmp_path, home):
     assert (bad["error"]["code"], bad["hint"]) == ("invalid", "Give it as YYYY-MM-DD.")
 
 
+TOOLS = """
+async def odd_one(context, day):
+    "Without a type."
+
+async def odd_two(context, day: "Never"):
+    "With a type that does not exist."
+
+async def odd_three(context, day: str):
+    "As it should be."
+    return {"day": day}
+
+tools = tuple(PluginTool(function=one, effect="reads") for one in (odd_one, odd_two, odd_three))
+plugin = Plugin(name="odd", tools=tools)
+"""
+
+
+def test_a_tool_whose_arguments_have_no_schema_is_left_out_alone(package, tmp_path, home):
+    environment = {**os.environ, "PYTHONPATH": str(package(TOOLS))}
+    code = CALL.replace("acme_weekday", "odd_three")
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    names, good, _ = json.loads(ran.stdout)
+    assert ([name for name in names if name.startswith("odd_")], good) == (["odd_three"], {"day": "2026-11-15"})
+    assert "Skipping the tool odd_one of a plugin: KeyError" in ran.stderr
+
+
 @pytest.mark.parametrize("path", [*sorted(PACK.glob("*.py")), HERE / "shelf/shelf_pack/__init__.py"], ids=str)
 def test_the_page_on_plugins_shows_the_code_that_is_tested_here(path):
     assert path.read_text() in re.findall(r"```(?:python|py)\n(.*?)```", PAGE.read_text(), re.DOTALL)

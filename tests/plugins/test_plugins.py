@@ -84,6 +84,60 @@ def test_broken_plugins_are_named_skipped_and_counted(prowess, sample_and_broken
     assert "11 plugins, 10 skipped." in prowess(sample_and_broken, "plugins").out
 
 
+NO_PLUGIN = "plugin = Plugin(name='odd')"
+STORE = """
+from prowess.catalog.memory_store import MemoryStore
+
+store = MemoryStore("galaxy")
+plugin = Plugin(name="odd", stores=(store,))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("class Panic(BaseException): pass\nraise Panic('out of order')", "Panic: out of order"),
+        ("raise ValueError('\\x1b]0;gone\\x07')", "ValueError: \ufffd]0;gone\ufffd"),
+        ("class Bad(Exception):\n    def __str__(self): raise OSError\nraise Bad", "Bad"),
+        (STORE, "ValueError: the store MemoryStore has the unknown scope 'galaxy'"),
+        (
+            "class Bare:\n    scope = 'org'\nplugin = Plugin(name='odd', stores=(Bare(),))",
+            "Bare, which lacks location",
+        ),
+    ],
+)
+def test_whatever_a_plugin_raises_is_its_problem_alone(prowess, package, code, problem):
+    ran = prowess(package(code), "plugins", "--json")
+    (found,) = ran.json
+    assert (ran.code, found["ok"], problem in found["problem"]) == (0, False, True)
+    assert "Skipping the plugin odd of odd-pack" in ran.err
+    assert "\x1b" not in ran.err
+
+
+@pytest.mark.parametrize("declared", ["[prowess.plugins]\nno pair\n", "[prowess.plugins]\nodd = :::\n[[\n= x\n"])
+def test_a_package_whose_entry_points_cannot_be_read_is_skipped(prowess, package, declared):
+    ran = prowess(package(NO_PLUGIN, entry_points=declared), "plugins", "--json")
+    assert (ran.code, [(one["name"], one["ok"]) for one in ran.json]) == (0, [("odd-pack", False)])
+    assert "entry_points.txt is not valid" in ran.err
+
+
+def test_entry_points_of_a_package_without_plugins_do_not_matter(prowess, package, tmp_path):
+    folder = package(NO_PLUGIN)
+    (other := folder / "other-1.0.dist-info").mkdir()
+    (other / "entry_points.txt").write_text("[console_scripts]\nno pair\n")
+    assert [one["ok"] for one in prowess(folder, "plugins", "--json").json] == [True]
+
+
+def test_a_plugin_of_a_package_with_damaged_metadata_is_used(prowess, package):
+    (found,) = prowess(package(NO_PLUGIN, metadata="damaged"), "plugins", "--json").json
+    assert (found["name"], found["distribution"], found["ok"]) == ("odd", "", True)
+
+
+def test_what_a_plugin_prints_when_it_is_loaded_is_not_output_of_the_command(prowess, package):
+    ran = prowess(package(f"print('Hello!')\n{NO_PLUGIN}"), "list", "--json")
+    assert (type(ran.json), "Hello!" in ran.err) == (list, True)
+
+
 def test_everything_else_works_beside_broken_plugins(prowess, sample_and_broken):
     listed = prowess(sample_and_broken, "list", "--json")
     assert (listed.code, "sourdough-starter" in {card["slug"] for card in listed.json}) == (0, True)

@@ -268,13 +268,16 @@ def builtin_tools() -> dict[str, Tool]:
     from prowess.plugins import working_plugins
 
     own = {function.__name__: _make_tool(function, effect, needs) for function, effect, needs in _TOOL_TABLE}
-    brought = (tool for plugin in working_plugins() for tool in plugin.tools)
-    return own | {
-        tool.function.__name__: _make_tool(tool.function, tool.effect, "")
-        for tool in brought
+    brought: dict[str, Tool] = {}
+    for tool in (tool for plugin in working_plugins() for tool in plugin.tools):
+        name = tool.function.__name__
         # A plugin cannot replace a tool of ours.
-        if tool.function.__name__ not in own
-    }
+        if name not in own:
+            try:
+                brought[name] = _make_tool(tool.function, tool.effect, "")
+            except Exception as error:  # noqa: BLE001  (such as a missing annotation; the other tools are served)
+                log.warning("Skipping the tool %s of a plugin: %s: %s", name, type(error).__name__, error)
+    return own | brought
 
 
 def _role_offers(role: Role, tool: Tool) -> bool:
