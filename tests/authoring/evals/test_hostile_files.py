@@ -168,3 +168,48 @@ def test_valid_settings_compare_any_output(kind: str, written: dict, expected: A
         found = compare(kind, written, Compared(text=text, data=data, expected=expected))
         assert 0 <= found.score <= 1
         assert found.explanation or found.score == 1
+
+
+class CountedFiles(dict[str, bytes]):
+    """Files, and how often each was read."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(files)
+        self.reads: list[str] = []
+
+    def __getitem__(self, path: str) -> bytes:
+        self.reads.append(path)
+        return super().__getitem__(path)
+
+
+def codes(config: dict[str, Any]) -> list[str]:
+    suite = read_suite({"promptfooconfig.json": json.dumps(config).encode()})
+    check_suite(suite)
+    return [problem.code for problem in suite.problems]
+
+
+def test_prompts_are_filled_in_only_as_often_as_there_may_be_cases() -> None:
+    tests = [{"vars": {"a": list(range(100))}}] * 3
+    # Without anything to check, no prompt becomes a case, so only the number of prompts can end this.
+    assert "eval-too-many" in codes({"prompts": ["{{a}}"] * 10, "tests": tests})
+    assert "eval-too-many" not in codes({"prompts": ["{{a}}"] * 5, "tests": tests})
+
+
+def test_texts_with_their_variables_filled_in_have_a_limit_together() -> None:
+    test = {"vars": {"a": "x" * 1_000_000}, "assert": [{"type": "contains", "value": "{{a}}"}]}
+    assert "eval-too-many" in codes({"prompts": ["{{a}}" * 1_000], "tests": [test]})
+    assert "eval-too-many" in codes({"prompts": ["short"], "tests": [{**test, "assert": test["assert"] * 50}]})
+
+
+def test_a_file_that_many_cases_name_is_read_once() -> None:
+    cases = [{"prompt": "Sum up.", "files": ["notes.md"], "checks": ["It is short."]}] * 100
+    files = CountedFiles({"evals/cases.json": json.dumps(cases).encode(), "notes.md": b"Notes."})
+    assert len(read_suite(files).cases) == 100
+    assert files.reads.count("notes.md") == 1
+
+
+def test_a_file_with_tests_that_is_named_often_is_read_once() -> None:
+    config = {"prompts": ["Hello."], "tests": ["file://tests/*.json", "file://tests/a.json"] * 100}
+    files = CountedFiles({"promptfooconfig.json": json.dumps(config).encode(), "tests/a.json": b"[]"})
+    read_suite(files)
+    assert files.reads.count("tests/a.json") == 1

@@ -26,9 +26,13 @@ from prowess.authoring.evals.formats.promptfoo_assertions import read_assertions
 from prowess.authoring.evals.formats.source import At, EvalSource, as_list, as_object, as_text, open_source, resolve
 from prowess.errors import Problem
 from prowess.skill.kinds import JsonObject
+from prowess.skill.limits import MIB
 
 MAX_TESTS = 2_000
+"""Of tests, and of prompts with their variables filled in."""
 MAX_COMBINATIONS = 100
+MAX_FILLED_CHARS = 32 * MIB
+"""Of all texts of a file with their variables filled in. A few kilobytes could ask for any number of them, of any length."""
 NAMES = {"trials": "repeat", "concurrency": "maxConcurrency"}
 
 _VARIABLE = re.compile(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_.]{0,80})\s*-?\}\}")
@@ -47,13 +51,30 @@ def read(source: EvalSource) -> EvalSuite:
     prompts = list(_prompts(source, top))
     cases: list[EvalCase] = []
     sources: dict[str, EvalSource] = {}
+    room = _Room()
+    usual = _Usual(source=source, test=as_object(top.get("defaultTest")) or {}, room=room)
     for number, (opened, at, test) in enumerate(itertools.islice(_tests(source, top), MAX_TESTS), 1):
         sources[opened.path] = opened
-        usual = _Usual(source=source, test=as_object(top.get("defaultTest")) or {})
         cases += _read_test(opened, at, test, usual, prompts, str(number))
+        if room.is_spent:
+            message = f"The file makes more than {MAX_TESTS:,} cases, or too long ones; only the first {len(cases):,} are read."
+            source.report("eval-too-many", message, hint="Split it into several files and run one at a time.")
+            break
     source.problems += [problem for one in sources.values() if one is not source for problem in one.problems]
     options = {**(as_object(top.get("commandLineOptions")) or {}), **(as_object(top.get("evaluateOptions")) or {})}
     return EvalSuite(skill="", cases=tuple(cases), **run_settings(source, options, NAMES))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Room:
+    """How many prompts can still be filled in, and the characters that these may have."""
+
+    prompts: int = MAX_TESTS
+    chars: int = MAX_FILLED_CHARS
+
+    @property
+    def is_spent(self) -> bool:
+        return self.prompts < 0 or self.chars < 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +83,7 @@ class _Usual:
 
     source: EvalSource
     test: JsonObject
+    room: _Room
 
 
 def _prompts(source: EvalSource, top: JsonObject) -> Iterator[str]:
@@ -104,18 +126,20 @@ def _message(source: EvalSource, at: At, text: str) -> str:
 
 def _tests(source: EvalSource, top: JsonObject) -> Iterator[tuple[EvalSource, At, Any]]:
     """Yield each test with its source and place; tests may be in files of their own."""
+    known: set[str] = set()
     for index, written in enumerate(as_list(top.get("tests"))):
         at: At = ("tests", index)
         if not isinstance(written, str):
             yield source, at, written
             continue
-        for opened in _open_tests(source, at, written):
+        for opened in _open_tests(source, at, written, known):
             entries = as_list(opened.value)
             is_list = isinstance(opened.value, list)
             yield from ((opened, (number,) if is_list else (), entry) for number, entry in enumerate(entries))
 
 
-def _open_tests(source: EvalSource, at: At, written: str) -> Iterator[EvalSource]:
+def _open_tests(source: EvalSource, at: At, written: str, known: set[str]) -> Iterator[EvalSource]:
+    """Yield the files with tests that a pattern names, except those that are known."""
     inside = resolve(source.folder, written.removeprefix(_FILE))
     if inside is None:
         source.report("eval-file", f"{written[:200]!r} is outside the folder of the skill.", *at)
@@ -131,7 +155,9 @@ def _open_tests(source: EvalSource, at: At, written: str) -> Iterator[EvalSource
         names = [path for path in source.files if fnmatch.fnmatchcase(path, inside)]
         if not names:
             source.report("eval-file", f"The file {written[:200]!r} does not exist.", *at)
-        for path in sorted(names):
+        new = sorted(set(names) - known)
+        known.update(new)
+        for path in new:
             opened = open_source(path, source.files[path], source.files)
             if isinstance(opened, Problem):
                 source.problems.append(opened)
@@ -153,15 +179,19 @@ def _read_test(
     title = as_text(test.get("description"))
     share = read_share(source, (*at, "threshold"), test.get("threshold", usual.test.get("threshold")))
     combinations = list(itertools.islice(_combinations(variables), MAX_COMBINATIONS))
-    pairs = list(itertools.product(prompts or [_default_prompt(variables)], combinations))
-    for index, (prompt, values) in enumerate(pairs, 1):
-        fill = _Filling(source, at, values)
+    templates = prompts or [_default_prompt(variables)]
+    is_only_one = len(templates) * len(combinations) == 1
+    for index, (prompt, values) in enumerate(itertools.product(templates, combinations), 1):
+        usual.room.prompts -= 1
+        if usual.room.is_spent:
+            return
+        fill = _Filling(source, at, values, usual.room)
         checks = [
             *read_assertions(source, (*at, "assert"), test.get("assert"), fill),
             *read_assertions(usual.source, ("defaultTest", "assert"), usual.test.get("assert"), fill),
         ]
         case = EvalCase(
-            id=f"{number}.{index}" if len(pairs) > 1 else number,
+            id=number if is_only_one else f"{number}.{index}",
             name=title[:MAX_NAME_CHARS],
             prompt=fill(prompt),
             checks=tuple(checks),
@@ -205,10 +235,12 @@ class _Filling:
     source: EvalSource
     at: At
     values: JsonObject
+    room: _Room
     failed: bool = False
 
     def __call__(self, text: str) -> str:
         """Return the text with its variables; report what cannot be filled in."""
+        self.room.chars -= len(text)
         filled = _VARIABLE.sub(self._value, text)
         if _LOGIC.search(_VARIABLE.sub("", text)):
             message = (
@@ -218,6 +250,8 @@ class _Filling:
         return filled
 
     def _value(self, found: re.Match[str]) -> str:
+        if self.failed:
+            return ""
         value: Any = self.values
         for step in found[1].split("."):
             value = (as_object(value) or {}).get(step)
@@ -225,8 +259,12 @@ class _Filling:
             self._fail("eval-case", f"The variable {found[1]!r} has no value. The test is skipped.")
             return ""
         if isinstance(value, str) and value.startswith(_FILE):
-            return self._file(value)
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            text = self._file(value)
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        self.room.chars -= len(text)
+        self.failed = self.failed or self.room.is_spent
+        return text
 
     def _file(self, written: str) -> str:
         if _is_code(written):

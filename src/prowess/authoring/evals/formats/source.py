@@ -86,6 +86,8 @@ class EvalSource:
     strict: bool = False
     """True in our own format, in which an invalid check is a mistake, not a feature of another tool."""
     problems: list[Problem] = field(default_factory=list[Problem])
+    _read: dict[str, EvalFile] = field(default_factory=dict[str, EvalFile], repr=False)
+    """The files that cases have named: many may name the same one."""
 
     @property
     def folder(self) -> str:
@@ -150,6 +152,8 @@ class EvalSource:
             self._refuse_file(f"{written[:200]!r} is outside the skill's folder.", at)
             return None
         for path in paths:
+            if path in self._read:
+                return self._read[path]
             try:
                 data = self.files[path]
             except KeyError:
@@ -163,10 +167,11 @@ class EvalSource:
             self._refuse_file(f"{path!r} has more than {MAX_INPUT_BYTES // KIB} KiB.", at)
             return None
         try:
-            return EvalFile(path=path, text=data.decode("utf-8-sig"))
+            self._read[path] = EvalFile(path=path, text=data.decode("utf-8-sig"))
         except UnicodeDecodeError:
             self._refuse_file(f"{path!r} is not text, so it cannot be part of a message.", at)
             return None
+        return self._read[path]
 
     def _refuse_file(self, message: str, at: At) -> None:
         hint = "Name a text file inside the skill's folder."
