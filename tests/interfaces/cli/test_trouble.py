@@ -267,3 +267,25 @@ def test_a_list_says_that_the_database_cannot_be_reached(prowess, write_skill, m
     assert "greet" in ran.out
     assert "Databases of the type 'mysql' are not supported. Use sqlite:///" in ran.err
     assert "Could not read" not in ran.err
+
+
+HIDDEN = "a\u202eb\u200b\x9b31m"
+
+
+def test_hidden_characters_of_a_path_are_written_out(prowess, write_skill):
+    write_skill("greet")
+    ran = prowess("export", "greet", "--to", HIDDEN)
+    assert (ran.code, r"Wrote a\u202eb\u{200B}\x9b31m/greet" in ran.out) == (0, True)
+
+
+def test_a_usage_error_repeats_no_hidden_characters_of_its_argument(prowess):
+    ran = prowess("plugins", HIDDEN)
+    assert (ran.code, r"extra argument (a\u{202E}b\u{200B}31m)" in ran.err) == (2, True)
+
+
+def test_an_error_as_json_has_hidden_characters_escaped(prowess, workspace, write_skill):
+    write_skill("greet")
+    (workspace / HIDDEN).write_bytes(b"\xff")
+    ran = prowess("run", "greet", "-i", f"q=@{HIDDEN}", "--json")
+    assert HIDDEN in json.loads(ran.err)["error"]["message"]
+    assert r"a\u202eb\u200b\u009b31m" in ran.err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 import os
 import sys
 from collections import Counter
@@ -21,7 +21,7 @@ from prowess.errors import (
     RunFailed,
     Unavailable,
 )
-from prowess.interfaces.cli.output import clean, escape_path, one_line, print_wrapped
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json_line, print_wrapped
 from prowess.view import error_json
 
 EXIT_CODES: dict[type[ProwessError], int] = {
@@ -58,7 +58,9 @@ def report_error(error: Exception) -> int:
         if _is_json():
             _print_json({"code": "usage", "message": error.format_message(), "hint": _usage_hint(error)})
         else:
-            error.show()
+            # It may repeat an argument, such as the name of a file.
+            error.show(shown := io.StringIO())
+            click.echo(clean(shown.getvalue()), nl=False, err=True)
         return error.exit_code
     if isinstance(error, OSError):
         discard_stdout()
@@ -100,7 +102,7 @@ def _is_json() -> bool:
 
 
 def _print_json(error: Mapping[str, Any]) -> None:
-    click.echo(json.dumps({"error": error}, ensure_ascii=False), err=True)
+    print_json_line({"error": error}, err=True)
 
 
 def _usage_hint(error: click.ClickException) -> str:

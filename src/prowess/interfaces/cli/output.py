@@ -49,7 +49,8 @@ def one_line(text: str, limit: int = 0) -> str:
 
 def escape_path(path: str | Path) -> str:
     """Return a path on one line, with invisible and control characters written as escapes."""
-    return _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(path))
+    text = _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(path))
+    return text if text.isascii() else _show_hidden(text)
 
 
 def print_json(value: object) -> None:
@@ -57,9 +58,9 @@ def print_json(value: object) -> None:
     click.echo(_json(to_json(value), indent=2))
 
 
-def print_json_line(value: object) -> None:
+def print_json_line(value: object, *, err: bool = False) -> None:
     """Print a value as JSON on one line; `view.to_json` converts it."""
-    click.echo(_json(to_json(value)))
+    click.echo(_json(to_json(value)), err=err)
 
 
 def _json(value: Any, **options: Any) -> str:
