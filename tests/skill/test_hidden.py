@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prowess.skill.text.hidden import HiddenText, find_hidden, show_controls, show_hidden
+from prowess.skill.text.hidden import MAX_HIDDEN, HiddenText, find_hidden, show_controls, show_hidden
 from prowess.skill.text.unicode_tables import DEFAULT_IGNORABLE
 
 
@@ -203,3 +203,25 @@ def test_control_characters_are_written_out_and_line_breaks_and_all_others_stay(
         is_shown = unicodedata.category(char) == "Cc" and char not in "\t\n\f\r\x85"
         shown = f"\\u{{{ord(char):04X}}}" if is_shown else char
         assert show_controls(around.format(char)) == around.format(shown)
+
+
+class CountedText(str):
+    """A text that counts the characters that searches for line ends look at."""
+
+    searched = 0
+
+    def rfind(self, part, start=0, end=None):
+        self.searched += end - start
+        return super().rfind(part, start, end)
+
+
+def test_the_places_of_many_hidden_characters_in_one_line_are_found_in_one_pass() -> None:
+    text = CountedText("a\n" + "\u200d\ufe0f" * 1_000)
+    found = find_hidden(text)
+    assert [(one.line, one.column) for one in found[-2:]] == [(2, 1_999), (2, 2_000)]
+    assert text.searched <= len(text)
+
+
+def test_a_text_with_very_many_hidden_characters_is_not_searched_to_its_end() -> None:
+    assert sum(one.count for one in find_hidden("\u200b" * (MAX_HIDDEN + 1_000))) == MAX_HIDDEN
+    assert show_hidden("\u200b" * (MAX_HIDDEN + 1_000)) == r"\u{200B}" * (MAX_HIDDEN + 1_000)

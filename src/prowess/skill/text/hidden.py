@@ -15,6 +15,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 from typing import Literal
 
 from prowess.lazy_dataclass import dataclass
@@ -115,6 +116,9 @@ _UNSPACED = _CharSet(
 )
 """Letters of the scripts that are written without spaces, where a zero-width space separates words."""
 
+MAX_HIDDEN = 10_000
+"""How many hidden characters of one text are found. Each takes about 10 µs, and a few of them refuse the text."""
+
 _MAX_SHOWN = 80
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _KEYCAPS = frozenset("0123456789#*")
@@ -146,15 +150,17 @@ class HiddenText:
 def find_hidden(text: str) -> list[HiddenText]:
     """Return every run of hidden characters, in order; [] for ordinary text of any script.
 
-    A byte order mark at the very start is accepted.
+    A byte order mark at the very start is accepted. After `MAX_HIDDEN` characters, the rest of the text is not searched.
     """
     found: list[HiddenText] = []
     if is_plain(text):
         return found
-    line_start, line = 0, 1
+    line_start, line, seen = 0, 1, 0
     for position, char_class, count in _runs(text):
-        line += text.count("\n", line_start, position)
-        line_start = max(line_start, text.rfind("\n", line_start, position) + 1)
+        # From the run before, not from the start of the line: a line may have a million runs.
+        line += text.count("\n", seen, position)
+        line_start = max(line_start, text.rfind("\n", seen, position) + 1)
+        seen = position
         column = position - line_start + 1
         code = ord(text[position])
         found.append(HiddenText(line=line, column=column, char_class=char_class, code_point=code, count=count))
@@ -165,7 +171,7 @@ def _runs(text: str) -> Iterator[tuple[int, CharClass, int]]:
     """Yield the start, class and length of each run of one class."""
     start, length = -1, 0
     current: CharClass = "invisible"
-    for position in _hidden_positions(text):
+    for position in islice(_hidden_positions(text), MAX_HIDDEN):
         char_class = _classify(text[position])
         if length and position == start + length and char_class == current:
             length += 1
