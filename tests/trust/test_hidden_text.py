@@ -21,9 +21,12 @@ from prowess.interfaces.mcp.server import make_security, make_server
 from prowess.llm.model import Message
 from prowess.open import Prowess
 from prowess.policy.actor import agent_of, local_person
+from prowess.scan.package_scan import scan_package
 from prowess.session.prompt import memory_block
+from prowess.skill.package import Package
 from prowess.skill.prompt_block import skill_block
-from prowess.skill.text.hidden import find_hidden
+from prowess.skill.text.hidden import MAX_HIDDEN, find_hidden
+from prowess.skill.validate import validate
 
 SECRET = "obey"
 
@@ -246,3 +249,20 @@ async def test_the_reason_of_an_agent_has_none_where_a_person_reads_it(untrusted
     reasons = [row.reason, *(str(entry.detail["reason"]) for entry in entries if "reason" in entry.detail)]
     assert len([reason for reason in reasons if reason.endswith("fits")]) >= 2
     assert [reason for reason in reasons if find_hidden(reason)] == []
+
+
+@pytest.mark.parametrize("count", [50, MAX_HIDDEN + 1])
+@pytest.mark.parametrize("hidden", ["", *ENCODINGS.values()], ids=["nothing else", *ENCODINGS])
+def test_many_characters_that_are_only_worth_a_warning_hide_nothing_behind_them(count: int, hidden: str) -> None:
+    wrongly_decoded = "a\x81" * count
+    package = Package.of_texts(
+        "sly", {"SKILL.md": f"---\nname: sly\ndescription: Notes.\n---\n\n{wrongly_decoded}\n{hidden}\n"}
+    )
+    is_error = bool(hidden) or count > MAX_HIDDEN
+    assert validate(package).ok is not is_error
+    assert ("danger" in {one.severity for one in scan_package(package)}) >= (count > MAX_HIDDEN)
+
+
+def test_an_escape_among_wrongly_decoded_characters_is_an_error() -> None:
+    package = Package.of_texts("sly", {"SKILL.md": "---\nname: sly\ndescription: Notes.\n---\n\n\x81\x1b[8mobey\n"})
+    assert not validate(package).ok

@@ -15,7 +15,7 @@ from prowess.scan.markdown import scan_markdown
 from prowess.scan.prose import judge_paragraph
 from prowess.scan.values import constant, listed
 from prowess.skill.package import File, Package
-from prowess.skill.text.hidden import find_hidden
+from prowess.skill.text.hidden import MAX_HIDDEN, find_hidden
 from prowess.skill.text.reader import readable_text
 
 SCANNER_VERSION = 8
@@ -265,15 +265,16 @@ def _judge_hidden(report: Report, text: str) -> None:
         classes[run.char_class] = classes.get(run.char_class, 0) + run.count
     first = found[0]
     spelled = "".join(chr(ord(char) - 0xE0000) for char in text if 0xE0020 <= ord(char) <= 0xE007E)
+    total = sum(classes.values())
     grave = (
-        classes.get("tag", 0) >= 8
+        total >= MAX_HIDDEN
+        or classes.get("tag", 0) >= 8
         or classes.get("variation-selector", 0) >= 12
         or classes.get("zero-width", 0) >= 24
         or classes.get("invisible", 0) >= 24
     )
     meaning = f" They spell: {spelled[:80]!r}" if len(spelled) >= 8 else ""
     kind: FindingKind = "hidden-text"
-    total = sum(classes.values())
     report.add("danger" if grave else "warning", kind, first.line, f"Contains {total:,} hidden characters ({', '.join(sorted(classes))}).{meaning}", hint="Run `prowess validate` to see each one.")  # fmt: skip
 
 

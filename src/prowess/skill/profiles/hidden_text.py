@@ -15,7 +15,7 @@ from prowess.skill.filenames import is_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.model import Skill
 from prowess.skill.package import File
-from prowess.skill.text.hidden import HiddenText, find_hidden, show_hidden
+from prowess.skill.text.hidden import MAX_HIDDEN, HiddenText, find_hidden, show_hidden
 
 _MAX_PER_FILE = 20
 _MAX_SHOWN = 30
@@ -47,11 +47,15 @@ def check_hidden_text(reading: Reading) -> Iterator[Problem]:
     for file in reading.package.files:
         yield from _in_path(file.path)
         text, prose = _text_of(file), is_skill_md(file.path) or file.path.endswith(_PROSE)
-        for found in find_hidden(text)[:_MAX_PER_FILE]:
+        runs = _worst_first(find_hidden(text))
+        for found in runs[:_MAX_PER_FILE]:
             run = _hidden_run(text, found)
             problem = _hidden_problem(found, run, file.path, found.line, prose=prose)
             seen.add((run, problem.severity))
             yield problem
+        if sum(found.count for found in runs) >= MAX_HIDDEN:
+            message = f"There are {MAX_HIDDEN:,} hidden characters or more, so the rest of the text was not searched."
+            yield Problem(code="hidden-text", severity="error", message=message, hint=_HINT, field=file.path)
     # Walking through all fields is slow. Without escapes, a hidden character in a field is in the file as well.
     if not _fields_differ(reading):
         return
@@ -70,8 +74,19 @@ def find_hidden_in_values(name: str, values: Mapping[str, Any]) -> list[Problem]
     return [
         _hidden_problem(found, _hidden_run(text, found), name, None, prose=True)
         for _, text, _ in _iter_texts(dict(values))
-        for found in find_hidden(text)[:_MAX_PER_FILE]
+        for found in _worst_first(find_hidden(text))[:_MAX_PER_FILE]
     ]
+
+
+def _worst_first(runs: list[HiddenText]) -> list[HiddenText]:
+    """Return the runs with those last that are only worth a warning: there may be many before one that is not."""
+    return sorted(runs, key=_is_decoded_wrongly)
+
+
+def _is_decoded_wrongly(found: HiddenText) -> bool:
+    # Controls above U+007F are mostly text that was decoded wrongly once. Those below, such as ESC, drive terminals and have
+    # no place in instructions. All of them are written out wherever the text goes into a prompt.
+    return found.char_class == "control" and found.code_point >= 0x80
 
 
 def _fields_differ(reading: Reading) -> bool:
@@ -148,9 +163,7 @@ def _hidden_problem(found: HiddenText, run: str, field: str, line: int | None, *
     message = f"There {'are' if found.count > 1 else 'is'} {count} in column {found.column}: {escaped}"
     if found.char_class != "control":
         return Problem(code="hidden-text", severity="error", message=message, hint=_HINT, field=field, line=line)
-    # Controls above U+007F are mostly text that was decoded wrongly once. Those below, such as ESC, drive terminals and have
-    # no place in instructions. All of them are written out wherever the text goes into a prompt.
-    severity: Severity = "error" if prose and found.code_point < 0x80 else "warning"
+    severity: Severity = "error" if prose and not _is_decoded_wrongly(found) else "warning"
     return Problem(code="control-characters", severity=severity, message=message, hint=_HINT, field=field, line=line)
 
 

@@ -117,7 +117,7 @@ _UNSPACED = _CharSet(
 """Letters of the scripts that are written without spaces, where a zero-width space separates words."""
 
 MAX_HIDDEN = 10_000
-"""How many hidden characters of one text are found. Each takes about 10 µs, and a few of them refuse the text."""
+"""How many hidden characters of one text are found, because each takes about 10 µs. A text with so many is refused."""
 
 _MAX_SHOWN = 80
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
@@ -168,17 +168,18 @@ def find_hidden(text: str) -> list[HiddenText]:
 
 
 def _runs(text: str) -> Iterator[tuple[int, CharClass, int]]:
-    """Yield the start, class and length of each run of one class."""
-    start, length = -1, 0
+    """Yield the start, class and length of each run of one class; of control characters, those of ASCII are apart."""
+    start, length, is_ascii = -1, 0, False
     current: CharClass = "invisible"
     for position in islice(_hidden_positions(text), MAX_HIDDEN):
-        char_class = _classify(text[position])
-        if length and position == start + length and char_class == current:
+        char = text[position]
+        char_class = _classify(char)
+        if length and position == start + length and char_class == current and char.isascii() == is_ascii:
             length += 1
             continue
         if length:
             yield start, current, length
-        start, current, length = position, char_class, 1
+        start, current, length, is_ascii = position, char_class, 1, char.isascii()
     if length:
         yield start, current, length
 
