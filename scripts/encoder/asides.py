@@ -56,11 +56,32 @@ class Asides:
             request = self._add_one(request, "en" if self._random.random() < 0.12 else language)
         return request
 
-    def _add_one(self, request: str, language: str) -> str:
+    def alone(self, count: int) -> list[str]:
+        """Return asides without a request: each text twice, as it is and in lower case, and `count` times two or three of them."""
+        found: list[str] = []
+        for language, kinds in self._texts.items():
+            for text in [text for texts in kinds.values() for text in texts for _ in range(2)]:
+                filled = self._fill_in(text, language)
+                found += {filled, filled.lower(), filled.rstrip(_ENDS + _OPEN_ENDS)} - {""}
+        languages = list(self._texts)
+        for _ in range(count):
+            language = self._random.choice(languages)
+            drawn = [self._draw(language)[1] for _ in range(self._random.choice((2, 2, 3)))]
+            found.append(self._random.choice((", ", " ", ". ", "! ")).join(drawn))
+        return found
+
+    def _draw(self, language: str) -> tuple[str, str]:
+        """Return the kind of an aside, and the aside."""
         texts = self._texts[language]
         kinds = [kind for kind in KIND_WEIGHTS if kind in texts]
         kind = self._random.choices(kinds, [KIND_WEIGHTS[kind] for kind in kinds])[0]
-        aside = _PLACE.sub(lambda place: self._fill(place[1], language), self._random.choice(texts[kind]))
+        return kind, self._fill_in(self._random.choice(texts[kind]), language)
+
+    def _fill_in(self, text: str, language: str) -> str:
+        return _PLACE.sub(lambda place: self._fill(place[1], language), text)
+
+    def _add_one(self, request: str, language: str) -> str:
+        kind, aside = self._draw(language)
         if self._random.random() < 0.25:
             aside = aside.lower()
         is_sentence = kind == "remark" and (aside[-1] in _ENDS + _OPEN_ENDS or self._random.random() < 0.3)

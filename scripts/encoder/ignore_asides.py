@@ -2,8 +2,8 @@
 
 `python scripts/encoder/ignore_asides.py encoder.bin pairs.json.xz weights.npz --exclude … --written …`
 
-The goal for a request with asides is the vector that the encoder gives the request alone. Requests alone and cards keep
-their vectors, so that all that was learned before stays. Two runs with slightly different settings are averaged.
+The goal for a request with asides is the vector that the encoder gives the request alone. Requests alone, cards, and asides
+alone keep their vectors, so that all that was learned before stays: otherwise a greeting would resemble some skill.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import argparse
 import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from asides import Asides
-from average import average, read_student, round_weights
+from average import read_student, round_weights
 from models import Student
 from numpy.typing import NDArray
 from pack import unpack_weights
 from pairs import Pairs
+from prior import OTHER_SMALL_TALK
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -33,25 +35,16 @@ KINDS = "tqbu"
 CARD_REQUESTS, OTHER_REQUESTS = 60_000, 16_000
 WRITTEN_COPIES, OTHER_COPIES = 8, 2
 """How often each request gets asides: those that were written for the training, and the others."""
-REQUEST_PIECES, WHOLE_PIECES, CARD_PIECES = 96, 112, 128
+REQUEST_PIECES, WHOLE_PIECES, CARD_PIECES, ALONE_PIECES = 96, 112, 128, 64
 BITS, HALF_OUTPUT = 5, 256
+STEPS, TABLE_RATE, DENSE_RATE = 2_500, 5e-4, 1.5e-4
+PAIRS_OF_ASIDES, SMALL_TALK_COPIES = 5_000, 6
+BATCH, REQUESTS, CARDS, ALONE = 1_536, 512, 256, 256
+"""How many texts with asides, requests, cards, and asides alone a batch has."""
 _SORTED = 8
 """Batches drawn at once and sorted by length, so that little of a batch is padding."""
 
 Texts = list[NDArray[np.int64]]
-
-
-class Settings(NamedTuple):
-    """The settings of a run."""
-
-    steps: int
-    table_rate: float
-    dense_rate: float
-    keep: float
-    """The weight of keeping the vectors of requests and cards."""
-
-
-RUNS = (Settings(4_000, 5e-4, 1.5e-4, 1.0), Settings(4_500, 4e-4, 1.2e-4, 1.5))
 
 
 class Examples(NamedTuple):
@@ -63,6 +56,8 @@ class Examples(NamedTuple):
     written: int
     """So many of the first requests were written for the training."""
     cards: Texts
+    alone: Texts
+    """Asides without a request, and small talk."""
 
 
 def make_examples(pairs: Pairs, encoder: Encoder, seed: int) -> Examples:
@@ -87,6 +82,7 @@ def make_examples(pairs: Pairs, encoder: Encoder, seed: int) -> Examples:
         owner,
         written,
         _split(encoder, cards, CARD_PIECES),
+        _split(encoder, [*asides.alone(PAIRS_OF_ASIDES), *OTHER_SMALL_TALK * SMALL_TALK_COPIES], ALONE_PIECES),
     )
 
 
@@ -103,30 +99,30 @@ def _split(encoder: Encoder, texts: Sequence[str], limit: int) -> Texts:
     return found
 
 
-def train(student: Student, examples: Examples, settings: Settings, device: torch.device) -> Student:
-    """Return the student after one run; the goals are its own vectors before it."""
-    goals, card_goals = embed(student, examples.requests, device), embed(student, examples.cards, device)
+def train(student: Student, examples: Examples, steps: int, device: torch.device) -> Student:
+    """Return the student after training; the goals are its own vectors before it."""
+    kept = (examples.requests, examples.cards, examples.alone)
+    goals = [embed(student, texts, device) for texts in kept]
     learning = copy.deepcopy(student)
     learning.bits = BITS
     optimizer = torch.optim.AdamW(
         [
-            {"params": learning.dense.parameters(), "lr": settings.dense_rate},
-            {"params": learning.table.parameters(), "lr": settings.table_rate},
+            {"params": learning.dense.parameters(), "lr": DENSE_RATE},
+            {"params": learning.table.parameters(), "lr": TABLE_RATE},
         ],
         weight_decay=0,
         betas=(0.9, 0.98),
     )
-    steps = settings.steps
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / 100, max(0.02, (steps - step) / steps))
     )
-    for step, (whole, requests, cards) in enumerate(batches(examples, steps), 1):
-        value = distance(
-            embed_batch(learning, [examples.whole[place] for place in whole], device), goals[examples.owner[whole]]
-        )
-        for texts, places, wanted in ((examples.requests, requests, goals), (examples.cards, cards, card_goals)):
-            found = embed_batch(learning, [texts[place] for place in places], device)
-            value = value + settings.keep * distance(found, wanted[places])
+    chance = np.random.default_rng(1)
+    for step, whole in enumerate(batches(examples, steps), 1):
+        found = embed_batch(learning, [examples.whole[place] for place in whole], device)
+        value = distance(found, goals[0][examples.owner[whole]])
+        for texts, wanted, count in zip(kept, goals, (REQUESTS, CARDS, ALONE), strict=True):
+            places = chance.choice(len(texts), count)
+            value = value + distance(embed_batch(learning, [texts[place] for place in places], device), wanted[places])
         optimizer.zero_grad(set_to_none=True)
         value.backward()
         nn.utils.clip_grad_norm_(learning.parameters(), 1.0)
@@ -138,19 +134,18 @@ def train(student: Student, examples: Examples, settings: Settings, device: torc
     return learning
 
 
-def batches(examples: Examples, steps: int, size: int = 1_536) -> Iterator[tuple[Array, Array, Array]]:
-    """Yield numbers of texts with asides, half of them of written requests, of requests, and of cards."""
+def batches(examples: Examples, steps: int) -> Iterator[Array]:
+    """Yield numbers of texts with asides of similar length, half of them of written requests."""
     chance = np.random.default_rng(0)
     is_written = examples.owner < examples.written
     lengths = np.array([len(text) for text in examples.whole])
     pools = np.flatnonzero(is_written), np.flatnonzero(~is_written)
     for step in range(steps):
         if step % _SORTED == 0:
-            drawn = np.concatenate([chance.choice(pool, _SORTED * size // 2) for pool in pools])
+            drawn = np.concatenate([chance.choice(pool, _SORTED * BATCH // 2) for pool in pools])
             groups = np.array_split(drawn[np.argsort(lengths[drawn])], _SORTED)
             order = chance.permutation(_SORTED)
-        requests = chance.choice(len(examples.requests), size // 3)
-        yield groups[order[step % _SORTED]], requests, chance.choice(len(examples.cards), size // 6)
+        yield groups[order[step % _SORTED]]
 
 
 def distance(found: Tensor, goal: Tensor) -> Tensor:
@@ -178,29 +173,24 @@ def embed(student: Student, texts: Texts, device: torch.device) -> Tensor:
 
 
 def main() -> None:
-    """Train both runs and write the averaged weights."""
+    """Train and write the weights."""
     parser = argparse.ArgumentParser(description="Teach the encoder to ignore what stands beside a request.")
     parser.add_argument("encoder", type=Path, help="the encoder file to begin with")
     parser.add_argument("pairs", type=Path, help="pairs.json.xz")
     parser.add_argument("output", type=Path, help="where to write the weights, for pack.py")
     parser.add_argument("--exclude", type=Path, help="cards whose messages are not used (excluded.jsonl)")
     parser.add_argument("--written", type=Path, help="messages that were written for cards (written.jsonl)")
-    parser.add_argument("--steps", type=int, help="steps of each run, to try the code")
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--device", default="cuda")
     chosen = parser.parse_args()
     device = torch.device(chosen.device)
+    torch.manual_seed(0)
     examples = make_examples(Pairs(chosen.pairs, chosen.exclude, chosen.written), Encoder(chosen.encoder), seed=7)
-    folder = chosen.output.parent
-    np.savez(folder / "before.npz", **unpack_weights(chosen.encoder))
-    before = Student(folder / "before.npz").to(device)
-    trained: list[dict[str, Array]] = []
-    for number, settings in enumerate(RUNS):
-        torch.manual_seed(0)
-        student = train(before, examples, settings._replace(steps=chosen.steps or settings.steps), device)
-        student.round(BITS)
-        student.save(folder / f"run{number}.npz")
-        trained.append(read_student(folder / f"run{number}.npz"))
-    np.savez_compressed(chosen.output, **round_weights(average(trained)))
+    with TemporaryDirectory() as folder:
+        before, after = (Path(folder, name) for name in ("before.npz", "after.npz"))
+        np.savez(before, **unpack_weights(chosen.encoder))
+        train(Student(before).to(device), examples, chosen.steps, device).save(after)
+        np.savez_compressed(chosen.output, **round_weights(read_student(after)))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,9 @@ def test_a_skill_does_not_compete_with_a_role_pack_which_is_never_matched(prowes
     monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
     text = (PACKS / "reviewer" / "SKILL.md").read_text()
     write_skill("code-check", text.replace("name: reviewer", "name: code-check"))
-    assert prowess("lint", "--json").json == {"ok": True, "skills": 6, "collisions": []}
+    report = prowess("lint", "--json").json
+    assert report["skills"] == 6
+    assert not [found for found in report["collisions"] if "reviewer" in found["slugs"]]
 
 
 def test_only_the_skills_that_were_named_are_looked_at(prowess, office, write_skill):
