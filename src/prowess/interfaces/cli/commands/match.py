@@ -281,7 +281,8 @@ def print_recommendations(results: Sequence[Recommendation], *, explain: bool = 
     """
     from prowess.match.collisions import matched_terms
 
-    slugs = max(len(_HEAD[1]), *(len(one_line(result.slug, _SLUG)) for result in results))
+    longest = min(_SLUG, output_width() - _SCORE - len(_HEAD[2]) - 4)
+    slugs = max(len(_HEAD[1]), *(len(one_line(result.slug, longest)) for result in results))
     before = _SCORE + slugs + len(_HEAD[2]) + 6
     beside = output_width() - before >= _MIN_DESCRIPTION
     room = output_width() - (before if beside else _INDENT)
@@ -289,7 +290,7 @@ def print_recommendations(results: Sequence[Recommendation], *, explain: bool = 
     click.secho("  ".join(head), bold=True)
     for result in results:
         decision = click.style(result.decision.ljust(len(_HEAD[2])), fg=_DECISION_COLOURS[result.decision])
-        row = f"{score_bar(result.score)}  {one_line(result.slug, _SLUG):<{slugs}}  {decision}"
+        row = f"{score_bar(result.score)}  {one_line(result.slug, longest):<{slugs}}  {decision}"
         mark = f"[{result.trust}] " if result.trust not in ("", "local") else ""
         text = highlight_words(_truncate(mark + one_line(result.description), room), matched_terms(result))
         click.echo(f"{row}  {text}" if beside else f"{row}\n{' ' * _INDENT}{text}")
