@@ -24,7 +24,7 @@ from prowess.skill.limits import Limits
 from prowess.sources.fetch import fetch
 from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, SourceState
-from prowess.sources.git_program import GitProgram
+from prowess.sources.git_program import GitProgram, limit_memory
 from prowess.sources.git_repository import GitRepository
 from prowess.sources.reference import parse_source
 
@@ -260,6 +260,16 @@ def test_the_memory_of_git_and_its_helpers_is_limited(site: GitSite, context: Fe
     limits = asyncio.run(limits_while_fetching())
     assert len(limits) > 1
     assert all(re.search(r"Max data size +1073741824 ", text) for text in limits)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of another process")
+def test_a_helper_that_was_started_before_the_limit_is_limited_too() -> None:
+    with subprocess.Popen(["sh", "-c", "cat; :"], stdin=subprocess.PIPE) as process:
+        while len(_limits(process.pid)) < 2:
+            pass
+        limit_memory(process.pid)
+        assert all(re.search(r"Max data size +1073741824 ", text) for text in _limits(process.pid))
+        process.communicate()
 
 
 def test_a_huge_file_makes_only_its_own_skill_unreadable(repository: Repository, context: FetchContext) -> None:

@@ -158,7 +158,7 @@ class GitProgram:
                 start_new_session=True,
             )
             try:
-                _limit_memory(process.pid)
+                limit_memory(process.pid)
                 yield from self._read(process, stderr.fileno(), growing, limit or self._max_bytes)
                 while not has_exited(process):
                     self.check_time()
@@ -282,12 +282,18 @@ def _build_environment(context: FetchContext, protocols: Sequence[str]) -> dict[
     return {**variables, **_FIXED_VARIABLES, "GIT_ALLOW_PROTOCOL": ":".join(protocols) or "none"}
 
 
-def _limit_memory(pid: int) -> None:
-    """Limit the memory of git, and of the helpers that it starts. Other systems than Linux cannot do that for another process."""
-    if sys.platform == "linux":
-        # What it may write to, not its addresses: helpers written in Go reserve far more of these than they use.
-        with suppress(ProcessLookupError, PermissionError):
-            resource.prlimit(pid, resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
+def limit_memory(pid: int) -> None:
+    """Limit the memory of git and its helpers. Other systems than Linux cannot do that for another process."""
+    if sys.platform != "linux":
+        return
+    # What it may write to, not its addresses: helpers written in Go reserve far more of these than they use.
+    with suppress(ProcessLookupError, PermissionError):
+        resource.prlimit(pid, resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
+    # On a busy machine git may have started a helper by now. Those that it starts later have its limit.
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in children.read_text().split():
+                limit_memory(int(child))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
