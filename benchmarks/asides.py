@@ -3,7 +3,8 @@
     python benchmarks/asides.py [--sets NAME,…] [--out FILE]
 
 For each kind: how often the right skill is first, how often it is first and offered, and how often a message that nothing fits
-is offered a skill. None of the texts below was used to train the encoder.
+is offered a skill. The encoder was trained with other texts, of which many have the same form ("for our client …"); of the
+kind `mood`, three are in `scripts/encoder/asides.json`. Texts like those of `system`, `remark` and `opening` vary most.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class Skill(FrozenModel):
         return self.card_as(self.scope, self.content_length)
 
     def card_as(self, scope: Scope, chars: int) -> SkillCard:
-        """Return the card that the skill has in a scope, where it takes so many characters in a prompt."""
+        """Return the card for a scope. `chars` is the length of the skill in a prompt."""
         values: dict[str, Any] = {
             "slug": self.slug,
             "title": self.title,
