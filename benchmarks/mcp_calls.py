@@ -19,8 +19,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "list_enabled_skills": {},
 }
 CONNECTIONS = 8
+ROUNDS = 7
 GOAL = 2.0
+ManyCalls = Callable[[str, int], Awaitable[None]]
 
 
 def write_skills(folder: Path, count: int) -> None:
@@ -164,9 +166,9 @@ async def call_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
     check(b"".join(chunks))
 
 
-async def measure_http(process: asyncio.subprocess.Process, home: Path, name: str, calls: int) -> dict[str, float]:
-    host, port = measured_at.get(process.pid) or await address(process)
-    measured_at[process.pid] = host, port
+@asynccontextmanager
+async def http_calls(process: asyncio.subprocess.Process, home: Path) -> AsyncGenerator[ManyCalls]:
+    host, port = await address(process)
     token = home / ".prowess/token"
     secret = token.read_text().strip() if token.exists() else "none"
     head = (
@@ -176,51 +178,57 @@ async def measure_http(process: asyncio.subprocess.Process, home: Path, name: st
     )
     pairs = [await opened(host, port) for _ in range(CONNECTIONS)]
 
-    async def many(count: int) -> None:
+    async def many(name: str, count: int) -> None:
         async def one(pair: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
             for _ in range(count // CONNECTIONS):
                 await call_http(*pair, head, name)
 
         await asyncio.gather(*map(one, pairs))
 
-    figures = await timed(process.pid, many, calls)
-    for _, writer in pairs:
-        writer.close()
-    return figures
+    try:
+        yield many
+    finally:
+        for _, writer in pairs:
+            writer.close()
 
 
-measured_at: dict[int, tuple[str, int]] = {}
-
-
-async def measure_stdio(process: asyncio.subprocess.Process, _: Path, name: str, calls: int) -> dict[str, float]:
+@asynccontextmanager
+async def stdio_calls(process: asyncio.subprocess.Process, _: Path) -> AsyncGenerator[ManyCalls]:
     assert process.stdin is not None
     assert process.stdout is not None
     reader, writer = process.stdout, process.stdin
 
-    async def many(count: int) -> None:
+    async def many(name: str, count: int) -> None:
         for number in range(count):
             writer.write(request(name, number) + b"\n")
             check(await reader.readline())
 
-    return await timed(process.pid, many, calls)
+    yield many
 
 
-async def timed(pid: int, many: Any, calls: int) -> dict[str, float]:
-    """The best of three rounds after one to warm up, since other programs run on the same machine."""
-    await many(calls // 4)
-    rounds: list[tuple[float, float]] = []
-    for _ in range(3):
-        cpu, began = cpu_seconds(pid), time.perf_counter()
-        await many(calls)
-        rounds.append((time.perf_counter() - began, cpu_seconds(pid) - cpu))
-    return {
-        "calls_a_second": round(calls / min(wall for wall, _ in rounds), 1),
-        "cpu_ms_a_call": round(statistics.median(spent for _, spent in rounds) / calls * 1000, 3),
-    }
+async def timed(peers: dict[str, tuple[int, ManyCalls]], name: str, calls: int) -> list[dict[str, Any]]:
+    """One row per peer. They take turns, since the clock of a machine changes between one minute and the next."""
+    rounds: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
+    for _, many in peers.values():
+        await many(name, calls // 4)
+    for _ in range(ROUNDS):
+        for peer, (pid, many) in peers.items():
+            cpu, began = cpu_seconds(pid), time.perf_counter()
+            await many(name, calls)
+            rounds[peer].append((time.perf_counter() - began, cpu_seconds(pid) - cpu))
+    return [
+        {
+            "tool": name,
+            "peer": peer,
+            "calls_a_second": round(calls / min(wall for wall, _ in figures), 1),
+            "cpu_ms_a_call": round(statistics.median(spent for _, spent in figures) / calls * 1000, 3),
+        }
+        for peer, figures in rounds.items()
+    ]
 
 
-async def measure_toolbox(name: str, calls: int, workspace: Path) -> dict[str, float]:
-    """The call itself, in this process."""
+async def measure_toolbox(calls: int, workspace: Path) -> list[dict[str, Any]]:
+    """The calls themselves, in this process."""
     from prowess.open import Prowess
     from prowess.policy.actor import agent_of, local_person
     from prowess.tools.toolbox import Toolbox
@@ -228,32 +236,36 @@ async def measure_toolbox(name: str, calls: int, workspace: Path) -> dict[str, f
     async with Prowess.open(workspace) as engine:
         toolbox = Toolbox(engine, actor=agent_of(local_person("bench")), conversation="bench", return_content=True)
 
-        async def many(count: int) -> None:
+        async def many(name: str, count: int) -> None:
             for _ in range(count):
                 answer = await toolbox.call(name, CALLS[name])
                 if not answer.ok or answer.data.get("error"):
                     raise SystemExit(f"A call failed: {answer.data}")
 
-        return await timed(os.getpid(), many, calls)
+        peers: dict[str, tuple[int, ManyCalls]] = {"toolbox": (os.getpid(), many)}
+        return [row for name in CALLS for row in await timed(peers, name, calls)]
+
+
+async def measure_transport(transport: str, calls: int, workspace: Path) -> list[dict[str, Any]]:
+    connect = http_calls if transport == "http" else stdio_calls
+    async with AsyncExitStack() as stack:
+        peers: dict[str, tuple[int, ManyCalls]] = {}
+        for peer in ("prowess", "fastmcp"):
+            home = workspace.parent / f"{peer}-{transport}"
+            home.mkdir()
+            process = await stack.enter_async_context(started(peer, transport, workspace, home))
+            peers[peer] = process.pid, await stack.enter_async_context(connect(process, home))
+        return [row for name in CALLS for row in await timed(peers, name, calls)]
 
 
 async def compare(calls: int, skills: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder) / "workspace"
         write_skills(workspace, skills)
         os.environ.update(HOME=folder, PROWESS_HOME=f"{folder}/.prowess", PROWESS_TRUSTED_FOLDERS=folder)
-        for name in CALLS:
-            alone = await measure_toolbox(name, calls, workspace)
-            rows.append({"transport": "none", "tool": name, "peer": "toolbox", **alone})
-        for transport, measure in (("http", measure_http), ("stdio", measure_stdio)):
-            for peer in ("prowess", "fastmcp"):
-                home = Path(folder) / f"{peer}-{transport}"
-                home.mkdir()
-                async with started(peer, transport, workspace, home) as process:
-                    for name in CALLS:
-                        figures = await measure(process, home, name, calls)
-                        rows.append({"transport": transport, "tool": name, "peer": peer, **figures})
+        rows = [{"transport": "none", **row} for row in await measure_toolbox(calls, workspace)]
+        for transport in ("http", "stdio"):
+            rows += [{"transport": transport, **row} for row in await measure_transport(transport, calls, workspace)]
     return rows
 
 
