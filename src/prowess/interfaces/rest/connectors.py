@@ -57,7 +57,7 @@ class ToolShape(Shape):
     origin: str
 
 
-class ToolsShape(Shape):
+class ConnectorToolsShape(Shape):
     """Tools of a connector, and notes about what was left out."""
 
     tools: list[ToolShape]
@@ -124,7 +124,7 @@ async def delete_connector(name: ConnectorName, engine: Admin) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/{name}/tools", response_model=ToolsShape)
+@router.get("/{name}/tools", response_model=ConnectorToolsShape)
 async def list_tools(
     name: ConnectorName,
     engine: Reader,

@@ -1,4 +1,4 @@
-"""Routes of conversations with the agent: send a message and follow the turn, resume one, and read what was said."""
+"""Routes of conversations with the agent: send a message, follow and resume the turn, read what was said and remembered."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from prowess.agent.agent import Agent
-from prowess.agent.conversation import Conversation, ConversationFormat, ConversationMessage
+from prowess.agent.conversation import Conversation, ConversationFormat, ConversationMessage, RememberedFact
 from prowess.agent.live_turns import LiveTurn, LiveTurns
+from prowess.agent.memory import MAX_FACT_CHARS
 from prowess.agent.updates import TurnEnded, TurnState, Update
 from prowess.errors import Conflict, NotFound, ProwessError
 from prowess.interfaces.rest.problems import problem_json
@@ -344,3 +345,36 @@ async def _stored_frames(agent: Agent, session: str) -> AsyncGenerator[bytes]:
             yield frame("ended_elsewhere", {"session": session, "state": now.state, "approvals": list(now.approvals)})
             return
         await asyncio.sleep(LOOK_SECONDS)
+
+
+memory_router = APIRouter(prefix="/memory", tags=["memory"])
+
+
+@shape_of(RememberedFact)
+class FactShape(Shape):
+    """A fact that is remembered for the caller."""
+
+
+class FactBody(Body):
+    """A fact, best as one short sentence."""
+
+    text: Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)]
+
+
+@memory_router.get("", response_model=PageShape[FactShape])
+async def list_facts(engine: Reader, page: Page) -> Response:
+    """Return the remembered facts of the caller, newest first."""
+    facts = await engine.agent.memories()
+    return respond(paginate(facts, page, lambda fact: f"{fact.created_at} {fact.id}", newest_first=True))
+
+
+@memory_router.post("", status_code=201, response_model=FactShape)
+async def remember_fact(body: FactBody, engine: Runner) -> Response:
+    """Remember a fact for the caller's later conversations. Only a person can."""
+    return respond(await engine.agent.remember(body.text), 201)
+
+
+@memory_router.delete("/{id}", response_model=FactShape)
+async def forget_fact(id: Annotated[str, Path(min_length=1, max_length=200)], engine: Runner) -> Response:
+    """Forget a fact, and return it. Only a person can."""
+    return respond(await engine.agent.forget(id))
