@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from prowess.agent.updates import HelperUpdated, TextWritten, ToolEnded
-from prowess.interfaces.cli.chat_screen import ChatScreen
+from prowess.interfaces.cli.conversation_output import ChatScreen
 from prowess.llm.scripted import ScriptedModel
 
 

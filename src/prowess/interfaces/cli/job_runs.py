@@ -58,7 +58,7 @@ class JobOptions:
 
 def run_job(request: RunRequest, words: Sequence[str], options: JobOptions, cli: Cli) -> None:
     """Run a skill as a job, show its progress and print its results. Raise the error of a job that failed."""
-    from prowess.interfaces.cli.run_inputs import read_inputs
+    from prowess.interfaces.cli.run_attempt import read_inputs
 
     items: list[dict[str, Any]] = []
     if options.batch:

@@ -43,7 +43,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Talk to an agent": {
         "chat": ("chat", "Talk to an agent that finds, enables and uses your skills."),
-        "conversations": ("conversations", "List, show, export and delete conversations."),
+        "conversations": ("chat", "List, show, export and delete conversations."),
     },
     "Run skills": {
         "run": ("run", "Run a skill and record a trace."),
@@ -52,7 +52,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "worker": ("jobs", "Do durable jobs in the background."),
         "connector": ("connectors", "Configure MCP servers, and call their tools."),
         "model": ("model", "List models, or download one to this machine."),
-        "sidecar": ("sidecar", "Install the DSPy sidecar, and list its templates."),
+        "sidecar": ("installation", "Install the DSPy sidecar, and list its templates."),
     },
     "Keep skills": {
         "init": ("init", "Set up a workspace and find the skills your agents already have."),

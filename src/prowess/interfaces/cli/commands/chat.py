@@ -1,19 +1,25 @@
-"""`prowess chat`: talk to an agent that finds, enables and uses skills."""
+"""`prowess chat` and `conversations`: talk to an agent that finds, enables and uses skills, and list, show, rename, export and delete conversations."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from prowess.errors import Conflict, NotFound
+from prowess.interfaces.cli.approval_card import format_time
 from prowess.interfaces.cli.engine import Cli, common_options, open_engine
 from prowess.interfaces.cli.error_output import exit_code
-from prowess.interfaces.cli.options import command, read_message
+from prowess.interfaces.cli.options import command, find_by_prefix, group, read_message
+from prowess.interfaces.cli.output import clean, escape_path, format_cost, one_line, print_json
 from prowess.interfaces.cli.person import at_terminal
 
 if TYPE_CHECKING:
+    from prowess.agent.conversation import Conversation
     from prowess.agent.updates import TurnEnded
     from prowess.interfaces.cli.chat import Chat
+    from prowess.open import Prowess
 
 
 @command(
@@ -48,7 +54,6 @@ def chat_command(
     if resume and not (conversation or last):
         raise click.UsageError("Say which conversation to resume, with --conversation ID or --continue.")
     from prowess.interfaces.cli.chat import Chat, print_opening, talk
-    from prowess.interfaces.cli.commands.conversations import find_conversation
 
     is_loop = not words and not resume and not cli.as_json and at_terminal()
     message = "" if is_loop or resume else read_message(words)
@@ -93,3 +98,150 @@ def _exit_code(ended: TurnEnded | None) -> int:
     from prowess.client.problems import make_error
 
     return exit_code(make_error(ended.error or {}))
+
+
+async def find_conversation(prowess: Prowess, id: str) -> Conversation:
+    """Return the conversation with this id or name, or whose id begins so; the last one if `id` is empty.
+
+    Raise `Invalid` if several ids begin so, and `NotFound` if none does.
+    """
+    if id:
+        return find_by_prefix(await prowess.agent.list(), id, "conversations") or await prowess.agent.get(id)
+    latest = await prowess.agent.list(limit=1)
+    if not latest:
+        raise NotFound("There is no conversation to go on with.", hint="Begin one with `prowess chat`.")
+    return latest[0]
+
+
+@group(
+    "conversations",
+    "prowess conversations",
+    "prowess conversations show 3f2a91bc",
+    "prowess conversations export 3f2a91bc --output chat.md",
+    default="list",
+)
+def conversations_command() -> None:
+    """List your conversations with the agent, last changed first, or show, rename, export or delete one."""
+
+
+@conversations_command.command("list", examples=("prowess conversations list", "prowess conversations list --json"))
+@common_options
+def list_conversations(cli: Cli) -> None:
+    """List your conversations, last changed first."""
+    rows = cli.call(lambda prowess: prowess.agent.list())
+    has_table = cli.print_table(
+        rows,
+        ("id", "title", "state", "turns", "cost", "changed"),
+        lambda row: (
+            row.id[:8],
+            one_line(row.title),
+            row.state,
+            str(row.turns),
+            format_cost(row.cost_usd),
+            format_time(row.updated_at),
+        ),
+        flexible=1,
+        optional=("cost", "turns"),
+        empty="No conversations yet. `prowess chat` begins one.",
+    )
+    if has_table and any(row.state == "waiting" for row in rows):
+        click.echo("\nA conversation that waits goes on with `prowess chat --conversation ID` at a terminal.")
+
+
+@conversations_command.command(
+    "show", examples=("prowess conversations show 3f2a91bc", "prowess conversations show 3f2a91bc --json")
+)
+@click.argument("id")
+@common_options
+def show_conversation(id: str, cli: Cli) -> None:
+    """Show what was said in a conversation, with each tool call on one line.
+
+    ID is the id of the conversation, or its first four or more characters.
+    """
+    from prowess.interfaces.cli.conversation_output import print_conversation
+
+    async def work(prowess: Prowess) -> Conversation:
+        return await prowess.agent.get((await find_conversation(prowess, _require_id(id))).id)
+
+    found = cli.call(work)
+    if cli.as_json:
+        print_json(found)
+        return
+    print_conversation(found)
+    if found.state in ("waiting", "stopped", "failed"):
+        click.echo(f"\nGo on with `prowess chat --conversation {found.id[:8]} --resume`.", err=True)
+
+
+@conversations_command.command(
+    "rename",
+    examples=(
+        'prowess conversations rename 3f2a91bc "Slow queries"',
+        "prowess conversations rename 3f2a91bc Invoices --json",
+    ),
+)
+@click.argument("id")
+@click.argument("title")
+@common_options
+def rename_conversation(id: str, title: str, cli: Cli) -> None:
+    """Give a conversation another title. No message replaces it."""
+
+    async def work(prowess: Prowess) -> Conversation:
+        return await prowess.agent.rename((await find_conversation(prowess, _require_id(id))).id, title)
+
+    renamed = cli.call(work)
+    cli.print({"id": renamed.id, "title": renamed.title}, f"Renamed {renamed.id[:8]}: {one_line(renamed.title, 80)}")
+
+
+@conversations_command.command(
+    "export",
+    examples=("prowess conversations export 3f2a91bc > chat.md", "prowess conversations export 3f2a91bc -o chat.json"),
+)
+@click.argument("id")
+@click.option("--output", "-o", metavar="FILE", help="File to write; a name that ends in .json gets JSON.")
+@common_options
+def export_conversation(id: str, output: str | None, cli: Cli) -> None:
+    """Write a conversation as markdown, or with --json everything that is stored about it."""
+    is_json = cli.as_json or bool(output and output.endswith(".json"))
+
+    async def work(prowess: Prowess) -> str:
+        found = await find_conversation(prowess, _require_id(id))
+        return await prowess.agent.export(found.id, format="json" if is_json else "markdown")
+
+    text = cli.call(work)
+    if output:
+        write_export(output, text)
+    else:
+        click.echo(text if is_json else clean(text), nl=False)
+
+
+@conversations_command.command(
+    "delete", examples=("prowess conversations delete 3f2a91bc", "prowess conversations delete 3f2a91bc --json")
+)
+@click.argument("id")
+@common_options
+def delete_conversation(id: str, cli: Cli) -> None:
+    """Delete a conversation with everything that was said in it, and disable its skills."""
+
+    async def work(prowess: Prowess) -> Conversation:
+        found = await find_conversation(prowess, _require_id(id))
+        await prowess.agent.delete(found.id)
+        return found
+
+    deleted = cli.call(work)
+    cli.print({"deleted": deleted.id}, f"Deleted {deleted.id[:8]}: {one_line(deleted.title, 80)}")
+
+
+def _require_id(id: str) -> str:
+    if not id.strip():
+        raise click.UsageError("Missing id. `prowess conversations` lists them.")
+    return id
+
+
+def write_export(path: str, text: str) -> None:
+    """Write an exported conversation to a new file, and say so. Raise `Conflict` if the file exists."""
+    try:
+        with Path(path).expanduser().open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise Conflict(f"{escape_path(path)} already exists.", hint="Give the name of a new file.") from None
+    click.echo(f"Wrote {escape_path(path)}.", err=True)

@@ -8,7 +8,7 @@ import click
 
 from prowess.errors import Invalid
 from prowess.interfaces.cli.engine import Cli, common_options, spinner
-from prowess.interfaces.cli.install_command import adapt_install_commands
+from prowess.interfaces.cli.error_output import adapt_install_commands
 from prowess.interfaces.cli.options import group
 from prowess.interfaces.cli.output import escape_path, one_line, print_json, print_table
 

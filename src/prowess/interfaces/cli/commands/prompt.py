@@ -171,7 +171,7 @@ def role_command(
     packs. `--for` starts an agent of another maker with this prompt; COMMAND is its command line, by default its program
     alone.
     """
-    from prowess.interfaces.cli.run_inputs import read_inputs
+    from prowess.interfaces.cli.run_attempt import read_inputs
 
     if program and agent is None:
         raise click.UsageError(f"To start an agent, say which one: --for {AGENTS[0]}.")
