@@ -16,7 +16,7 @@ from prowess.policy.sign_in import SignIns
 from prowess.policy.tokens import Tokens, to_actor
 from prowess.storage.credentials import hash_secret
 from prowess.storage.database import Database
-from prowess.storage.people_tables import tokens as token_table
+from prowess.storage.people import tokens as token_table
 
 OPERATOR = Actor(name="root", channel="cli")
 

@@ -22,7 +22,7 @@ from prowess.storage.clock import now
 from prowess.storage.database import Database, open_database
 from prowess.storage.ledger import AuditEntry, EventEntry
 from prowess.storage.owner import Owner
-from prowess.storage.people_tables import web_sessions
+from prowess.storage.people import web_sessions
 from prowess.storage.seals import Seals
 from prowess.storage.sql.ledger import audit, events
 from prowess.storage.traces import Values, insert_many, to_values

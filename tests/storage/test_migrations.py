@@ -28,7 +28,7 @@ from prowess.storage import (
     evals,
     jobs,
     ledger,
-    people_tables,
+    people,
     proposals,
     sessions,
     sql,
@@ -39,7 +39,7 @@ from prowess.storage.owner import Owner
 from prowess.storage.sqlite_driver import real_connection
 
 metadata = tables.metadata
-modules = (compositions, connectors, conversations, evals, jobs, people_tables, proposals)
+modules = (compositions, connectors, conversations, evals, jobs, people, proposals)
 assert {module.metadata for module in modules} == {metadata}
 for module in iter_modules(sql.__path__):
     import_module(f"{sql.__name__}.{module.name}")  # registers its tables

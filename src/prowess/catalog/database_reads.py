@@ -25,8 +25,7 @@ from prowess.skill.slug import is_slug
 from prowess.skill.validate import rejection, validate
 from prowess.storage import artifacts, blobs, skills
 from prowess.storage.seals import seals_of
-from prowess.storage.skill_keys import SkillKey, key_of
-from prowess.storage.skills import StoredSkill
+from prowess.storage.skills import SkillKey, StoredSkill, key_of
 from prowess.storage.tenant import Tenant
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.people_tables import memberships, organizations, sign_in_codes, tokens, users, web_sessions
+from prowess.storage.people import memberships, organizations, sign_in_codes, tokens, users, web_sessions
 from prowess.storage.rows import CompiledSelect
 
 TOKEN_PREFIX = "prw_"  # noqa: S105  (how every token begins, so that people and secret scanners recognize one)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from prowess.storage.compositions import compositions
 from prowess.storage.counts import LOADED, NO_BUCKET, bucket_of, files_of
-from prowess.storage.people_tables import web_sessions
+from prowess.storage.people import web_sessions
 from prowess.storage.sql.approvals import approvals
 from prowess.storage.sql.counts import pruned_counts
 from prowess.storage.sql.ledger import audit, events

@@ -7,13 +7,13 @@ from pkgutil import iter_modules
 
 from alembic import context
 
-from prowess.storage import compositions, connectors, conversations, evals, jobs, people_tables, proposals, sql, tables
+from prowess.storage import compositions, connectors, conversations, evals, jobs, people, proposals, sql, tables
 from prowess.storage.sqlite_driver import real_connection
 
 # Each module registers its tables when it is imported; alembic would take a table that is missing here for deleted.
 for module in iter_modules(sql.__path__):
     import_module(f"{sql.__name__}.{module.name}")
-modules = (tables, compositions, connectors, conversations, evals, jobs, people_tables, proposals)
+modules = (tables, compositions, connectors, conversations, evals, jobs, people, proposals)
 [metadata] = {module.metadata for module in modules}
 
 context.configure(

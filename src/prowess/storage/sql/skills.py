@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from prowess.storage.index_texts import PORTION
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
-from prowess.storage.skill_keys import KEY_TEXTS, ORIGIN
+from prowess.storage.skills import KEY_TEXTS, ORIGIN
 from prowess.storage.tables import or_empty, skill_artifacts, skills
 from prowess.storage.tenant import Tenant, tenant_condition
 
