@@ -23,7 +23,7 @@ from prowess.skill.model import Scope
 if TYPE_CHECKING:
     from prowess.engine.answers import RecentAnswers
     from prowess.engine.callables import Inventory
-    from prowess.engine.decisions import RecentDecisions
+    from prowess.engine.runs import RecentDecisions
     from prowess.engine.search import IndexPlanner
     from prowess.engine.skill_rows import SkillLists
     from prowess.engine.visibility import Visibility
@@ -201,7 +201,7 @@ class Resources:
     @cached_property
     def decisions(self) -> RecentDecisions:
         """Recent decisions of the gate that allowed a run."""
-        from prowess.engine.decisions import RecentDecisions
+        from prowess.engine.runs import RecentDecisions
 
         return RecentDecisions()
 
