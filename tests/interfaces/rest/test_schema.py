@@ -21,7 +21,7 @@ from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.auth.guard import known_tokens
 from prowess.interfaces.listener import GuardedProtocol, open_listener
 from prowess.interfaces.rest.app import OPENAPI_PATH
-from prowess.interfaces.rest.hints import API, REQUESTS, hint_for_requests
+from prowess.interfaces.rest.problems import API, REQUESTS, hint_for_requests
 from prowess.interfaces.rest.request import respond
 from prowess.interfaces.server import make_app
 from prowess.policy.actor import Actor

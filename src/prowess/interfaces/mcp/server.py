@@ -28,7 +28,7 @@ from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
 from prowess.interfaces.auth.caller import Caller
-from prowess.interfaces.mcp import prompts, resources, skills_extension, tools
+from prowess.interfaces.mcp import prompts, resources, tools
 from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.direct_calls import DirectCalls
 from prowess.interfaces.mcp.entry_index import EntryCache, EntryIndex
@@ -120,13 +120,13 @@ def make_server(
     call_tool = _bind(backends, tools.call_tool)
     server.calls = DirectCalls(server, call_tool)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
-    server.add_request_handler("skills/list", PaginatedRequestParams, _bind(backends, skills_extension.list_skills))
-    server.add_request_handler("skills/get", skills_extension.SkillParams, _bind(backends, skills_extension.get_skill))
+    server.add_request_handler("skills/list", PaginatedRequestParams, _bind(backends, resources.list_skills))
+    server.add_request_handler("skills/get", resources.SkillParams, _bind(backends, resources.get_skill))
     server.add_request_handler(
-        "resources/directory/read", skills_extension.DirectoryParams, _bind(backends, skills_extension.read_directory)
+        "resources/directory/read", resources.DirectoryParams, _bind(backends, resources.read_directory)
     )
     server.add_notification_handler("notifications/initialized", NotificationParams, _bind(backends, _on_initialized))
-    server.extensions[skills_extension.EXTENSION_ID] = skills_extension.EXTENSION_SETTINGS
+    server.extensions[resources.EXTENSION_ID] = resources.EXTENSION_SETTINGS
     server.middleware[:] = [
         *([] if find_spec("opentelemetry.sdk") is None else map(_trace_if_collected, server.middleware)),
         RequestStateBoundary(security, default_audience=SERVER_NAME),

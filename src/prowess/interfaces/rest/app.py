@@ -43,9 +43,8 @@ from prowess.interfaces.rest import (
     versions,
     web_app,
 )
-from prowess.interfaces.rest.hints import API
 from prowess.interfaces.rest.packages import UPLOAD_TYPES
-from prowess.interfaces.rest.problems import PROBLEM_RESPONSES, add_handlers
+from prowess.interfaces.rest.problems import API, PROBLEM_RESPONSES, add_handlers
 
 OPENAPI_PATH = f"{API}/openapi.json"
 ROUTERS: Sequence[APIRouter] = (

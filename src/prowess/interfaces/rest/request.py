@@ -21,7 +21,7 @@ from starlette.responses import Response
 
 from prowess.errors import Invalid, Problem
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
-from prowess.interfaces.rest.hints import name_requests
+from prowess.interfaces.rest.problems import name_requests
 from prowess.open import Prowess
 from prowess.policy.actor import Permission
 from prowess.suggestions import did_you_mean

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
-    from prowess.interfaces.processes import ServerProcess
+    from prowess.interfaces.listener import ServerProcess
     from prowess.open import Prowess
     from prowess.settings import Settings
 
@@ -129,8 +129,7 @@ def serve_command(
     keys = [_state_key(options)]
     listener, process = None, None
     if processes > 1:
-        from prowess.interfaces.listener import open_listener
-        from prowess.interfaces.processes import start_processes
+        from prowess.interfaces.listener import open_listener, start_processes
 
         import_module("prowess.interfaces.server")  # here, and not in each process
         listener = open_listener(host, port)
