@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from prowess.authoring.compose import dry_run
-from prowess.authoring.compose.checks import COMPOSE_CODES
+from prowess.authoring.compose import checks
+from prowess.authoring.compose.checks import COMPOSE_CODES, StandIn
 from prowess.authoring.compose.draft import TEMPLATES
-from prowess.authoring.compose.dry_run import StandIn
 from prowess.errors import Conflict, DuplicateSkill, Invalid, NoModel, NotFound, OutputInvalid, Refused
 from prowess.handlers.host_functions import HOST_FUNCTION_NAMES, HostFunctions
 from prowess.llm.scripted import Answer, ScriptedModel
@@ -27,7 +26,7 @@ ASK = "check timeline consistency"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Stop code that loops early."""
-    monkeypatch.setattr(dry_run, "DRY_RUN_LIMITS", replace(dry_run.DRY_RUN_LIMITS, fuel=1_000_000_000))
+    monkeypatch.setattr(checks, "DRY_RUN_LIMITS", replace(checks.DRY_RUN_LIMITS, fuel=1_000_000_000))
 
 
 async def test_a_draft_has_everything_that_was_found_about_it(each_place):
