@@ -22,8 +22,7 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from prowess.authoring.optimize.budget import Budget
-from prowess.authoring.optimize.proposal import METHODS, OptimizationRequest
+from prowess.authoring.optimize.proposal import METHODS, Budget, OptimizationRequest
 from prowess.errors import ProwessError
 from prowess.llm.local import open_local
 from prowess.llm.model import Model, ModelConfig, Reply, Request, Usage

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from prowess.authoring.optimize import data, decision, trigger_plan
-from prowess.authoring.optimize.budget import Budget
-from prowess.authoring.optimize.proposal import OptimizationRequest
+from prowess.authoring.optimize import decision, search, trigger_plan
+from prowess.authoring.optimize.proposal import Budget, OptimizationRequest
 from prowess.llm.model import Reply, Request, Usage
 
 LABELS = ("billing", "shipping", "account")
@@ -73,9 +72,9 @@ class SortingModel:
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask for fewer cases, so that tests are fast. How many are needed in earnest is tested with the decision."""
-    monkeypatch.setattr(data, "MIN_TRAIN", 3)
-    monkeypatch.setattr(data, "MIN_VALIDATION", 3)
-    for module in (data, trigger_plan):
+    monkeypatch.setattr(search, "MIN_TRAIN", 3)
+    monkeypatch.setattr(search, "MIN_VALIDATION", 3)
+    for module in (search, trigger_plan):
         monkeypatch.setattr(module, "MIN_HELD_OUT", 6)
     monkeypatch.setattr(decision, "MIN_HELD_OUT", 6)
 

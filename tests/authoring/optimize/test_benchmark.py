@@ -10,7 +10,7 @@ import pytest
 
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.splits import held_out_cases
-from prowess.authoring.optimize.data import SHARES
+from prowess.authoring.optimize.search import SHARES
 
 from .conftest import SortingModel
 

@@ -12,7 +12,7 @@ from tests.cpu import cpu_limit
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.splits import held_out_cases, optimizer_cases
 from prowess.authoring.optimize.artifact_plan import make_signature
-from prowess.authoring.optimize.data import SHARES
+from prowess.authoring.optimize.search import SHARES
 from prowess.engine import runtime
 from prowess.errors import Invalid, Refused, SidecarFailed, Unavailable
 from prowess.jobs.tasks import TASKS

@@ -10,8 +10,8 @@ import pytest
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.splits import assign_splits
 from prowess.authoring.optimize import optimizer
-from prowess.authoring.optimize.budget import Budget, Meter
-from prowess.authoring.optimize.data import SHARES
+from prowess.authoring.optimize.proposal import Budget, Meter
+from prowess.authoring.optimize.search import SHARES
 from prowess.errors import Conflict, Invalid, NotFound, Refused, RunFailed
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import agent_of

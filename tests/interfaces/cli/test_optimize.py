@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prowess.authoring.optimize import data, decision, trigger_plan
+from prowess.authoring.optimize import decision, search, trigger_plan
 
 VERBS = ("trim", "cut", "shorten", "split", "join", "crop")
 QUERIES = [
@@ -25,10 +25,10 @@ VIDEO = "---\nname: video\ndescription: Knows the flags of the encoder.\n---\n\n
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask for fewer cases, so that tests are fast."""
-    for module in (data, decision, trigger_plan):
+    for module in (search, decision, trigger_plan):
         monkeypatch.setattr(module, "MIN_HELD_OUT", 6)
-    monkeypatch.setattr(data, "MIN_TRAIN", 3)
-    monkeypatch.setattr(data, "MIN_VALIDATION", 3)
+    monkeypatch.setattr(search, "MIN_TRAIN", 3)
+    monkeypatch.setattr(search, "MIN_VALIDATION", 3)
 
 
 @pytest.fixture

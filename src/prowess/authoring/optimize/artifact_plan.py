@@ -13,10 +13,9 @@ from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.splits import held_out_cases, optimizer_cases
 from prowess.authoring.optimize.bench import Bench, Score, mean_score
 from prowess.authoring.optimize.change import Change, build_candidate
-from prowess.authoring.optimize.data import SHARES, check_enough
 from prowess.authoring.optimize.proposal import OptimizationRequest
 from prowess.authoring.optimize.rewrite import rewrite_prompt
-from prowess.authoring.optimize.search import PairedScores, Search
+from prowess.authoring.optimize.search import SHARES, PairedScores, Search, check_enough
 from prowess.engine.context import Context
 from prowess.errors import Invalid, Refused
 from prowess.handlers.dspy_module import input_names, make_output, read_model_request, read_program, returned_field

@@ -14,7 +14,7 @@ from statistics import fmean
 
 from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.checks import GradeContext, RunFacts, grade
-from prowess.authoring.optimize.budget import Meter
+from prowess.authoring.optimize.proposal import Meter
 from prowess.engine.context import Context
 from prowess.errors import (
     AnswerUnusable,

@@ -15,19 +15,18 @@ from typing import Any, Literal
 
 from prowess.authoring.optimize.artifact_plan import ArtifactPlan
 from prowess.authoring.optimize.bench import Bench
-from prowess.authoring.optimize.budget import Meter
 from prowess.authoring.optimize.change import Change, build_candidate
-from prowess.authoring.optimize.data import read_cases
 from prowess.authoring.optimize.decision import HeldOutTest, decide
 from prowess.authoring.optimize.proposal import (
     TRIGGER_METHODS,
+    Meter,
     OptimizationRequest,
     Progress,
     ProgressListener,
     ignore_progress,
 )
 from prowess.authoring.optimize.records import Records
-from prowess.authoring.optimize.search import Plan
+from prowess.authoring.optimize.search import Plan, read_cases
 from prowess.authoring.optimize.trigger_plan import TriggerPlan, read_queries
 from prowess.engine.engine import Engine
 from prowess.errors import ApprovalRequired, Conflict, ProwessError

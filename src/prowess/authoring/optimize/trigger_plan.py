@@ -14,11 +14,10 @@ from prowess.authoring.evals.case import EvalCase
 from prowess.authoring.evals.splits import held_out_cases, optimizer_cases
 from prowess.authoring.optimize.bench import Bench
 from prowess.authoring.optimize.change import Change, apply_change
-from prowess.authoring.optimize.data import SHARES, refuse_too_few
 from prowess.authoring.optimize.decision import MIN_HELD_OUT
 from prowess.authoring.optimize.proposal import OptimizationRequest
 from prowess.authoring.optimize.rewrite import MAX_EXAMPLES, ROUNDS, ask_rewrites
-from prowess.authoring.optimize.search import PairedScores
+from prowess.authoring.optimize.search import SHARES, PairedScores, refuse_too_few
 from prowess.catalog.store import SearchDocument
 from prowess.engine.context import Context
 from prowess.engine.engine import Engine

@@ -8,9 +8,16 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
-from prowess.authoring.optimize.budget import DEFAULT_CALLS, DEFAULT_MINUTES, Budget
 from prowess.authoring.optimize.optimizations import ProposalDiff
-from prowess.authoring.optimize.proposal import MAX_REPEATS, Method, OptimizationRequest, Proposal
+from prowess.authoring.optimize.proposal import (
+    DEFAULT_CALLS,
+    DEFAULT_MINUTES,
+    MAX_REPEATS,
+    Budget,
+    Method,
+    OptimizationRequest,
+    Proposal,
+)
 from prowess.interfaces.rest.request import (
     Body,
     Page,

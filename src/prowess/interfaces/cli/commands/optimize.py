@@ -100,8 +100,7 @@ def run(
     Nothing changes: a candidate that is better beyond noise becomes a proposal, which a person approves. Everything else is
     refused with its figures, and the exit code is 1. Ctrl-C ends the search and tests the best so far; twice ends everything.
     """
-    from prowess.authoring.optimize.budget import Budget
-    from prowess.authoring.optimize.proposal import OptimizationRequest
+    from prowess.authoring.optimize.proposal import Budget, OptimizationRequest
 
     request = OptimizationRequest(
         skill=skill,
