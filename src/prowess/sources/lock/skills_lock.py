@@ -58,6 +58,8 @@ _KEYS = {
     "ref": "ref",
     "skill_path": "skillPath",
 }
+_SORTED = ("source", "sourceUrl", "ref", "sourceType", "skillPath")
+"""The order of these keys in a project's lock. A user's has the one above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,23 +145,10 @@ def _read_entry(entry: object, form: LockForm) -> LockedSource | None:
 
 def _make_entry(locked: LockedSource, form: LockForm, *, at: str, installed_at: str) -> dict[str, Any]:
     """Return an entry with its keys in the order in which the CLI writes them; it leaves out what it does not know."""
+    fields: dict[str, str] = {key: getattr(locked, name) for name, key in _KEYS.items()}
     if form.is_sorted:
-        fields: dict[str, str] = {
-            "source": locked.source,
-            "sourceUrl": locked.source_url,
-            "ref": locked.ref,
-            "sourceType": locked.source_type,
-            "skillPath": locked.skill_path,
-        }
-        filled = {key: value for key, value in fields.items() if value or key in ("source", "sourceType")}
+        filled = {key: fields[key] for key in _SORTED if fields[key] or key in ("source", "sourceType")}
         return {**filled, form.hash_key: locked.hash}
-    fields = {
-        "source": locked.source,
-        "sourceType": locked.source_type,
-        "sourceUrl": locked.source_url,
-        "ref": locked.ref,
-        "skillPath": locked.skill_path,
-    }
     filled = {key: value for key, value in fields.items() if value or key in ("source", "sourceType", "sourceUrl")}
     return {**filled, form.hash_key: locked.hash, "installedAt": installed_at, "updatedAt": at}
 
