@@ -22,9 +22,8 @@ from prowess.agent.conversation import (
     export_conversation,
 )
 from prowess.agent.delegation import delegation_tools
-from prowess.agent.loop import TurnLoop
+from prowess.agent.loop import ModelRequests, TurnLoop
 from prowess.agent.memory import FactMemory, choose_facts, recall
-from prowess.agent.model_requests import ModelRequests
 from prowess.agent.parts import AgentParts
 from prowess.agent.records import EXPORT_MESSAGES, BegunTurn, ConversationRecords
 from prowess.agent.updates import Update
