@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from prowess.skill.companions import choose_companions
 from prowess.skill.form_info import FORMS
 from prowess.skill.forms import read_package, write_package
+from prowess.skill.forms.descriptor import choose_companions
 from prowess.skill.forms.origin import apply_changes
 from prowess.skill.model import Provenance
 from prowess.skill.package import Package

@@ -14,9 +14,9 @@ from prowess.catalog.folder_tree import FolderTree
 from prowess.catalog.store_rules import accepted_skill, digest_conflict
 from prowess.catalog.version_log import VersionLog
 from prowess.errors import Conflict, ProwessError, Refused, Unavailable
-from prowess.skill.companions import choose_companions, find_companion_ids, find_function_files
 from prowess.skill.filenames import has_marker, looks_like_skill
 from prowess.skill.forms import read_package, write_package
+from prowess.skill.forms.descriptor import choose_companions, find_companion_ids, find_function_files
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Version

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from prowess.errors import Invalid
 from prowess.skill.archive import is_archive, read_archive
-from prowess.skill.companions import choose_companions, find_companion_ids, find_function_files
 from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, is_marker
+from prowess.skill.forms.descriptor import choose_companions, find_companion_ids, find_function_files
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package, too_large_error
 from prowess.storage.files.safe_read import (
