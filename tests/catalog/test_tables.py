@@ -20,9 +20,9 @@ from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.storage.artifacts import replace_artifacts
 from prowess.storage.database import Database
+from prowess.storage.owner import Tenant
 from prowess.storage.skills import get_cards
 from prowess.storage.tables import skill_artifacts, skill_blobs, skills
-from prowess.storage.tenant import Tenant
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
 

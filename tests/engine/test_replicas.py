@@ -134,7 +134,7 @@ async def test_what_was_sealed_before_there_was_a_key_is_sealed_again_once(tmp_p
 
 
 def tenant() -> Any:
-    from prowess.storage.tenant import Tenant
+    from prowess.storage.owner import Tenant
 
     return Tenant(organization_id="acme", scope="org")
 

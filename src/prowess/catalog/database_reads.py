@@ -24,9 +24,9 @@ from prowess.skill.reader_version import is_current, may_replace, reader_version
 from prowess.skill.slug import is_slug
 from prowess.skill.validate import rejection, validate
 from prowess.storage import artifacts, blobs, skills
+from prowess.storage.owner import Tenant
 from prowess.storage.seals import seals_of
 from prowess.storage.skills import SkillKey, StoredSkill, key_of
-from prowess.storage.tenant import Tenant
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -25,8 +25,8 @@ from prowess.skill.slug import is_slug
 from prowess.skill.validate import accept
 from prowess.storage import artifacts, blobs, index_texts, skills, versions
 from prowess.storage.database import Connections
+from prowess.storage.owner import Tenant
 from prowess.storage.seals import seals_of
-from prowess.storage.tenant import Tenant
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

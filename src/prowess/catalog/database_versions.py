@@ -9,7 +9,7 @@ from prowess.skill.package import Package
 from prowess.skill.slug import check_slug, is_slug
 from prowess.storage import blobs, versions
 from prowess.storage.database import Connections
-from prowess.storage.tenant import Tenant
+from prowess.storage.owner import Tenant
 
 # The largest integer of PostgreSQL: a query with a larger number fails instead of finding nothing.
 _LARGEST = 2**31 - 1

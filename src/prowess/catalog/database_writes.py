@@ -18,8 +18,8 @@ from prowess.skill.package import Package
 from prowess.storage import artifacts, blobs, skills, versions
 from prowess.storage.clock import now
 from prowess.storage.database import Connections
+from prowess.storage.owner import Tenant
 from prowess.storage.skills import StoredSkill
-from prowess.storage.tenant import Tenant
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from prowess.skill.kinds import KINDS, Artifact, DspyModule, Kind, is_plugin_kind
 from prowess.skill.model import Skill
+from prowess.storage.owner import Tenant
 from prowess.storage.rows import LazyStatements, field_defaults
-from prowess.storage.tenant import Tenant
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

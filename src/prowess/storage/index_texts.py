@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from prowess.storage.blobs import split_chunks
+from prowess.storage.owner import Tenant
 from prowess.storage.rows import LazyStatements, decode_json
-from prowess.storage.tenant import Tenant
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -21,9 +21,8 @@ from prowess.events import Event
 from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
-from prowess.storage.owner import Owner
+from prowess.storage.owner import Owner, Tenant
 from prowess.storage.rows import LazyStatements, decode_json, lock_name
-from prowess.storage.tenant import Tenant
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

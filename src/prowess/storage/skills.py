@@ -17,9 +17,9 @@ from prowess.skill.reader_version import is_current, reader_version
 from prowess.storage.blobs import changed_bytes, dump_manifest, load_manifest, split_chunks
 from prowess.storage.index_texts import Texts
 from prowess.storage.org_settings import DISABLED_SKILLS, get_settings
+from prowess.storage.owner import Tenant
 from prowess.storage.rows import CompiledSelect, LazyStatements, decode_json, field_defaults
 from prowess.storage.seals import Seals, SealState, seals_of
-from prowess.storage.tenant import Tenant
 
 ORIGIN = ("source", "source_type", "source_url", "source_ref", "source_id", "marketplace_id", "sync_etag")
 """The columns that say where a skill came from."""

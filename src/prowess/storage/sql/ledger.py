@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from prowess.events import SHARED_EVENTS
 from prowess.storage.audit_chain import PRUNE_AUDIT
 from prowess.storage.ledger import AUDIT_COLUMNS, EVENT_COLUMNS
+from prowess.storage.owner import tenant_condition
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
 from prowess.storage.tables import ORDERED_JSON, metadata, skills, texts
-from prowess.storage.tenant import tenant_condition
 
 audit = sa.Table(
     "audit",

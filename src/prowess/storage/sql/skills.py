@@ -8,10 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from prowess.storage.index_texts import PORTION
+from prowess.storage.owner import Tenant, tenant_condition
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
 from prowess.storage.skills import KEY_TEXTS, ORIGIN
 from prowess.storage.tables import or_empty, skill_artifacts, skills
-from prowess.storage.tenant import Tenant, tenant_condition
 
 _OURS = tenant_condition(skills)
 _SELECT_KEY = sa.select(*(skills.c[name] for name in (*KEY_TEXTS, *ORIGIN))).where(_OURS)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from prowess.storage.owner import tenant_condition
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
 from prowess.storage.tables import skill_versions
-from prowess.storage.tenant import tenant_condition
 from prowess.storage.versions import VERSION_COLUMNS
 
 _OURS = sa.and_(tenant_condition(skill_versions), skill_versions.c.place == sa.bindparam("tenant_place"))
