@@ -1,4 +1,4 @@
-"""What the adapters of plain SDKs share: one loop's result, and running the calls of a model's answer."""
+"""The common parts of the adapters of plain SDKs: one loop's result, and running the calls of a model's answer."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class CheckResult:
 
 
 OnConflict = Literal["refuse", "skip", "rename", "replace"]
-"""What to do with a skill whose slug another skill has."""
+"""The action for a skill whose slug another skill has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ class CallableSkill:
     parameters: JsonObject | None
     artifact: str
     subject: Subject
-    """What the gate decides about before a run."""
+    """The subject of the gate's decision before a run."""
     fault: str = ""
 
 

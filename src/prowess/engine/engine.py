@@ -51,12 +51,12 @@ class Engine:
 
     @property
     def actor(self) -> Actor:
-        """Who acts."""
+        """The actor."""
         return self._context.actor
 
     @property
     def context(self) -> Context:
-        """What the parts of the engine share, for parts that are built above it."""
+        """The context that the parts of the engine share, for parts that are built above it."""
         return self._context
 
     @property

@@ -47,9 +47,9 @@ class PlannedSkill:
     new: NewSkill
     change: Change
     preview: PreviewedSkill
-    """What it is and asks for; its findings, and the trusted skills that it would hide."""
+    """Its description and requests, its findings, and the trusted skills that it would hide."""
     diff: str = ""
-    """What changes compared with the files that are installed now."""
+    """The changes compared with the files that are installed now."""
     places: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     """Files of the source that are not installed."""
@@ -57,7 +57,7 @@ class PlannedSkill:
     hidden_by: str = ""
     """The scope of a skill with the same name that would be used instead of this one."""
     signer: str = ""
-    """Who signed it; '' if it is not signed."""
+    """The signer; '' if it is not signed."""
     problems: tuple[Problem, ...] = ()
     from_state: str = ""
     """The commit, or what stands for it, of the files that are installed now."""

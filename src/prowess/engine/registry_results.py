@@ -58,7 +58,7 @@ class RegistryPreview:
     kinds: tuple[str, ...]
     files: tuple[dict[str, Any], ...]
     requests: tuple[str, ...]
-    """What it asks for: tools, hosts, folders, programs."""
+    """Its requests: tools, hosts, folders, programs."""
     reach: str
     """How far a run goes beyond the sandbox: '', `outside` or `machine`."""
     findings: tuple[dict[str, Any], ...]

@@ -32,7 +32,7 @@ class Closeable(Protocol):
 
 
 class WrapperModel:
-    """What the wrappers share: everything but the requests is passed on to the wrapped model."""
+    """The base of the wrappers: everything but the requests is passed on to the wrapped model."""
 
     def __init__(self, inner: Model) -> None:
         self.inner = inner

@@ -1,1 +1,1 @@
-"""Who may do what with which skill: actors, roles, rules, the gate, approvals and the audit log."""
+"""Permissions of people and agents on skills: actors, roles, rules, the gate, approvals and the audit log."""

@@ -1,4 +1,4 @@
-"""Who acts (a person, or an agent on a person's behalf), the actions there are, and the permission each needs."""
+"""Actors (a person, or an agent on a person's behalf), actions, and the permission that each action needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run may reach outside the sandbox: the skill's declared needs, checked against the organization's policy.
+"""The grants of a run outside the sandbox: the skill's declared needs, checked against the organization's policy.
 
 Hosts are granted as declared, because the gate showed them. A visible folder in the workspace is, too. Everything else needs
 an administrator's permission: a variable, a program, a hidden folder, a credential store, a folder outside the workspace.
@@ -30,7 +30,7 @@ from prowess.storage.ledger import AuditEntry, append, settings_event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """What one run may reach. Everything else is refused; `denied` says why and what to do, by name."""
+    """Everything that one run may reach. The rest is refused; `denied` says why and what to do, by name."""
 
     hosts: tuple[str, ...] = ()
     """Hosts that the skill declares; the gate let it pass with them."""

@@ -1,4 +1,4 @@
-"""Who may manage organizations and their members, and what happens when one of them leaves.
+"""The rules for managing organizations and their members, and for ending memberships.
 
 The operator manages all organizations, and an admin the members of one. Every change is written together with its audit
 entry, in the log of the organization. Whatever an actor may not see gives the same error as something that does not exist.

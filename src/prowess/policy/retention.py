@@ -61,7 +61,7 @@ class PruneReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What is old enough to be deleted. A cutoff is '' if nothing is deleted by it."""
+    """The cutoffs of what is deleted. A cutoff is '' if nothing is deleted by it."""
 
     organization: str
     events: LogRange

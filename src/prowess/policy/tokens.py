@@ -1,4 +1,4 @@
-"""Who may create, see and revoke tokens, and whom a token or a web session lets act.
+"""The rules for creating, listing and revoking tokens, and the actor of a token or a web session.
 
 A token never gives more than the membership of its user: what counts is the intersection of both at the time of each
 request. Agents cannot create tokens, and their tokens can neither approve nor administer. A token that was created with

@@ -21,7 +21,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRecords:
-    """What is recorded about some skills for one owner: what was accepted, and the folders under a standing rule."""
+    """The records about some skills for one owner: acceptances, and the folders under a standing rule."""
 
     accepted: Accepted = field(default_factory=dict["tuple[str, str]", AcceptedFacts])
     folders: tuple[str, ...] = ()

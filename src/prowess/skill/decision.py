@@ -108,7 +108,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a skill declares (template, handler, both or neither), the reason, and the rule's objections."""
+    """The choice of a skill (template, handler, both or neither), the reason, and the rule's objections."""
 
     uses: Literal["template", "handler", "both", "neither"]
     parts: tuple[str, ...]

@@ -81,7 +81,7 @@ class Artifact(FrozenModel):
 
 
 class Description(Artifact):
-    """What the skill is for and when to use it; informs activation."""
+    """The purpose of the skill and when to use it; informs activation."""
 
     kind: Kind = "description"
 

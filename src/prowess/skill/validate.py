@@ -57,7 +57,7 @@ def validate(
 
 
 STRICT_CODES = frozenset({"unknown-field", "field-spelling", "repeated-field", "removed-field"})
-"""What a strict workspace refuses: fields that are unknown, misspelt or given twice."""
+"""The problems that a strict workspace refuses: fields that are unknown, misspelt or given twice."""
 
 
 def _to_strict(problem: Problem) -> Problem:

@@ -1,4 +1,4 @@
-"""What a fetch works with, the same for every kind of source: a client, limits, permissions and a cache."""
+"""The context of a fetch, the same for every kind of source: a client, limits, permissions and a cache."""
 
 from __future__ import annotations
 

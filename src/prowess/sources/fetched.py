@@ -1,4 +1,4 @@
-"""What a fetch returns: the packages found at a source, and exactly which state of the source they are from."""
+"""The result of a fetch: the packages found at a source, and exactly which state of the source they are from."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FetchedSkill:
 
     @property
     def origin(self) -> dict[str, str]:
-        """What the provenance of the stored skill says about this skill alone; empty unless it is from a marketplace."""
+        """The part of the provenance that is about this skill alone; empty unless it is from a marketplace."""
         if not self.marketplace_id:
             return {}
         return {"marketplace_id": self.marketplace_id, "sync_etag": self.etag, "source_ref": self.revision}
@@ -67,7 +67,7 @@ class Fetched:
     skills: tuple[FetchedSkill, ...] = ()
     unreadable: tuple[UnreadableSkill, ...] = ()
     warnings: tuple[Problem, ...] = ()
-    """What a person should know before accepting it, such as a history that was rewritten."""
+    """Warnings for the person who accepts it, such as a history that was rewritten."""
     complete: bool = True
     """False if the source may have more skills than these: then nothing that is missing counts as removed."""
     unchanged: bool = False

@@ -43,7 +43,7 @@ _FETCH = (
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """What a ref points to on the remote."""
+    """The target of a ref on the remote."""
 
     ref: str
     """The full name, such as `refs/heads/main`; '' for a commit that was named itself."""

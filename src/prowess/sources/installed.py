@@ -41,7 +41,7 @@ class NewSkill:
     package: Package
     pin: Pin
     locked: LockedSource
-    """What the lock file of the skills CLI records."""
+    """The entry in the lock file of the skills CLI."""
     computed_hash: str
     """The hash that the skills CLI computes for the files of the source."""
     agents: tuple[str, ...]

@@ -37,7 +37,7 @@ SignatureKind = Literal["ed25519", "sigstore"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signer:
-    """Who signed a package, after the signature was verified."""
+    """The signer of a package, after the signature was verified."""
 
     kind: SignatureKind
     identity: str
@@ -46,7 +46,7 @@ class Signer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedSigner:
-    """Who must have signed: an ed25519 public key, or an identity with the issuer that confirms it, for Sigstore."""
+    """The required signer: an ed25519 public key, or an identity with the issuer that confirms it, for Sigstore."""
 
     identity: str
     issuer: str = ""

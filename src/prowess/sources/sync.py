@@ -67,7 +67,7 @@ class PlannedChange(SkillChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What the catalog holds before a sync."""
+    """The state of the catalog before a sync."""
 
     digests: Mapping[str, str]
     """The digest of every skill of the scope, by slug."""
@@ -79,7 +79,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a sync will do."""
+    """The plan of a sync."""
 
     changes: tuple[PlannedChange, ...]
     forgotten: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ TAKEN: frozenset[SkillStatus] = frozenset({"added", "updated", "unchanged", "rem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChange:
-    """What a sync does, or would do, with one skill of a source."""
+    """The change of one skill of a source, made or planned."""
 
     status: SkillStatus
     path: str
@@ -30,7 +30,7 @@ class SkillChange:
     title: str = ""
     description: str = ""
     requests: tuple[str, ...] = ()
-    """What the skill asks for beyond text: programs, hosts, variables, tools."""
+    """The requests of the skill beyond text: programs, hosts, variables, tools."""
     findings: tuple[dict[str, Any], ...] = ()
     revision: str = ""
     diff: str = ""

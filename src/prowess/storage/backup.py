@@ -45,7 +45,7 @@ _LEFTOVER_SECONDS = 60 * 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a database file contains: its size, revision and number of rows, and the verdict on each organization's audit."""
+    """The contents of a database file: its size, revision and number of rows, and the verdict on each organization's audit."""
 
     bytes: int
     ours: bool

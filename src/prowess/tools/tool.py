@@ -70,7 +70,7 @@ class ToolContext:
 
     @property
     def actor(self) -> Actor:
-        """Who calls the tools."""
+        """The actor who calls the tools."""
         return self.engine.actor
 
     async def find_session(self) -> Session | None:

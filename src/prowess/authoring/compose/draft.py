@@ -66,7 +66,7 @@ class Draft(FrozenModel):
     queries: tuple[DraftQuery, ...] = ()
     evals: tuple[DraftEval, ...] = ()
     note: str = ""
-    """What this round changed, in one sentence."""
+    """The changes of this round, in one sentence."""
 
     @property
     def example_inputs(self) -> JsonObject:
@@ -148,7 +148,7 @@ DRAFT_SCHEMA: JsonObject = _object(
         "note": _text(500, "What you wrote or changed, in one sentence."),
     }
 )
-"""What a model's answer must satisfy."""
+"""The schema of a model's answer."""
 
 
 def _example(one: DraftInput) -> Any:

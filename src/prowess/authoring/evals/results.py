@@ -63,7 +63,7 @@ class CaseResult:
     error: str = ""
     error_code: str = ""
     cost: float | None = None
-    """What the answer cost, in US dollars."""
+    """The cost of the answer, in US dollars."""
     judge_cost: float | None = None
     seconds: float = 0.0
     tokens: int | None = None

@@ -49,7 +49,7 @@ _STRICT_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserRules:
-    """What a request may look like.
+    """The rules for requests of browsers.
 
     `hosts` are the names under which the server is reached, without ports; an IP address that the connection itself was made
     to is always one. `own_origins` are further addresses of the server's own pages, such as that of a proxy in front of it,

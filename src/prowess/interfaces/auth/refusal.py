@@ -14,7 +14,7 @@ from prowess.errors import Unavailable
 _log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 5
-"""What `Retry-After` says if nothing better is known."""
+"""The default of `Retry-After`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Who sends an MCP request, and which conversation it belongs to."""
+"""The sender of an MCP request, and the conversation that it belongs to."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class SkillCountsShape(Shape):
 
 
 class SummaryShape(Shape):
-    """What is there and what waits.
+    """Counts of skills, and of everything that runs or waits.
 
     `conversations` and `jobs` count those of the caller by their state. `today` has the runs of the last 24 hours.
     """

@@ -27,7 +27,7 @@ MAX_LISTED = 1_000
 
 
 class StartBody(Body):
-    """What the skill should do, and the skill to change instead of making a new one."""
+    """The purpose of the skill, and the skill to change instead of making a new one."""
 
     request: Words
     skill: Name = ""
@@ -35,7 +35,7 @@ class StartBody(Body):
 
 
 class RefineBody(Body):
-    """What to change. Empty only to try a first draft again that failed."""
+    """The change to make. Empty only to try a first draft again that failed."""
 
     feedback: Words = ""
     model: Name = ""

@@ -52,7 +52,7 @@ class ArtifactShape(Shape):
 
 
 class ReachShape(Shape):
-    """What a skill asks for, and how far its runs reach."""
+    """The requests of a skill, and how far its runs reach."""
 
     requests: list[str]
     reach: Reach = Field(

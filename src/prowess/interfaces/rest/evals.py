@@ -33,7 +33,7 @@ EvalId = Annotated[str, Path(max_length=200, description="The id of an evaluatio
 
 
 class EvalBody(Body):
-    """What to evaluate: a skill with the cases that it ships."""
+    """The evaluation of a skill with the cases that it ships."""
 
     skill_slug: Annotated[Name, Field(min_length=1)]
     name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = Field("", description="A unique name of the job.")

@@ -34,7 +34,7 @@ Dollars = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
 
 class JobBody(Body):
-    """What to run. With `items`, each of which is the inputs of one run, it is a batch."""
+    """The skill to run. With `items`, each of which has the inputs of one run, it is a batch."""
 
     skill_slug: Name
     name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = Field("", description="A unique name; empty for any.")
@@ -50,7 +50,7 @@ class JobBody(Body):
 
 
 class RetryBody(Body):
-    """What to change about a batch before it goes on."""
+    """Limits of a batch to change before it goes on."""
 
     concurrency: Concurrency | None = None
     max_spend: Dollars | None = None

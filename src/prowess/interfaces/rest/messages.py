@@ -59,7 +59,7 @@ class ResumeBody(Body):
 
 
 class MessageBody(ResumeBody):
-    """What the user says, and the model that answers."""
+    """The message of the user, and the model that answers."""
 
     message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE_CHARS)]
 

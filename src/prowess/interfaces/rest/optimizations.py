@@ -40,7 +40,7 @@ ProposalId = Annotated[str, Path(max_length=200, description="The id, or at leas
 
 
 class OptimizationBody(Body):
-    """What to optimize, what to measure it by, and what it may cost."""
+    """The skill to optimize, the measure, and the limits of cost."""
 
     skill_slug: Name
     artifact: Name = ""
@@ -76,7 +76,7 @@ class OptimizationShape(Shape):
 
 @shape_of(ProposalDiff)
 class CandidateShape(Shape):
-    """What a candidate changes: the parts that a person compares, and the difference of the files."""
+    """The changes of a candidate: the parts that a person compares, and the difference of the files."""
 
 
 @router.post("", response_model=OptimizationShape, status_code=201)

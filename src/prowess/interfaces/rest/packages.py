@@ -108,7 +108,7 @@ _UPLOAD: dict[str, Any] = {
 
 
 class FindingShape(Shape):
-    """What a file appears to do. Findings are advice."""
+    """A suspicious part of a file. Findings are advice."""
 
     severity: str
     kind: str
@@ -331,7 +331,7 @@ def _attachment(name: str) -> dict[str, str]:
 
 
 class LoadTextBody(Body):
-    """What to load: the instructions, or a reference or a script by name."""
+    """The text to load: the instructions, or a reference or a script by name."""
 
     reference: Name | None = None
     script: Name | None = None

@@ -28,7 +28,7 @@ _Permissions = Annotated[list[str] | None, Field(max_length=20, description="Def
 
 
 class MeShape(Shape):
-    """Who the caller is, and what it may do."""
+    """The caller and its permissions."""
 
     organization_id: str
     user_id: str

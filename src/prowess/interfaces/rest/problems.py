@@ -147,7 +147,7 @@ def _to_request(found: re.Match[str]) -> str:
 
 PROBLEM_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
-"""What `Retry-After` says if nothing better is known."""
+"""The default of `Retry-After`."""
 
 STATUSES: Mapping[type[ProwessError], int] = {
     ProwessError: 500,

@@ -1,4 +1,4 @@
-"""What every route needs: the caller's engine with the permission it takes, pages, entity tags and JSON responses.
+"""The parts that every route needs: the caller's engine with the permission it takes, pages, entity tags and JSON responses.
 
 A route names the permission it takes by the type of its engine: `Reader`, `Writer`, `Runner`, `Approver`, `Admin`, or
 `Anyone` for every caller with a valid token. OpenAPI shows it, and a test reads it from there.

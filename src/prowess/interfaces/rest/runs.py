@@ -38,7 +38,7 @@ MAX_WAITING_CHARS = 256 * 1024
 
 
 class RunBody(Body):
-    """What to run, and how. Without artifacts, the whole skill runs."""
+    """Inputs, artifacts and limits of a run. Without artifacts, the whole skill runs."""
 
     artifacts: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list[str])
     inputs: dict[str, Any] = Field(default_factory=dict[str, Any])
@@ -52,7 +52,7 @@ class RunBody(Body):
 
 
 class SessionRunBody(RunBody):
-    """What to run in a session."""
+    """A skill to run in a session."""
 
     skill_slug: Name
 

@@ -136,7 +136,7 @@ class DecideBody(Body):
 
 
 class DecisionShape(Shape):
-    """What was decided."""
+    """The decision about a message."""
 
     action: TurnAction
     skill: str | None
@@ -145,7 +145,7 @@ class DecisionShape(Shape):
 
 
 class TurnShape(Shape):
-    """What was known about a message, what was decided, and what that put into the prompt."""
+    """The context of a message, the decision about it, and the resulting prompt."""
 
     context: dict[str, Any]
     decision: DecisionShape

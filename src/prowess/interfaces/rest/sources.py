@@ -75,7 +75,7 @@ class PreviewBody(Body):
 
 
 class SyncBody(Body):
-    """What to sync. `take` are slugs that were edited or deleted here and are to be as the source has them."""
+    """Options of a sync. `take` lists slugs that were edited or deleted here and are to be as the source has them."""
 
     take: list[Annotated[str, Field(max_length=200)]] = Field(default_factory=list, max_length=1_000)
 
@@ -91,7 +91,7 @@ class SourceShape(Shape):
 
 @shape_of(SkillChange)
 class ChangeShape(Shape):
-    """What happened, or would happen, to one skill of a source."""
+    """The change of one skill of a source, made or planned."""
 
 
 class SyncShape(Shape):

@@ -70,7 +70,7 @@ class AcceptBody(Body):
 
 @shape_of(TrustOutcome)
 class OutcomeShape(Shape):
-    """What was accepted, by slug, and what was not because its content is not the one that was shown."""
+    """The accepted slugs, and those that were not accepted because their content is not the one that was shown."""
 
 
 class RevokedShape(Shape):

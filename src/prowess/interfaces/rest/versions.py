@@ -58,7 +58,7 @@ class FileChangeShape(Shape):
 
 @shape_of(VersionDiff)
 class DiffShape(Shape):
-    """What changed from one version to another. A version of null is the skill as it is now."""
+    """The changes from one version to another. A version of null is the skill as it is now."""
 
     changes: list[FileChangeShape]
 

@@ -39,7 +39,7 @@ class BundledSkill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """What one push has left at a location."""
+    """The files of one push at a location."""
 
     channel: str
     generation: int

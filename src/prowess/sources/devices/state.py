@@ -1,4 +1,4 @@
-"""What this device remembers about its syncs: the last location, and the skills on both sides after each sync."""
+"""The state of this device's syncs: the last location, and the skills on both sides after each sync."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Signature(_Row):
 
 
 class Approval(_Row):
-    """Who accepted exactly these files, for people to read."""
+    """The person who accepted exactly these files, for people to read."""
 
     by: Text
     at: Text
@@ -111,7 +111,7 @@ class InstalledSkill(_Row):
     installed_at: Text = ""
     updated_at: Text = ""
     pending: Literal["", "install", "remove"] = ""
-    """What is being done to its files; after a crash, the next change finishes or undoes that."""
+    """The change of its files that is under way; after a crash, the next change finishes or undoes it."""
     previous: dict[str, Any] | None = None
     """The entry before an installation that is pending."""
 

@@ -39,7 +39,7 @@ class LockedSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockForm:
-    """What is different between the two files."""
+    """The differences between the two files."""
 
     version: int
     hash_key: str

@@ -53,7 +53,7 @@ class RegistryEntry:
     """The page about the skill."""
     updated_at: str = ""
     warnings: tuple[str, ...] = ()
-    """What the registry itself warns about: `duplicate` or `suspicious`."""
+    """Warnings of the registry itself: `duplicate` or `suspicious`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
