@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from prowess.storage import sources
 from prowess.storage.database import Database
 from prowess.storage.owner import Owner
@@ -13,17 +15,17 @@ EVE = Owner(organization_id="other", user_id="ann")
 
 
 def add(database: Database, owner: Owner, name: str, **config: object) -> Source:
+    source = Source(
+        id=str(uuid.uuid4()),
+        organization_id=owner.organization_id,
+        user_id=owner.user_id,
+        scope="user" if owner.user_id else "org",
+        name=name,
+        source_type="github",
+        config={"repo": "acme/runbooks", **config},
+    )
     with database.write() as connection:
-        return sources.add_source(
-            connection,
-            owner,
-            scope="user" if owner.user_id else "org",
-            name=name,
-            source_type="github",
-            config={"repo": "acme/runbooks", **config},
-            enabled=True,
-            by="ann",
-        )
+        return sources.add_source(connection, source, "ann")
 
 
 def test_a_source_is_seen_by_its_owner_alone(database: Database) -> None:

@@ -84,17 +84,7 @@ class Sources(Part):
         def add(connection: sa.Connection) -> Source:
             if len(sources.list_sources(connection, draft.owner)) >= MAX_SOURCES:
                 raise Refused(f"There are already {MAX_SOURCES} sources.", hint="Delete one that is no longer used.")
-            return sources.add_source(
-                connection,
-                draft.owner,
-                id=draft.id,
-                scope=draft.scope,
-                name=draft.name,
-                source_type=draft.source_type,
-                config=draft.config,
-                enabled=draft.enabled,
-                by=self._context.actor.label,
-            )
+            return sources.add_source(connection, draft, self._context.actor.label)
 
         return await offload(self._write, "create_source", draft, add)
 

@@ -6,9 +6,8 @@ found no more than one that does not exist.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.skill.model import Scope
@@ -118,33 +117,10 @@ STATE = ("fetched_url", "revision", "tree", "etag", "checked_at", "sequence")
 """The fields that record the state of the source at its last sync."""
 
 
-def add_source(
-    connection: sa.Connection,
-    owner: Owner,
-    *,
-    scope: Scope,
-    name: str,
-    source_type: SourceType,
-    config: Mapping[str, Any],
-    enabled: bool,
-    by: str,
-    id: str = "",
-) -> Source:
-    """Add a source that was never synced, and return it."""
+def add_source(connection: sa.Connection, source: Source, by: str) -> Source:
+    """Add a source that was never synced, and return it as it is stored."""
     moment = now()
-    source = Source(
-        id=id or str(uuid.uuid4()),
-        organization_id=owner.organization_id,
-        user_id=owner.user_id,
-        scope=scope,
-        name=name,
-        source_type=source_type,
-        config=dict(config),
-        enabled=enabled,
-        created_at=moment,
-        created_by=by,
-        updated_at=moment,
-    )
+    source = replace(source, created_at=moment, created_by=by, updated_at=moment)
     connection.execute(sql.INSERT, _to_row(source))
     return source
 
