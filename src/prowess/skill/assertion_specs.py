@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 from prowess.errors import Invalid, Problem
@@ -82,13 +83,7 @@ def check_assertions(written: Iterable[Any], field: str = "assertions") -> list[
     """Return every problem with these assertions; each names its position in `field`."""
     items = list(written)
     found = [
-        Problem(
-            code=problem.code,
-            severity=problem.severity,
-            message=problem.message,
-            hint=problem.hint,
-            field=f"{field}[{position}]",
-        )
+        replace(problem, field=f"{field}[{position}]")
         for position, item in enumerate(items[:MAX_ASSERTIONS])
         for problem in _find_problems(item)
     ]

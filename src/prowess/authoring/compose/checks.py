@@ -22,6 +22,7 @@ from prowess.sandbox.protocol import Sandbox, SandboxLimits
 from prowess.sandbox.script import script_from_template
 from prowess.scan import scan_package
 from prowess.skill.evals import find_eval_paths, read_trigger_set
+from prowess.skill.forms.form import error, warning
 from prowess.skill.json_values import json_object
 from prowess.skill.kinds import CodeTemplate, JsonObject
 from prowess.skill.limits import Limits
@@ -77,30 +78,22 @@ async def try_code(code: str, inputs: Mapping[str, Any], sandbox: Sandbox, *, fi
         script = script_from_template(code, values)
         functions = expose_methods(stand_in, HOST_FUNCTION_NAMES, refusals)
         ran = await sandbox.run(script, functions, DRY_RUN_LIMITS)
-    except Invalid as error:
-        return DryRun(ok=False, problems=error.problems or (_failed(error.message, error.hint, field),))
-    except Unavailable as error:
-        skipped = Problem(
-            code="dry-run-skipped",
-            severity="warning",
-            message=f"The code was not run: {error.message}",
-            hint=error.hint,
-            field=field,
-        )
+    except Invalid as fault:
+        return DryRun(ok=False, problems=fault.problems or (_failed(fault.message, fault.hint, field),))
+    except Unavailable as fault:
+        skipped = warning("dry-run-skipped", f"The code was not run: {fault.message}", fault.hint, field=field)
         return DryRun(ok=True, problems=(skipped,))
     calls = tuple(dict.fromkeys(stand_in.calls))
     if ran.ended != "done":
-        error = explain_failure(CodeLabel(called="the code"), ran, DRY_RUN_LIMITS, refusals)
+        fault = explain_failure(CodeLabel(called="the code"), ran, DRY_RUN_LIMITS, refusals)
         line = ran.error.line if ran.error else None
-        return DryRun(ok=False, problems=(_failed(error.message, error.hint, field, line),), calls=calls)
+        return DryRun(ok=False, problems=(_failed(fault.message, fault.hint, field, line),), calls=calls)
     output = str(ran.result) if ran.submitted else ran.stdout
     return DryRun(ok=True, calls=calls, output=output[:_SHOWN])
 
 
 def _failed(message: str, hint: str, field: str, line: int | None = None) -> Problem:
-    return Problem(
-        code="dry-run-failed", severity="error", message=f"Dry run: {message}", hint=hint, field=field, line=line
-    )
+    return error("dry-run-failed", f"Dry run: {message}", hint, field=field, line=line)
 
 
 class StandIn:
@@ -340,11 +333,10 @@ def _find_collision(report: TriggerReport) -> str:
 def _judge(report: TriggerReport, collision: str) -> list[Problem]:
     if collision:
         return [
-            Problem(
-                code="triggers-collide",
-                severity="error",
-                message=f"Most queries of this skill are answered by {collision!r}.",
-                hint=f"Change that skill instead (`prowess compose --skill {collision} …`), or tell the two apart.",
+            error(
+                "triggers-collide",
+                f"Most queries of this skill are answered by {collision!r}.",
+                f"Change that skill instead (`prowess compose --skill {collision} …`), or tell the two apart.",
                 field="triggers",
             )
         ]
@@ -352,11 +344,10 @@ def _judge(report: TriggerReport, collision: str) -> list[Problem]:
         return []
     words = f"precision {report.precision:.2f}, recall {report.recall:.2f}"
     return [
-        Problem(
-            code="triggers-weak",
-            severity="warning",
-            message=f"Its own queries find this skill badly: {words}.",
-            hint="Make the description and the trigger phrases more specific.",
+        warning(
+            "triggers-weak",
+            f"Its own queries find this skill badly: {words}.",
+            "Make the description and the trigger phrases more specific.",
             field="triggers",
         )
     ]
@@ -366,11 +357,10 @@ def _report_dangers(findings: Sequence[JsonObject], known: Sequence[JsonObject])
     """Return an error for each danger. Those of an existing skill are known: a person accepted it with them."""
     before = {(finding["kind"], finding["path"], finding["message"]) for finding in known}
     return [
-        Problem(
-            code="scan-danger",
-            severity="error",
-            message=str(finding["message"]),
-            hint="Remove it, or write this part by hand.",
+        error(
+            "scan-danger",
+            str(finding["message"]),
+            "Remove it, or write this part by hand.",
             field=str(finding["path"]),
             line=finding["line"],
         )
@@ -380,10 +370,5 @@ def _report_dangers(findings: Sequence[JsonObject], known: Sequence[JsonObject])
 
 
 def _slug_taken(slug: str) -> Problem:
-    return Problem(
-        code="slug-taken",
-        severity="error",
-        message=f"A skill {slug!r} exists already.",
-        hint=f"Ask for another slug, or change that skill: `prowess compose --skill {slug} …`.",
-        field="slug",
-    )
+    hint = f"Ask for another slug, or change that skill: `prowess compose --skill {slug} …`."
+    return error("slug-taken", f"A skill {slug!r} exists already.", hint, field="slug")

@@ -11,7 +11,7 @@ from typing import Any
 
 from prowess.errors import Problem
 from prowess.skill.filenames import STANDARD_KEYS, find_skill_md
-from prowess.skill.forms.form import Reading
+from prowess.skill.forms.form import Reading, warning
 from prowess.skill.limits import Limits
 from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
@@ -48,14 +48,8 @@ def _check_types(fields: dict[str, Any], lines: dict[str, int]) -> Iterator[Prob
         ("metadata", _is_flat(fields.get("metadata")), "a mapping of strings to strings"),
     ):
         if key in fields and not fits:
-            yield Problem(
-                code="value-type",
-                severity="warning",
-                message=f"The specification requires {key} to be {expected}; other clients may ignore it.",
-                hint=f"Write {key} as {expected}.",
-                field=key,
-                line=lines.get(key),
-            )
+            message = f"The specification requires {key} to be {expected}; other clients may ignore it."
+            yield warning("value-type", message, f"Write {key} as {expected}.", field=key, line=lines.get(key))
 
 
 def _is_flat(value: Any) -> bool:

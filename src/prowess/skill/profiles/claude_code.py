@@ -8,7 +8,7 @@ from typing import Any
 
 from prowess.errors import Problem
 from prowess.skill.filenames import find_skill_md
-from prowess.skill.forms.form import Reading
+from prowess.skill.forms.form import Reading, warning
 from prowess.skill.limits import Limits
 from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
@@ -56,25 +56,15 @@ def _check_name(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]
 def _check_listing(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]:
     description, when = fields.get("description"), fields.get("when_to_use")
     if not isinstance(description, str) or not description.strip():
-        yield Problem(
-            code="description-missing",
-            severity="warning",
-            message="There is no description; Claude Code shows the first paragraph of the text instead.",
-            hint="Describe in one or two sentences what the skill does and when to use it.",
-            field="description",
-            line=lines.get("description"),
-        )
+        message = "There is no description; Claude Code shows the first paragraph of the text instead."
+        hint = "Describe in one or two sentences what the skill does and when to use it."
+        yield warning("description-missing", message, hint, field="description", line=lines.get("description"))
         return
     length = len(description) + (len(when) if isinstance(when, str) else 0)
     if length > LISTING_LIMIT:
-        yield Problem(
-            code="listing-cut",
-            severity="warning",
-            message=f"Description and when_to_use have {length:,} characters; the listing is cut at {LISTING_LIMIT:,}.",
-            hint="Put the most important part first, and move details into the body.",
-            field="description",
-            line=lines.get("description"),
-        )
+        message = f"Description and when_to_use have {length:,} characters; the listing is cut at {LISTING_LIMIT:,}."
+        hint = "Put the most important part first, and move details into the body."
+        yield warning("listing-cut", message, hint, field="description", line=lines.get("description"))
 
 
 def check_value(key: str, value: Any, line: int | None) -> Problem | None:
@@ -85,14 +75,8 @@ def check_value(key: str, value: Any, line: int | None) -> Problem | None:
         return checks.error("value-type", f"{key} must be {expected}.", hint, key, line)
     if key in WORDS and value is not None and value not in WORDS[key]:
         message = f"Unknown value {str(value)[:80]!r} for {key}."
-        return Problem(
-            code="value-unknown",
-            severity="warning",
-            message=message,
-            hint=f"Known values: {', '.join(WORDS[key])}.",
-            field=key,
-            line=line,
-        )
+        hint = f"Known values: {', '.join(WORDS[key])}."
+        return warning("value-unknown", message, hint, field=key, line=line)
     return None
 
 
