@@ -37,6 +37,11 @@ def test_every_link_leads_to_something_on_the_page(page):
     assert set(re.findall(r'href="#([^"]+)"', page)) <= targets
 
 
+def test_no_schema_is_named_by_the_module_that_it_is_from(client):
+    schemas = client.get("/api/v1/openapi.json").json()["components"]["schemas"]
+    assert [name for name in schemas if "__" in name] == []
+
+
 def test_the_reference_has_all_fields_of_a_value_that_inherits_some(client):
     shapes = client.get("/api/v1/openapi.json").json()["components"]["schemas"]
     hit = {field.name for field in fields(RegistryHit)}

@@ -47,7 +47,7 @@ class BackBody(Body):
     round: Annotated[WholeNumber, Field(ge=1)]
 
 
-class ApproveBody(Body):
+class ApproveCompositionBody(Body):
     """Exactly which files are approved, by their digest, and where the skill is saved."""
 
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -149,7 +149,7 @@ async def go_back(id: CompositionId, body: BackBody, engine: Writer) -> Response
 
 
 @router.post("/{id}/approve", response_model=SavedShape)
-async def approve_composition(id: CompositionId, body: ApproveBody, engine: Writer) -> Response:
+async def approve_composition(id: CompositionId, body: ApproveCompositionBody, engine: Writer) -> Response:
     """Save the current round as a skill that the caller accepts. Only a person can. Answers 409 for other files."""
     saved = await engine.compose.approve(id, digest=body.digest, scope=body.scope, allow_collision=body.allow_collision)
     return respond(_saved_json(saved))

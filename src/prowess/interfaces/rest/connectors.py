@@ -83,7 +83,7 @@ class ConnectorBody(Body):
     description: Annotated[str, Field(max_length=500)] = ""
 
 
-class CallBody(Body):
+class ConnectorCallBody(Body):
     """A call of a tool. `reason` is shown to the person who has to approve it."""
 
     tool: ToolName
@@ -140,7 +140,7 @@ async def list_tools(
 
 
 @router.post("/{name}/call", response_model=CallShape)
-async def call_tool(name: ConnectorName, body: CallBody, engine: Runner) -> Response:
+async def call_tool(name: ConnectorName, body: ConnectorCallBody, engine: Runner) -> Response:
     """Call a tool. An agent needs an approval unless a person has allowed the tool."""
     result = await engine.connectors.call(name, body.tool, body.arguments, reason=body.reason)
     return respond(result.as_json())

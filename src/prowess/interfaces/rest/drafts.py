@@ -166,7 +166,7 @@ class DraftBody(Body):
     skill: str = Field(default="", max_length=250, description="The stored skill that it changes: id or address.")
 
 
-class PreviewBody(DraftBody):
+class ParseBody(DraftBody):
     """A draft to read, and the session in which it would be enabled."""
 
     scope: WritableScope = Field(default="org", description="The scope of a new skill.")
@@ -196,7 +196,7 @@ class RenderedShape(Shape):
 
 
 @router.post("/skills/parse", response_model=DraftShape, summary="Preview a document")
-async def parse_skill(body: PreviewBody, engine: Reader) -> Response:
+async def parse_skill(body: ParseBody, engine: Reader) -> Response:
     """Read a document as a draft: its fields, artifacts, prompt block and budget, and every problem with its place.
 
     With `skill`, `content` and `files` replace files of that skill, and the others stay. Nothing is stored or run.

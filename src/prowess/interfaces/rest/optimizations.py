@@ -56,7 +56,7 @@ class OptimizationBody(Body):
     traces: StrictBool = Field(True, description="Use the inputs of live runs as cases.")
 
 
-class ApproveBody(Body):
+class ApproveProposalBody(Body):
     """The candidate that the person was shown: its `candidate_digest`."""
 
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -132,7 +132,7 @@ async def get_candidate(id: ProposalId, engine: Reader) -> Response:
 
 
 @router.post("/{id}/approve", response_model=OptimizationShape)
-async def approve_optimization(id: ProposalId, body: ApproveBody, engine: Writer) -> Response:
+async def approve_optimization(id: ProposalId, body: ApproveProposalBody, engine: Writer) -> Response:
     """Make the candidate the next version of its skill. Only a person can. Answers 409 if the skill has changed."""
     return respond(await engine.optimize.approve(id, digest=body.digest, note=body.note))
 

@@ -138,7 +138,7 @@ class ToolsShape(Shape):
     tools: list[dict[str, Any]]
 
 
-class CallBody(Body):
+class ToolCallBody(Body):
     """The arguments of a tool."""
 
     arguments: dict[str, Any] = Field(default_factory=dict[str, Any])
@@ -176,7 +176,7 @@ async def list_tools(
 
 
 @roles_router.post("/tools/{name}", response_model=dict[str, Any], tags=["tools"])
-async def call_tool(name: Annotated[str, Path(max_length=200)], body: CallBody, engine: Reader) -> Response:
+async def call_tool(name: Annotated[str, Path(max_length=200)], body: ToolCallBody, engine: Reader) -> Response:
     """Call a tool as an agent of the caller, and return its answer. An error has its status and the answer in `answer`."""
     answer = await Toolbox(engine, conversation=body.conversation).call(name, body.arguments)
     if answer.error is not None:

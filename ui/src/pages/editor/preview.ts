@@ -39,7 +39,7 @@ export function usePreview(edits: Edits | undefined, address: string, scope: str
         ...edits,
         skill: address,
         ...(address ? {} : { scope }),
-      } as unknown as Shapes["prowess__interfaces__rest__drafts__PreviewBody"];
+      } as unknown as Shapes["ParseBody"];
       try {
         const preview = await ask(api.POST("/api/v1/skills/parse", { body, signal }));
         shown.current = edits;
