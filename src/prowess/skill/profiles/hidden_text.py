@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from prowess.errors import Problem, Severity
 from prowess.skill.filenames import is_skill_md
-from prowess.skill.forms.form import Reading
+from prowess.skill.forms.form import Reading, error, warning
 from prowess.skill.model import Skill
 from prowess.skill.package import File
 from prowess.skill.text.hidden import MAX_HIDDEN, HiddenText, find_hidden, show_hidden
@@ -175,23 +175,15 @@ def check_look_alikes(reading: Reading) -> Iterator[Problem]:
     reasons = [f"{show_hidden(word)!r} mixes letters of several scripts" for word in find_mixed_words(slug)]
     reasons += [f"{word!r} looks like {twin!r} but uses other letters" for word, twin in find_latin_twins(slug)]
     if reasons:
-        yield Problem(
-            code="slug-look-alike",
-            severity="error",
-            message=f"The slug {slug!r} can be mistaken for another one: {reasons[0]} ({_spell(slug)}).",
-            hint="Use letters of one script; replace the letters in parentheses.",
-            field="name",
-        )
+        message = f"The slug {slug!r} can be mistaken for another one: {reasons[0]} ({_spell(slug)})."
+        hint = "Use letters of one script; replace the letters in parentheses."
+        yield error("slug-look-alike", message, hint, field="name")
     mixed = find_mixed_words(title)
     if mixed:
-        yield Problem(
-            code="mixed-scripts",
-            severity="warning",
-            message=f"The title has a word with letters of several scripts: {show_hidden(mixed[0])!r} "
-            f"({_spell(mixed[0])}).",
-            hint="Use letters of one script in each word, unless this is intended.",
-            field="title",
-        )
+        word = show_hidden(mixed[0])
+        message = f"The title has a word with letters of several scripts: {word!r} ({_spell(mixed[0])})."
+        hint = "Use letters of one script in each word, unless this is intended."
+        yield warning("mixed-scripts", message, hint, field="title")
 
 
 def _spell(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from prowess.errors import Invalid, Problem
-from prowess.skill.forms.form import Reading
+from prowess.skill.forms.form import Reading, info, warning
 from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, kind_info
 from prowess.skill.limits import MIB, Limits
 from prowess.skill.model import Skill
@@ -63,13 +63,9 @@ def _check_template(reading: Reading, skill: Skill, template: PromptTemplate) ->
         return
     declared = _declared_names(skill, template)
     for name in sorted(used - declared) if declared is not None else ():
-        yield Problem(
-            code="template-undeclared",
-            severity="warning",
-            message=f"The template uses {quote_source(name)}, which is not a declared input.",
-            hint="Declare it in the parameters of the skill or in the template's vars_schema, or fix its name.",
-            field=_template_field(template),
-        )
+        message = f"The template uses {quote_source(name)}, which is not a declared input."
+        hint = "Declare it in the parameters of the skill or in the template's vars_schema, or fix its name."
+        yield warning("template-undeclared", message, hint, field=_template_field(template))
 
 
 def _declared_names(skill: Skill, template: PromptTemplate) -> frozenset[str] | None:
@@ -158,13 +154,8 @@ def _check_length(reading: Reading) -> Iterator[Problem]:
 def _check_body(reading: Reading) -> Iterator[Problem]:
     count = reading.document.body.count("\n") + 1 if reading.document else 0
     if count > MAX_BODY_LINES and reading.document:
-        yield Problem(
-            code="body-long",
-            severity="info",
-            message=f"The text has {count:,} lines; the open standard recommends fewer than {MAX_BODY_LINES}.",
-            hint="Move details into files under references/.",
-            line=reading.document.body_line,
-        )
+        message = f"The text has {count:,} lines; the open standard recommends fewer than {MAX_BODY_LINES}."
+        yield info("body-long", message, "Move details into files under references/.", line=reading.document.body_line)
 
 
 PROWESS = Profile(

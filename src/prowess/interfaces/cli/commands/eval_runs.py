@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     Report = Callable[[EvalRun, list[EvalCase]], None]
 
 
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_JUNIT = click.option("--junit", type=_FILE, metavar="FILE", help="Write JUnit XML here.")
+_HTML = click.option("--html", type=_FILE, metavar="FILE", help="Write an HTML report here.")
+
+
 @command(
     "run",
     "prowess eval run my-skill",
@@ -62,10 +67,8 @@ if TYPE_CHECKING:
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write skill-creator's files here."
 )
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML here.")
-@click.option(
-    "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write an HTML report here."
-)
+@_JUNIT
+@_HTML
 @click.option("--durable", is_flag=True, help="Run as a job that survives a crash.")
 @click.option("--name", default="", metavar="NAME", help="Name of the job, with --durable.")
 @common_options
@@ -215,10 +218,8 @@ def compare(before: str, after: str, cli: Cli) -> None:
 
 @command("report", "prowess eval report 3f2a", "prowess eval report my-skill --html report.html")
 @click.argument("run", metavar="RUN")
-@click.option(
-    "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write an HTML report here."
-)
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML here.")
+@_HTML
+@_JUNIT
 @common_options
 def report(run: str, html: Path | None, junit: Path | None, cli: Cli) -> None:
     """Show a run again, or write it as one HTML file that opens without a server.
