@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from prowess.authoring.compose.checks import COMPOSE_CODES, Checks
 from prowess.authoring.compose.draft import Draft
@@ -82,19 +82,8 @@ class Composition:
 
     def as_json(self) -> JsonObject:
         """Return everything as plain JSON."""
-        return {
-            "id": self.id,
-            "state": self.state,
-            "request": self.request,
-            "skill": self.skill,
-            "created_by": self.created_by,
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
-            "saved_as": self.saved_as,
-            "saved_digest": self.saved_digest,
-            "current_round": self.number,
-            "round": self.round.as_json() if self.round else None,
-        }
+        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("number", "round")}
+        return {**shown, "current_round": self.number, "round": self.round.as_json() if self.round else None}
 
     def as_agent_json(self) -> JsonObject:
         """Return what an agent may know before a person has accepted the draft: no text that a model wrote.
