@@ -15,9 +15,9 @@ from prowess.storage.traces import TraceFilter
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from prowess.storage.sql import trace_stats as sql
+    from prowess.storage.sql import traces as sql
 else:
-    sql = LazyStatements("trace_stats")
+    sql = LazyStatements("traces")
 
 GroupBy = Literal["skill", "artifact", "model", "day"]
 GROUPINGS: tuple[GroupBy, ...] = get_args(GroupBy)
