@@ -187,9 +187,9 @@ class PackageShelf:
                 rows,
             )
 
-    def downloads(self, days: int = 7) -> dict[str, int]:
-        """Return how often each package was downloaded in the last days."""
-        first = f"{self._clock() - timedelta(days=days):%Y-%m-%d}"
+    def downloads(self) -> dict[str, int]:
+        """Return how often each package was downloaded in the last seven days."""
+        first = f"{self._clock() - timedelta(days=7):%Y-%m-%d}"
         with self._connect() as database:
             rows = database.execute("SELECT name, SUM(count) FROM downloads WHERE day > ? GROUP BY name", (first,))
             return {str(name): int(count) for name, count in rows}

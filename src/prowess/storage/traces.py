@@ -137,17 +137,16 @@ def read_newest(
     *,
     limit: int,
     after: TracePosition | None = None,
-    whole: bool = False,
     sort: TraceSort = "started_at",
 ) -> list[Row]:
-    """Return rows with the highest values first, starting after a position; without the large columns unless `whole`.
+    """Return rows without the large columns, the highest values first, starting after a position.
 
     The position is that of `sort_position` for the last row of the page before.
     """
-    if not (which.is_narrowed or after or whole) and sort == "started_at":
+    if not (which.is_narrowed or after) and sort == "started_at":
         plain = sql.NEWEST if which.user_id is None else sql.NEWEST_OF_USER
         return [_from_values(values) for values in plain.rows(connection, {**which.owner_key, "most": limit})]
-    query = sql.newest(which, after=after, whole=whole, sort=sort).limit(limit)
+    query = sql.newest(which, after=after, sort=sort).limit(limit)
     return [{**row} for row in connection.execute(query).mappings()]
 
 

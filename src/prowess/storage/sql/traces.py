@@ -115,11 +115,9 @@ def one(which: TraceFilter, id: str) -> sa.Select[*tuple[Any, ...]]:
     return sa.select(traces).where(traces.c.id == id, *conditions(which))
 
 
-def newest(
-    which: TraceFilter, *, after: TracePosition | None, whole: bool, sort: TraceSort
-) -> sa.Select[*tuple[Any, ...]]:
-    """Return a select of rows, the highest values first."""
-    query = _select(whole).where(*conditions(which))
+def newest(which: TraceFilter, *, after: TracePosition | None, sort: TraceSort) -> sa.Select[*tuple[Any, ...]]:
+    """Return a select of rows without the large columns, the highest values first."""
+    query = sa.select(*(traces.c[name] for name in SMALL_COLUMNS)).where(*conditions(which))
     if after is not None:
         query = query.where(sa.tuple_(_SORT_KEYS[sort], traces.c.id) < sa.tuple_(*after))
     return query.order_by(_SORT_KEYS[sort].desc(), traces.c.id.desc())
