@@ -1,4 +1,4 @@
-"""`prowess mcp --install`: print the client's configuration, or add it to the existing file."""
+"""`prowess mcp --install` and `--uninstall`: print the client's configuration, or change the existing file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import os
 import stat
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from prowess.errors import Conflict, Invalid, Refused
 from prowess.interfaces.cli.error_output import report_error
-from prowess.interfaces.mcp.client_config import find_program, plan_change, write_change
+from prowess.interfaces.mcp.client_config import find_program, plan_change, remove_entry, write_change
 
 FOLDERS = ("cursor", "vscode", "codex")
 """The clients with their own configuration folder, which may not be a link (the workspace may)."""
@@ -148,18 +149,28 @@ def test_the_command_prints_the_entry_and_writes_nothing_without_write(
 
 
 @pytest.fixture
-def install(workspace, home, monkeypatch, capfd):
-    """Run `prowess mcp --install` and return the exit code and the output."""
+def run_mcp(workspace, home, monkeypatch, capfd):
+    """Run `prowess mcp` and return the exit code and the output."""
     from prowess.interfaces.cli.main import run
 
     def ran(*arguments: str):
         monkeypatch.chdir(workspace)
-        monkeypatch.setattr("sys.argv", ["prowess", "mcp", "--install", *arguments])
+        monkeypatch.setattr("sys.argv", ["prowess", "mcp", *arguments])
         with pytest.raises(SystemExit) as ended:
             run()
         return ended.value.code or 0, *capfd.readouterr()
 
     return ran
+
+
+@pytest.fixture
+def install(run_mcp):
+    return partial(run_mcp, "--install")
+
+
+@pytest.fixture
+def uninstall(run_mcp):
+    return partial(run_mcp, "--uninstall")
 
 
 @pytest.mark.parametrize("client", [*JSON_CLIENTS, "codex"])
@@ -292,3 +303,90 @@ def test_a_file_that_is_too_large_is_refused(planned):
 def test_an_error_about_an_open_file_is_told_without_its_number(capfd):
     assert report_error(IsADirectoryError(errno.EISDIR, "Is a directory", 7)) == 7
     assert "Error: Is a directory." in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("client", [*JSON_CLIENTS, "codex"])
+def test_uninstall_undoes_install_whatever_its_options_and_leaves_nothing_behind(
+    install, uninstall, workspace, home, client
+):
+    before = {path for folder in (workspace, home) for path in folder.rglob("*")}
+    assert install(client, "--write", "--role", "scout", "--wait", "3")[0] == 0
+    code, out, err = uninstall(client)
+    assert (code, "--role scout --wait 3" in out, "--write" in err) == (0, True, True)
+    assert uninstall(client, "--write")[0] == 0
+    assert {path for folder in (workspace, home) for path in folder.rglob("*")} == before
+    code, out, _ = uninstall(client, "--write")
+    assert (code, out.startswith("Nothing to remove")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ("cursor", '{\r\n    "a": "é",\r\n    "mcpServers": {\r\n        "other": {}\r\n    }\r\n}\r\n'),
+        ("vscode", '{\n\t"inputs": []\n}\n'),
+        ("codex", "# mine\na   = 1\n\n[mcp_servers.other]  # ours\ncommand = 'x'\n"),
+        ("codex", "[mcp_servers]\r\n[mcp_servers.other]\r\nargs = [\r\n  'x',\r\n]\r\n"),
+    ],
+)
+def test_what_else_stands_in_the_file_is_as_before_after_uninstall(planned, client, text):
+    change = planned(client, variables={"A": "b"})
+    change.path.parent.mkdir(parents=True)
+    change.path.write_bytes(text.encode())
+    write_change(change)
+    assert remove_entry(change) == "Removed from"
+    assert change.path.read_bytes() == text.encode()
+
+
+def test_tables_and_comments_around_a_toml_entry_stay(planned):
+    change = planned("codex")
+    change.path.parent.mkdir(parents=True)
+    entry = "[mcp_servers.prowess]\ncommand = 'prowess'\nargs = [\n  'mcp',\n]\n\n[mcp_servers.prowess.env]\nA = 'b'\n"
+    change.path.write_text(f"[a]\nx = 1\n\n{entry}\n# about b\n[b]\ny = 2\n")
+    assert remove_entry(change) == "Removed from"
+    assert change.path.read_text() == "[a]\nx = 1\n\n# about b\n[b]\ny = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ("codex", "mcp_servers.prowess = { command = 'prowess', args = ['mcp'] }\n"),
+        (
+            "codex",
+            "[mcp_servers.prowess]\ncommand = 'prowess'\nargs = ['mcp']\n[a]\nb = '''\n[mcp_servers.prowess]\n'''\n",
+        ),
+        ("codex", "[mcp_servers]\nprowess.command = 'prowess'\nprowess.args = ['mcp']\n"),
+        ("vscode", '{\n  // mine\n  "servers": {"prowess": {"command": "prowess", "args": ["mcp"]}}\n}'),
+        ("cursor", '{"mcpServers": {"prowess": {"command": "npx", "args": ["other", "mcp"]}}}'),
+        ("cursor", '{"mcpServers": {"prowess": {"url": "https://example.com/mcp"}}}'),
+        ("cursor", '{"mcpServers": {"prowess": {}}}'),
+        ("cursor", '{"mcpServers": {"prowess": 1}}'),
+    ],
+)
+def test_an_entry_that_cannot_be_removed_safely_or_is_not_ours_stays(planned, client, text):
+    change = planned(client)
+    change.path.parent.mkdir(parents=True)
+    change.path.write_text(text)
+    with pytest.raises((Invalid, Conflict)) as refused:
+        remove_entry(change)
+    assert "by hand" in refused.value.hint
+    assert change.path.read_text() == text
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_uninstall_follows_no_links(planned, tmp_path, what):
+    change = planned("cursor")
+    write_change(change)
+    moved = change.path.rename(tmp_path / "moved.json")
+    if what == "file":
+        change.path.symlink_to(moved)
+    else:
+        change.path.parent.rmdir()
+        change.path.parent.symlink_to(tmp_path)
+        moved.rename(tmp_path / change.path.name)
+    with pytest.raises(Refused):
+        remove_entry(change)
+
+
+@pytest.mark.parametrize("options", [("--http",), ("--make-token",), ("--install", "codex")])
+def test_uninstall_is_not_combined_with_what_it_does_not_undo(uninstall, options):
+    assert uninstall("codex", *options)[0] == 2

@@ -1,4 +1,4 @@
-"""Add the `prowess` server to the configuration file of an MCP client.
+"""Add the `prowess` server to the configuration file of an MCP client, or remove it.
 
 The rest of the file is kept: JSON keeps its keys and their order, TOML all of its text, and both keep their line
 endings. A change that could lose something, such as comments in JSON, is refused with the reason. Symbolic links are
@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import stat
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import pairwise
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 from prowess.errors import Conflict, Invalid, Refused
@@ -118,23 +121,101 @@ def write_change(change: ConfigChange) -> str:
     Nothing is written if the same entry exists. Raise `Conflict` if there is a different entry with the same name,
     `Refused` for a link or a special file, and `Invalid` if the file cannot be changed without a risk.
     """
-    for path in (change.path.parent, change.path):
-        if path != change.folder:
-            refuse_link(path)
+    _refuse_links(change)
     text = _read_config(change.path)
     try:
         written = _add_to_toml(text, change) if change.is_toml else _add_to_json(text, change)
         data = written.encode()
-    except RecursionError as error:
-        raise _cannot_edit(change, "it is nested too deeply") from error
-    except ValueError as error:
-        raise _cannot_edit(change, str(error)) from error
+    except (RecursionError, ValueError) as error:
+        raise _cannot_edit(change, _reason(error)) from error
     if written == text:
         return "Already configured:"
     change.path.parent.mkdir(parents=True, exist_ok=True)
     mode = change.path.stat().st_mode & 0o777 if text is not None else 0o666
     write_file(change.path, data, mode=mode)
     return "Wrote" if text is None else "Added to"
+
+
+def find_command(change: ConfigChange) -> list[str]:
+    """Return the command of the entry that the file has now, whatever its options; empty if there is no entry.
+
+    Raise `Conflict` if the entry does not start `prowess mcp`, and the other errors of `write_change`.
+    """
+    _refuse_links(change)
+    text = _read_config(change.path) or ""
+    try:
+        document = tomllib.loads(text) if change.is_toml else _parse_json(text) if text.strip() else {}
+        table = _as_mapping(_as_mapping(document, "the document").get(change.table, {}), change.table)
+        entry = _as_mapping(table.get(ENTRY_NAME, {}), ENTRY_NAME)
+    except (RecursionError, ValueError) as error:
+        raise _cannot_remove(change, _reason(error)) from error
+    arguments = entry.get("args")
+    words = [entry.get("command"), *(cast("list[Any]", arguments) if isinstance(arguments, list) else ())]
+    command = [str(word) for word in words]
+    before = command[: command.index("mcp")] if "mcp" in command else []
+    if ENTRY_NAME in table and not any(PurePath(word).stem == ENTRY_NAME for word in before):
+        raise Conflict(
+            f"The entry {ENTRY_NAME!r} in {str(change.path)!r} does not start `prowess mcp`.",
+            hint="If you do not need it, remove it by hand.",
+        )
+    return command if entry else []
+
+
+def remove_entry(change: ConfigChange) -> str:
+    """Remove the entry and return a phrase for what was done, to be printed before the path.
+
+    A file that has nothing else is removed, too, and its folder: agents that have a folder here count as used. Raise the
+    errors of `find_command`; then nothing is changed.
+    """
+    if not find_command(change):
+        return "Nothing to remove from"
+    text = _read_config(change.path) or ""
+    try:
+        written = _remove_from_toml(text, change) if change.is_toml else _remove_from_json(text, change)
+    except (RecursionError, ValueError) as error:
+        raise _cannot_remove(change, _reason(error)) from error
+    if written:
+        write_file(change.path, written.encode(), mode=change.path.stat().st_mode & 0o777)
+        return "Removed from"
+    change.path.unlink()
+    if change.path.parent != change.folder:
+        with suppress(OSError):  # it has other files
+            change.path.parent.rmdir()
+    return "Removed"
+
+
+def _remove_from_json(text: str, change: ConfigChange) -> str:
+    document = _parse_json(text)
+    del document[change.table][ENTRY_NAME]
+    if not document[change.table]:
+        del document[change.table]
+    return _dump_json(document, text) if document else ""
+
+
+def _remove_from_toml(text: str, change: ConfigChange) -> str:
+    """Return the text without the lines of the entry's table and its subtables. Comments after them stay."""
+    before = tomllib.loads(text)
+    others = {key: value for key, value in before[change.table].items() if key != ENTRY_NAME}
+    header = re.compile(rf"\s*\[\s*{change.table}\s*\.\s*[\"']?{ENTRY_NAME}[\"']?\s*[].]")
+    lines = text.splitlines(keepends=True)
+    starts = [number for number, line in enumerate(lines) if line.lstrip().startswith("[")]
+    kept = lines[: starts[0]] if starts else lines
+    for start, following in pairwise([*starts, len(lines)]):
+        end = start
+        if header.match(lines[start]):
+            end = following
+            # Blank lines and comments before the next table belong to that one.
+            while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
+                end -= 1
+            if kept and not kept[-1].strip():
+                kept.pop()
+        kept += lines[end:following]
+    written = "".join(kept)
+    # The right lines were removed only if the result parses to the old document without the entry. Dotted keys and
+    # inline tables are not found this way.
+    if {change.table: {}} | tomllib.loads(written) != {**before, change.table: others}:
+        raise ValueError("the entry is not a table of its own")
+    return written
 
 
 def _read_config(path: Path) -> str | None:
@@ -179,6 +260,11 @@ def _add_to_json(text: str | None, change: ConfigChange) -> str:
         _check_same(table[ENTRY_NAME], change)
         return text or ""
     table[ENTRY_NAME] = change.entry
+    return _dump_json(document, text)
+
+
+def _dump_json(document: Any, text: str | None) -> str:
+    """Return JSON with the indentation and the line ends of `text`."""
     written = json.dumps(document, indent=_indent(text), ensure_ascii=False) + "\n"
     return written.replace("\n", _line_end(text))
 
@@ -254,6 +340,23 @@ def _check_same(existing: Any, change: ConfigChange) -> None:
             f"{str(change.path)!r} already has another entry {ENTRY_NAME!r}.",
             hint=f"Remove that entry and run the command again, or change it to:\n{change.snippet}",
         )
+
+
+def _refuse_links(change: ConfigChange) -> None:
+    for path in (change.path.parent, change.path):
+        if path != change.folder:
+            refuse_link(path)
+
+
+def _reason(error: RecursionError | ValueError) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _cannot_remove(change: ConfigChange, reason: str) -> Invalid:
+    return Invalid(
+        f"Cannot change {str(change.path)!r} safely: {reason}.",
+        hint=f"Remove the entry {ENTRY_NAME!r} of {change.table!r} by hand.",
+    )
 
 
 def _cannot_edit(change: ConfigChange, reason: str) -> Invalid:

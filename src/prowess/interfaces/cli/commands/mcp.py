@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import sys
 import uuid
 from contextlib import suppress
@@ -16,7 +17,7 @@ import click
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.interfaces.cli.engine import Cli, workspace_option
 from prowess.interfaces.cli.options import allow_host_option, command, host_option, port_option
-from prowess.interfaces.cli.output import escape_path
+from prowess.interfaces.cli.output import escape_path, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +38,7 @@ Press Ctrl+C to stop."""
     "mcp",
     "prowess mcp --install claude-code",
     "prowess mcp --install cursor --write",
+    "prowess mcp --uninstall cursor --write",
     "prowess mcp --http --port 7717",
 )
 @click.option("--http", is_flag=True, help="Serve over HTTP instead of stdin and stdout.")
@@ -64,7 +66,8 @@ Press Ctrl+C to stop."""
     help="How long a call waits for a person to approve it (default: 50). With 0 it is refused at once.",
 )
 @click.option("--install", "client", type=click.Choice(CLIENTS), help="Print the configuration entry for this client.")
-@click.option("--write", is_flag=True, help="With --install: write the entry to the client's configuration file.")
+@click.option("--uninstall", "removed", type=click.Choice(CLIENTS), help="Show what this would remove from a client.")
+@click.option("--write", is_flag=True, help="Write the entry to the client's configuration file, or remove it there.")
 @workspace_option
 def mcp_command(
     http: bool,
@@ -78,6 +81,7 @@ def mcp_command(
     approvers: tuple[str, ...],
     approval_seconds: float | None,
     client: str | None,
+    removed: str | None,
     write: bool,
     cli: Cli,
 ) -> None:
@@ -87,18 +91,24 @@ def mcp_command(
     until a person answers at a terminal, or in a client named with --approvals-by.
     """
     approvers = tuple(_check_client(name) for name in approvers)
+    if (client or removed) and (http or make_token):
+        raise click.UsageError(
+            f"--{'install' if client else 'uninstall'} configures a server on stdin and stdout. It cannot be combined "
+            "with --http or --make-token."
+        )
+    if client and removed:
+        raise click.UsageError("--install cannot be combined with --uninstall.")
+    if removed:
+        _uninstall_client(removed, cli, write=write)
+        return
     if client:
-        if http or make_token:
-            raise click.UsageError(
-                "--install configures a server on stdin and stdout. It cannot be combined with --http or --make-token."
-            )
         options = [("--role", role), ("--conversation", conversation), ("--agent", agent)]
         options += [] if approval_seconds is None else [("--wait", f"{approval_seconds:g}")]
         options += [("--approvals-by", name) for name in approvers]
         _install_client(client, cli, options, write=write)
         return
     if write:
-        raise click.UsageError("--write requires --install.")
+        raise click.UsageError("--write requires --install or --uninstall.")
     _require_extra()
     caller = _Agent(role, agent, conversation, approval_seconds)
     if make_token:
@@ -311,3 +321,20 @@ def _install_client(client: str, cli: Cli, options: list[tuple[str, str]], *, wr
         return
     click.echo(f"Add this to {escape_path(change.path)}, or run the command again with --write:", err=True)
     click.echo(change.snippet)
+
+
+def _uninstall_client(client: str, cli: Cli, *, write: bool) -> None:
+    """Say what the client's configuration entry starts, or remove it. Its options do not matter."""
+    from prowess.interfaces.mcp.client_config import ENTRY_NAME, find_command, plan_change, remove_entry
+    from prowess.settings import read_settings
+
+    settings = read_settings(workspace=cli.workspace)
+    change = plan_change(client, settings.workspace, settings.user_home, os.environ, program=[ENTRY_NAME])
+    shown = escape_path(change.path)
+    if write:
+        click.echo(f"{remove_entry(change)} {shown}")
+    elif found := find_command(change):
+        click.echo(f"The entry {ENTRY_NAME!r} in {shown} starts: {one_line(shlex.join(found), 300)}")
+        click.echo("Run the command again with --write to remove it.", err=True)
+    else:
+        click.echo(f"{shown} has no entry {ENTRY_NAME!r}.")
