@@ -260,12 +260,31 @@ async def test_the_hint_about_an_unknown_tool_lists_the_tools_that_are_offered(
 ):
     place.skill("triage")
     async with place.open(ann) as engine:
-        answer = await box(engine).call("find_skill", {})
+        answer = await box(engine).call("find_packages", {})
         assert answer.data["hint"] == f"Call one of: {', '.join(offered_of(await box(engine).offered()))}."
         await engine.policy.set("roles", {"clerk": {"tools": ["list_*"]}, "mute": {"tools": []}})
         answer = await box(engine, role="clerk").call("find_skill", {})
         assert answer.data["hint"] == "Call one of: list_enabled_skills, list_skills."
         assert (await box(engine, role="mute").call("find_skill", {})).data["hint"] == "No tool is available."
+
+
+@pytest.mark.parametrize(
+    ("called", "meant"),
+    [
+        ("load_skil", "'load_skill'"),
+        ("SearchSkills", "'search_skills'"),
+        ("skill_triag", "'skill_triage'"),
+    ],
+)
+async def test_the_hint_about_a_misspelt_tool_has_the_nearest_name_alone(
+    place: Any, box: Callable[..., Toolbox], ann: Actor, called: str, meant: str
+):
+    sidecar = "artifacts:\n  - {path: execute.py, kind: function, name: execute}\n"
+    code = "def execute(args, ctx):\n    return 1\n"
+    place.skill("triage", files={"agents/prowess.yaml": sidecar, "execute.py": code})
+    async with place.open(ann) as engine:
+        hint = (await box(engine).call(called, {})).data["hint"]
+        assert hint == f"Did you mean {meant}?"
 
 
 async def test_no_text_of_a_skill_is_in_any_tool(place: Any, box: Callable[..., Toolbox], ann: Actor):

@@ -23,6 +23,7 @@ from prowess.policy.actor import Actor, agent_of
 from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
 from prowess.run.request import Step, StepListener, ignore_step
+from prowess.suggestions import did_you_mean
 from prowess.threads import offload
 from prowess.tools import connectors, edit, live, lookup, use
 from prowess.tools import use as running
@@ -226,10 +227,11 @@ class Toolbox:
         self.context.actor.require("skills.read")
         skill = await find_callable(self.context, name) if name.startswith("skill_") else None
         if skill is None:
+            offered = [tool.name for tool in await self.offered()]
             # Tools of skills may be many, and this is an answer to a model.
-            names = [tool.name for tool in await self.offered() if tool.name in builtin_tools()]
-            hint = f"Call one of: {', '.join(names)}." if names else "No tool is available."
-            raise NotFound(f"Unknown tool {name[:80]!r}.", hint=hint)
+            names = [other for other in offered if other in builtin_tools()]
+            listed = f"Call one of: {', '.join(names)}." if names else "No tool is available."
+            raise NotFound(f"Unknown tool {name[:80]!r}.", hint=did_you_mean(name, offered) or listed)
         return make_skill_tool(skill)
 
     def _live_needs(self, policy: OrgPolicy) -> set[Need]:
