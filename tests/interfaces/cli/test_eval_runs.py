@@ -145,6 +145,19 @@ def test_runs_are_compared_and_reported(prowess, colors, workspace: Path):
     assert prowess("eval", "report", "unknown").code == 4
 
 
+def test_the_newest_runs_are_reported_and_compared_if_none_is_named(prowess, colors):
+    assert (prowess("eval", "report").code, prowess("eval", "compare").code) == (4, 4)
+    run = ("eval", "run", "colors", "--no-cache", "--concurrency", "1", "--json", "--model")
+    ids = [prowess(*run, colors("red", "red")).json["id"]]
+    alone = prowess("eval", "compare")
+    assert (alone.code, "colors has one evaluation" in alone.err) == (4, True)
+    ids += [prowess(*run, colors(*answers)).json["id"] for answers in (("red", "blue"), ("red", "red"))]
+    assert prowess("eval", "report", "--json").json["id"] == ids[2]
+    for named, before in (((), ids[1]), (("colors",), ids[1]), ((ids[0],), ids[0])):
+        compared = prowess("eval", "compare", *named, "--json").json
+        assert (compared["before"]["id"], compared["after"]["id"]) == (before, ids[2])
+
+
 @pytest.mark.long
 def test_a_durable_evaluation_is_a_job(prowess, colors):
     model = colors("red", "blue")

@@ -145,10 +145,11 @@ class Evals:
         """Return a run with its results, by its id or at least four of its first characters."""
         return await offload(self._get, run)
 
-    async def find(self, run_id: str) -> EvalRun:
-        """Return a run by its id, or the newest of a skill (`SKILL`) or of one of its versions (`SKILL@VERSION`)."""
-        with suppress(NotFound):
-            return await self.get(run_id)
+    async def find(self, run_id: str = "") -> EvalRun:
+        """Return a run by its id, or the newest of all, of a skill (`SKILL`) or of one of its versions (`SKILL@VERSION`)."""
+        if run_id:
+            with suppress(NotFound):
+                return await self.get(run_id)
         slug, _, version = run_id.partition("@")
 
         def latest() -> EvalRun:
@@ -158,6 +159,8 @@ class Evals:
             rows = read_rows(self._context, partial(newest, skill=slug, digest=digest), [])
             if rows:
                 return self._get(rows[0].id)
+            if not run_id:
+                raise NotFound("There is no evaluation yet.", hint="`prowess eval run SLUG` makes one.")
             raise NotFound(
                 f"No evaluation {run_id[:80]!r}.",
                 hint=f"`prowess eval list` shows all; `prowess eval run {slug[:80]}` makes one.",
@@ -165,12 +168,21 @@ class Evals:
 
         return await offload(latest)
 
-    async def compare(self, before: str, after: str) -> JsonObject:
+    async def compare(self, before: str = "", after: str = "") -> JsonObject:
         """Return the differences between two runs, on the cases that both have, for each pair of arms with the skill.
 
-        Both are named as in `find`. Arms with the same model are compared; if there is none, the first of each.
+        Both are named as in `find`. Without `after`, the newest run of the same skill is compared with `before`, or with
+        the run before it. Arms with the same model are compared; if there is none, the first of each.
         """
-        first, second = await self.find(before), await self.find(after)
+        first = await self.find(before)
+        second = await self.find(after or first.skill)
+        if not after and first.id == second.id:
+            earlier = await self.list(skill=first.skill, limit=1, before=(first.created_at, first.id))
+            if not earlier:
+                raise NotFound(
+                    f"{first.skill} has one evaluation.", hint=f"`prowess eval run {first.skill}` makes another."
+                )
+            first = await self.get(earlier[0].id)
         # Resampling thousands of cases takes a second.
         compared = await offload(compare_arms, first, second)
         if not any(comparison["cases"] for comparison in compared):

@@ -194,15 +194,21 @@ def _write_files(
             click.echo(f"Wrote {escape_path(folder)}.", err=True)
 
 
-@command("compare", "prowess eval compare 3f2a 9b1c", "prowess eval compare my-skill@3 my-skill@4")
-@click.argument("before", metavar="RUN")
-@click.argument("after", metavar="RUN")
+@command(
+    "compare",
+    "prowess eval compare",
+    "prowess eval compare 3f2a 9b1c",
+    "prowess eval compare my-skill@3 my-skill@4",
+)
+@click.argument("before", metavar="[RUN]", default="")
+@click.argument("after", metavar="[RUN]", default="")
 @common_options
 def compare(before: str, after: str, cli: Cli) -> None:
     """Compare two runs on the cases that both have.
 
     RUN is the id of a run or the first four or more characters of it, SLUG for the newest run of a skill, or SLUG@VERSION
-    for the newest run of a version. Exits with 1 if the second is worse.
+    for the newest run of a version. Without the second RUN, the newest of the same skill is compared with the first, or with
+    the run before it; without any, the two newest of the skill that was run last. Exits with 1 if the second is worse.
     """
     found = cli.call(lambda prowess: prowess.evals.compare(before, after))
     if cli.as_json:
@@ -216,15 +222,15 @@ def compare(before: str, after: str, cli: Cli) -> None:
         raise click.exceptions.Exit(1)
 
 
-@command("report", "prowess eval report 3f2a", "prowess eval report my-skill --html report.html")
-@click.argument("run", metavar="RUN")
+@command("report", "prowess eval report", "prowess eval report my-skill --html report.html")
+@click.argument("run", metavar="[RUN]", default="")
 @_HTML
 @_JUNIT
 @common_options
 def report(run: str, html: Path | None, junit: Path | None, cli: Cli) -> None:
     """Show a run again, or write it as one HTML file that opens without a server.
 
-    RUN is as in `prowess eval compare`.
+    RUN is as in `prowess eval compare`, by default the newest.
     """
     found = cli.call(lambda prowess: prowess.evals.find(run))
     _write_files(found, [], out=None, junit=junit, html=html)
