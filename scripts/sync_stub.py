@@ -83,10 +83,11 @@ class Stub:
         marks = "".join(f"    @{ast.unparse(one)}\n" for one in node.decorator_list)
         return f"{marks}    def {node.name}({ast.unparse(arguments.args)}) -> {returns}: ..."
 
-    def add_class(self, module: Module, name: str, extra: tuple[str, ...] = ()) -> None:
-        """Add a class with the public methods and properties of an asynchronous one."""
+    def add_class(self, module: Module, name: str, extra: tuple[str, ...] = (), less: tuple[str, ...] = ()) -> None:
+        """Add a class with the public methods and properties of an asynchronous one, except `less`."""
         found = [node for node in module.classes[name].body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         public = [node for node in found if not node.name.startswith("_") or node.name in extra]
+        public = [node for node in public if node.name not in less and not _is_context(node)]
         hidden = {node.name for node in public}
         lines = [self.part(node, module) if _is_part(node) else self.method(node, module, hidden) for node in public]
         self.classes.append("\n".join([f"class {name}:", *lines]))
@@ -103,19 +104,20 @@ def _is_part(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(ast.unparse(one) == "cached_property" for one in node.decorator_list)
 
 
+def _is_context(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return True for an asynchronous context manager, which is not made synchronous."""
+    return any(ast.unparse(one) == "asynccontextmanager" for one in node.decorator_list)
+
+
 def make_sync_stub() -> Stub:
     """Return the types of `prowess.sync`."""
     stub = Stub()
-    stub.add_class(Module(ENGINE), "Engine")
-    opened = Module(OPEN)
-    hidden = {"open"}
-    method = next(
-        node for node in opened.classes["Prowess"].body if isinstance(node, ast.FunctionDef) and node.name == "open"
-    )
-    entry = stub.method(method, opened, hidden)
     stub.add_import("Self", ("typing", "Self"))
-    engine = stub.classes.pop().replace("class Engine:", f"class Prowess:\n{entry}", 1)
-    stub.classes.append(f"{engine}\n{MANAGER}")
+    # Prowess is the engine with further parts, and overrides one method without changing its types.
+    stub.add_class(Module(ENGINE), "Engine")
+    engine = stub.classes.pop().removeprefix("class Engine:\n")
+    stub.add_class(Module(OPEN), "Prowess", less=("as_actor",))
+    stub.classes[-1] += f"\n{engine}\n{MANAGER}"
     stub.add_class(Module(TOOLBOX), "Toolbox", extra=("__init__",))
     stub.classes[-1] = stub.classes[-1].replace("engine: Engine", "prowess: Prowess", 1)
     stub.imports.pop("Engine", None)

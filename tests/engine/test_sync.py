@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import subprocess
 import sys
@@ -98,6 +99,14 @@ def test_completion_sees_the_same_names(prowess: Prowess):
     assert {"skills", "match", "run"} <= set(dir(prowess))
     assert dir(prowess) == [name for name in dir(open_module.Prowess) if not name.startswith("_")]
     assert prowess.match.__doc__ == Engine.match.__doc__
+
+
+def test_the_types_have_every_name_that_completion_sees(prowess: Prowess):
+    tree = ast.parse((ROOT / "src/prowess/sync.pyi").read_text())
+    [typed] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Prowess"]
+    names = {node.name for node in typed.body if isinstance(node, ast.FunctionDef)}
+    assert set(dir(prowess)) <= names
+    assert "evals" in names
 
 
 def test_the_generated_types_are_current():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -186,7 +187,7 @@ class Connectors:
         async with self._pool.use(self._opener(connector), seconds=seconds) as client:
             yield client
 
-    @property
+    @cached_property
     def hosted(self) -> HostedSkills:
         """Skills that connectors serve: read, fetch into a session, and read their files there."""
         from prowess.connectors.hosted.reader import ClientSkillServer

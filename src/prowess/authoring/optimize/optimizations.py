@@ -11,8 +11,8 @@ from prowess.authoring.optimize.change import Change, apply_change, build_candid
 from prowess.authoring.optimize.optimizer import Optimizer
 from prowess.authoring.optimize.proposal import (
     TRIGGER_METHODS,
+    OptimizationListener,
     OptimizationRequest,
-    ProgressListener,
     Proposal,
     ignore_progress,
     stored_request,
@@ -60,7 +60,11 @@ class Optimizations:
         self._records = Records(engine.context)
 
     async def run(
-        self, request: OptimizationRequest, *, on_progress: ProgressListener = ignore_progress, graceful: bool = False
+        self,
+        request: OptimizationRequest,
+        *,
+        on_progress: OptimizationListener = ignore_progress,
+        graceful: bool = False,
     ) -> Proposal:
         """Optimize a skill and wait for the result: a proposal, or a refusal with its figures.
 
@@ -107,7 +111,7 @@ class Optimizations:
         self,
         proposal_id: str,
         *,
-        on_progress: ProgressListener = ignore_progress,
+        on_progress: OptimizationListener = ignore_progress,
         graceful: bool = False,
         exclusive: bool = True,
     ) -> Proposal:
@@ -221,7 +225,7 @@ class Optimizations:
         ended = await watch_approved(self._engine, organization=self._context.actor.organization, skill=skill)
         return [to_proposal(row) for row in ended]
 
-    async def refresh(self, *, on_progress: ProgressListener = ignore_progress) -> list[Proposal]:
+    async def refresh(self, *, on_progress: OptimizationListener = ignore_progress) -> list[Proposal]:
         """Optimize every module again whose state another version of DSPy made, and return the results.
 
         A module that was tried before from the same files is left alone. Until a result is approved, the old state is used.
@@ -253,7 +257,7 @@ class Optimizations:
         return done
 
     async def _do(
-        self, row: ProposalRow, request: OptimizationRequest, on_progress: ProgressListener, *, graceful: bool
+        self, row: ProposalRow, request: OptimizationRequest, on_progress: OptimizationListener, *, graceful: bool
     ) -> Proposal:
         await self._install_sidecar(row, request)
         # The row has the skill and the artifact by their full names.

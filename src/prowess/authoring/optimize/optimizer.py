@@ -20,9 +20,9 @@ from prowess.authoring.optimize.decision import HeldOutTest, decide
 from prowess.authoring.optimize.proposal import (
     TRIGGER_METHODS,
     Meter,
+    OptimizationListener,
     OptimizationRequest,
     Progress,
-    ProgressListener,
     ignore_progress,
 )
 from prowess.authoring.optimize.records import Records
@@ -50,7 +50,7 @@ class Optimizer:
         row: ProposalRow,
         request: OptimizationRequest,
         *,
-        on_progress: ProgressListener = ignore_progress,
+        on_progress: OptimizationListener = ignore_progress,
         graceful: bool = False,
     ) -> None:
         self._engine = engine

@@ -238,7 +238,7 @@ class Progress:
     """The best score so far on the validation cases."""
 
 
-ProgressListener = Callable[[Progress], None]
+OptimizationListener = Callable[[Progress], None]
 
 
 def ignore_progress(progress: Progress) -> None:
