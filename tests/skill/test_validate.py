@@ -146,3 +146,77 @@ def test_a_hidden_character_in_a_file_name_is_an_error() -> None:
 def test_files_that_are_not_text_are_not_searched_for_hidden_text() -> None:
     files = {"SKILL.md": GOOD, "assets/a.bin": b"\xff\xfe\x00\x01", "assets/b.bin": b"\x00\x01\x02"}
     assert validate(Package.of_texts("notes", files)).problems == ()
+
+
+SIDECAR = """\
+parameters:
+  type: object
+  required: [text]
+  properties:
+    text: {type: string}
+artifacts:
+  - path: prompts/ask.j2
+    kind: prompt_template
+    name: ask
+    assertions: [{type: length, check: char_range, min: 1, max: 40}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("type: object", "type: objekt", "not valid at /type: it is not one of array, boolean"),
+        ("type: string", "type: strng", "not valid at /properties/text/type: it is not one of"),
+        ("required: [text]", "required: text", "not valid at /required"),
+        (
+            "required: [text]",
+            "required: [txt]",
+            "'txt' is required, but not one of the properties. Did you mean 'text'?",
+        ),
+        ("required:", "requierd:", "'requierd' has no effect. Did you mean 'required'?"),
+        ("type: string", "type: string, minLenght: 3", "'minLenght' has no effect. Did you mean 'minLength'?"),
+        ("min: 1", "minn: 1", "'minn' has no effect. Did you mean 'min'?"),
+        ("- path", "- output_schema: {type: textt}\n    path", "not valid at /type"),
+    ],
+)
+def test_a_typing_error_that_makes_a_run_fail_or_has_no_effect_is_a_warning(old: str, new: str, said: str) -> None:
+    files = {"SKILL.md": GOOD, "agents/prowess.yaml": SIDECAR, "prompts/ask.j2": "{{ text }}"}
+    assert [one.severity for one in validate(Package.of_texts("notes", files)).problems] == []
+    files["agents/prowess.yaml"] = SIDECAR.replace(old, new, 1)
+    report = validate(Package.of_texts("notes", files))
+    found = [f"{one.message} {one.hint}" for one in report.problems if one.severity == "warning"]
+    assert any(said in text for text in found), found
+    assert report.ok
+    # What is stored already stays usable.
+    assert accept(Package.of_texts("notes", files)).skill is not None
+
+
+def test_keywords_that_other_programs_may_know_are_left_alone() -> None:
+    files = {"SKILL.md": GOOD, "agents/prowess.yaml": SIDECAR.replace("type: string", "type: string, x-order: 1")}
+    files["prompts/ask.j2"] = "{{ text }}"
+    assert validate(Package.of_texts("notes", files)).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("[{", "not valid JSON"), ('[{"query": "a", "should_trigger": true}, {"qery": "b"}]', "Entry 2 has no query")],
+)
+def test_trigger_queries_that_cannot_be_read_are_a_warning(content: str, said: str) -> None:
+    report = validate(Package.of_texts("notes", {"SKILL.md": GOOD, "evals/triggers.json": content}))
+    [problem] = report.problems
+    assert (problem.severity, problem.field, said in problem.message) == ("warning", "evals/triggers.json", True)
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("licence", "Unknown field 'licence'; it is kept. Did you mean 'license'?"),
+        ("zebra", "Unknown field 'zebra'; it is kept."),
+        ("hooks", "'hooks' is a field of Claude Code; it is kept."),
+        ("disable-model-invocation", "Prowess offers the skill to agents all the same."),
+    ],
+)
+def test_an_unknown_field_is_explained(field: str, said: str) -> None:
+    report = validate(Package.of_texts("notes", {"SKILL.md": GOOD.replace("name:", f"{field}: x\nname:", 1)}))
+    [problem] = [one for one in report.problems if one.code == "unknown-field"]
+    assert f"{problem.message} {problem.hint}".strip().endswith(said)

@@ -38,6 +38,7 @@ MAX_NESTING = 1_000
 MAX_ERROR_COST = 50_000
 """The same as `MAX_COST` for listing every error, which costs far more for each part."""
 
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _TOO_DEEP = "it is nested too deeply"
 # The compiled size of one pattern: repetitions such as `(a{1000}){1000}` are short to write and large to compile.
 _MAX_PATTERN_BYTES = 1024 * 1024
@@ -197,8 +198,10 @@ def _compile_text(text: bytes) -> Schema:
         validator = jsonschema_rs.validator_for(source, offline=True, mask="it", pattern_options=options)
     except jsonschema_rs.ValidationError as error:
         pointer = _format_pointer(error.instance_path)
+        # The validator lists no types, only that none of the schemas for a type fits.
+        reason = f"it is not one of {', '.join(TYPES)}" if pointer.endswith("/type") else _shorten(error.message)
         raise _schema_problem(
-            "schema-invalid", f"The schema is not valid{pointer and f' at {pointer}'}: {_shorten(error.message)}."
+            "schema-invalid", f"The schema is not valid{pointer and f' at {pointer}'}: {reason}."
         ) from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise _schema_problem("schema-invalid", f"The schema is not valid: {_shorten(str(error))}.") from error

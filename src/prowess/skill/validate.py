@@ -51,8 +51,8 @@ def validate(
     over = _check_limits(package, limits)
     reading = read_package(package, limits)
     problems = PROFILES[profile].judge(reading, limits, remarks=remarks)
-    if limits.strict and profile == "prowess":
-        problems = tuple(map(_to_strict, problems))
+    if profile == "prowess" and (limits.strict or (remarks and reading.document)):
+        problems = tuple(_explain_field(problem, strict=limits.strict) for problem in problems)
     return ValidationReport(reading=reading, profile=profile, problems=(*over, *problems))
 
 
@@ -60,15 +60,27 @@ STRICT_CODES = frozenset({"unknown-field", "field-spelling", "repeated-field", "
 """The problems that a strict workspace refuses: fields that are unknown, misspelt or given twice."""
 
 
-def _to_strict(problem: Problem) -> Problem:
-    if problem.code not in STRICT_CODES:
+def _explain_field(problem: Problem, *, strict: bool) -> Problem:
+    """Return the problem of an unknown field with the field that was probably meant; in a strict workspace as an error."""
+    if problem.code not in (STRICT_CODES if strict else {"unknown-field"}):
         return problem
     from prowess.skill.forms.frontmatter_fields import FRONTMATTER_KEYS
+    from prowess.skill.profiles.claude_code import KEYS
     from prowess.suggestions import did_you_mean
 
-    meant = did_you_mean(problem.field or "", FRONTMATTER_KEYS, count=1)
-    hint = f"{meant} This workspace is strict: correct or remove the field.".strip()
-    return replace(problem, severity="error", message=problem.message.replace("; it is kept", ""), hint=hint)
+    field = problem.field or ""
+    meant = did_you_mean(field, FRONTMATTER_KEYS, count=1)
+    if strict:
+        message = problem.message.replace("; it is kept", "")
+        hint = f"{meant} This workspace is strict: correct or remove the field.".strip()
+        return replace(problem, severity="error", message=message, hint=hint)
+    if field == "disable-model-invocation":
+        return replace(
+            problem, message=f"{field!r} is for Claude Code. Prowess offers the skill to agents all the same."
+        )
+    if field in KEYS:
+        return replace(problem, message=f"{field!r} is a field of Claude Code; it is kept.")
+    return replace(problem, hint=meant) if meant else problem
 
 
 def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:

@@ -26,6 +26,7 @@ from prowess.skill.profiles.declarations import (
 from prowess.skill.profiles.hidden_text import check_hidden_text, check_look_alikes
 from prowess.skill.profiles.permissions import list_permissions
 from prowess.skill.profiles.profile import Profile
+from prowess.skill.profiles.settings import check_assertion_settings, check_schemas, check_trigger_queries
 from prowess.skill.template import find_variables
 from prowess.skill.text.hidden import quote_source
 
@@ -134,7 +135,10 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
 
 
 def remark(reading: Reading, _limits: Limits) -> Iterator[Problem]:
-    """Yield what nobody has to correct: permissions that the skill asks for, and lengths that other clients do not like."""
+    """Yield what does not keep a skill from being stored: broken settings, requested permissions, and lengths that other clients reject."""
+    yield from check_schemas(reading)
+    yield from check_assertion_settings(reading)
+    yield from check_trigger_queries(reading)
     yield from _check_length(reading)
     yield from list_permissions(reading)
     yield from _check_body(reading)

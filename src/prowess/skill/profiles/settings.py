@@ -1,0 +1,94 @@
+"""Look for parts of a skill that fail or have no effect when they are used: schemas, settings of assertions, trigger queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from prowess.errors import Invalid, Problem
+from prowess.skill.assertion_specs import ASSERTION_CHECKS, list_assertions
+from prowess.skill.evals import find_eval_paths, read_trigger_set
+from prowess.skill.forms.form import Reading
+from prowess.skill.kinds import JsonObject
+from prowess.skill.schema import compile_schema
+from prowess.suggestions import did_you_mean, near_names
+
+SCHEMA_CODE = "schema-invalid"
+MISSPELT_CODE = "setting-misspelt"
+_KEYWORDS = (
+    "additionalProperties", "allOf", "anyOf", "const", "default", "description", "enum", "examples", "exclusiveMaximum",
+    "exclusiveMinimum", "format", "items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum",
+    "oneOf", "pattern", "properties", "required", "title", "type", "uniqueItems",
+)  # fmt: skip
+"""The keywords of JSON Schema that inputs and outputs commonly have, to recognize misspelt ones."""
+_ASSERTION_SETTINGS = (
+    "type", "check", "severity", "description", "schema", "fields", "format", "min", "max", "pattern", "prompt",
+    "expected",
+)  # fmt: skip
+_SHOWN = 10
+
+
+def check_schemas(reading: Reading) -> Iterator[Problem]:
+    """Yield a warning for each schema that makes every run fail, or that has a name or keyword without effect."""
+    skill = reading.skill
+    if skill is None:
+        return
+    for field in ("parameters", "output_schema"):
+        yield from _check_schema(field, getattr(skill, field))
+    for artifact in skill.artifacts:
+        for field in ("vars_schema", "output_schema"):
+            yield from _check_schema(f"{artifact.name}.{field}", getattr(artifact, field, None))
+
+
+def _check_schema(field: str, schema: JsonObject | None) -> Iterator[Problem]:
+    if not schema:
+        return
+    try:
+        compile_schema(schema)
+    except Invalid as fault:
+        yield _warning(SCHEMA_CODE, fault.message, fault.hint, field)
+        return
+    properties = _mapping(schema.get("properties"))
+    yield from _misspelt(field, schema, _KEYWORDS)
+    for name, about in [*properties.items()][:_SHOWN]:
+        yield from _misspelt(f"{field}.properties.{name}", _mapping(about), _KEYWORDS)
+    required = schema.get("required")
+    for name in cast("list[str]", required)[:_SHOWN] if isinstance(required, list) and properties else ():
+        if name not in properties and near_names(name, properties):
+            message = f"{name!r} is required, but not one of the properties."
+            yield _warning(MISSPELT_CODE, message, did_you_mean(name, properties, count=1), f"{field}.required")
+
+
+def check_assertion_settings(reading: Reading) -> Iterator[Problem]:
+    """Yield a warning for each setting of a built-in assertion that is probably misspelt."""
+    for artifact in reading.skill.artifacts if reading.skill else ():
+        for position, written in enumerate(list_assertions(artifact)[:_SHOWN]):
+            settings = _mapping(written)
+            if settings.get("type") in ASSERTION_CHECKS and "." not in str(settings["type"]):
+                yield from _misspelt(f"{artifact.name}.assertions[{position}]", settings, _ASSERTION_SETTINGS)
+
+
+def check_trigger_queries(reading: Reading) -> Iterator[Problem]:
+    """Yield a warning for each problem with the queries that come with a skill."""
+    files = {
+        path: file.content for path in find_eval_paths(reading.package.paths) if (file := reading.package.get(path))
+    }
+    for problem in read_trigger_set(files).problems[:_SHOWN]:
+        yield replace(problem, severity="warning")
+
+
+def _misspelt(field: str, settings: Mapping[str, Any], known: Iterable[str]) -> Iterator[Problem]:
+    """Yield a warning for each name that is not known, but nearly so. Others may have a meaning for other programs."""
+    names = frozenset(known)
+    for name in [*settings][:_SHOWN]:
+        if name not in names and (meant := did_you_mean(name, names, count=1)):
+            yield _warning(MISSPELT_CODE, f"{name!r} has no effect.", meant, field)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _warning(code: str, message: str, hint: str, field: str) -> Problem:
+    return Problem(code=code, severity="warning", message=message, hint=hint, field=field)
