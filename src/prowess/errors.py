@@ -53,6 +53,13 @@ class Problem:
     field: str | None = None
     line: int | None = None
 
+    @property
+    def place(self) -> str:
+        """The field and the line, such as `SKILL.md:3`, as far as the message does not have them."""
+        field = None if self.field and self.message.startswith(f"{self.field}:") else self.field
+        line = None if f"line {self.line}" in self.message else self.line
+        return ":".join(str(part) for part in (field, line) if part is not None)
+
 
 class ProwessError(Exception):
     """The base of the tree. Interfaces catch this class; every other exception is a bug."""

@@ -329,7 +329,8 @@ class Catalog:
         broken = next((fault for fault in faults if fault.slug == name), None)
         if broken is not None and broken.problems:
             first = broken.problems[0]
-            return _broken(slug, broken.location, first.message, first.hint)
+            reason = f"{first.place}: {first.message}" if first.place else first.message
+            return _broken(slug, broken.location, reason, first.hint)
         last = next((versions[-1] for _, versions in self._past(slug)), None)
         hint = suggest_names(name, slugs)
         if last is not None and last.change == "delete":

@@ -124,7 +124,8 @@ def _folder(store: DirectoryStore, is_role_pack: IsRolePack) -> Finding:
 def _fault(fault: Fault) -> Finding:
     first = next((problem for problem in fault.problems if problem.severity == "error"), None)
     problem = first or next(iter(fault.problems), None)
-    reason = f"{problem.message} [{problem.code}]" if problem else "it cannot be read"
+    place = f"{problem.place}: " if problem and problem.place else ""
+    reason = f"{place}{problem.message} [{problem.code}]" if problem else "it cannot be read"
     more = f" (and {len(fault.problems) - 1} more)" if len(fault.problems) > 1 else ""
     name = f"not available: {fault.slug}" if fault.slug else "not available"
     hint = problem.hint if problem else ""

@@ -72,6 +72,12 @@ class CheckResult:
         """The number of findings of the highest severity."""
         return sum(finding.severity == "danger" for finding in self.findings)
 
+    def place(self, problem: Problem) -> str:
+        """Return the file and line of a problem, as far as they are known."""
+        from prowess.skill.positions import format_place
+
+        return format_place(problem, self.report.reading) if self.report else problem.place
+
 
 OnConflict = Literal["refuse", "skip", "rename", "replace"]
 """The action for a skill whose slug another skill has."""

@@ -222,7 +222,7 @@ def test_a_wrong_value_is_named_in_plain_words(prowess, workspace, command, told
         ("env allow", "prowess list"),
         ("jobs cancel", "prowess jobs list"),
         ("pages show", "prowess pages list"),
-        ("eval report", "prowess eval list"),
+        ("eval resume", "prowess eval list"),
         ("approvals approve", "prowess approvals"),
     ],
 )

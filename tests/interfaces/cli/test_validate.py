@@ -204,3 +204,53 @@ def test_import_list_and_show_mark_a_skill_with_dangerous_findings(prowess, work
     assert [card["dangers"] for card in prowess("list", "--json").json if card["slug"] == "weather"] == [1]
     assert "authorized_keys" in prowess("show", "weather").out
     assert prowess("show", "weather", "--json").json["findings"][0]["severity"] == "danger"
+
+
+SIDECAR = """\
+title: Notes
+# The inputs.
+parameters:
+  type: object
+artifacts:
+  - path: prompts/one.j2
+    kind: prompt_template
+    name: one
+  - path: prompts/two.j2
+    name: two
+    kind: prompt_template
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("SKILL.md", "name: ", "licence: MIT\nname: ", "SKILL.md:2: Unknown field 'licence'"),
+        ("SKILL.md", "description: ", "description: Notes: ", "SKILL.md:3: description: An unquoted value"),
+        ("SKILL.md", "name: notes\n", "", "SKILL.md: The frontmatter has no name"),
+        ("agents/prowess.yaml", "title:", "titel:", "agents/prowess.yaml:1: agents/prowess.yaml has an unknown field"),
+        ("agents/prowess.yaml", "object", "objekt", "agents/prowess.yaml:3: parameters: The schema is not valid"),
+        ("agents/prowess.yaml", "two.j2", "three.j2", "agents/prowess.yaml:9: artifacts[1]: agents/prowess.yaml lists"),
+        ("agents/prowess.yaml", "    name: two", "    nmae: two", "agents/prowess.yaml:10: agents/prowess.yaml has an"),
+        (
+            "agents/prowess.yaml",
+            "name: two",
+            "name: two\n    fallback: x",
+            "agents/prowess.yaml: The fallback of 'two'",
+        ),
+        ("prompts/two.j2", "}}", "", "prompts/two.j2:2: The template is not valid"),
+    ],
+)
+def test_each_problem_has_its_file_and_line(prowess, workspace, file: str, old: str, new: str, said: str):
+    files = {
+        "SKILL.md": "---\nname: notes\ndescription: Takes notes in meetings.\n---\n# Notes\n",
+        "agents/prowess.yaml": SIDECAR,
+        "prompts/one.j2": "One.",
+        "prompts/two.j2": "Two\n{{ text }}.",
+    }
+    assert old in files[file]
+    files[file] = files[file].replace(old, new, 1)
+    for path, text in files.items():
+        target = workspace / "notes" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    assert said in " ".join(prowess("validate", "notes").out.split())

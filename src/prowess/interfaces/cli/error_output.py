@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,22 +129,25 @@ def _is_covered(problem: Problem, error: ProwessError) -> bool:
     return problem.message.rstrip(".") in error.message and problem.hint in error.hint
 
 
-def format_problem(problem: Problem) -> str:
-    """Return a problem on one line: severity, field and line unless the message has them, message, hint and code."""
-    field = None if problem.field and problem.message.startswith(f"{problem.field}:") else problem.field
-    line = None if f"line {problem.line}" in problem.message else problem.line
-    place = ":".join(str(part) for part in (field, line) if part is not None)
-    words = f"{problem.severity}: {place + ': ' if place else ''}{problem.message}"
-    return clean(f"{words} {problem.hint}".strip() + f" [{problem.code}]")
+def _place_of(problem: Problem) -> str:
+    return problem.place
 
 
-def print_problems(problems: Sequence[Problem], *, indent: int = 4, err: bool = False) -> None:
+def print_problems(
+    problems: Sequence[Problem],
+    *,
+    indent: int = 4,
+    err: bool = False,
+    place: Callable[[Problem], str] = _place_of,
+) -> None:
     """Print one line per problem. Of each code, print the first `MAX_PROBLEMS` and the number of the others."""
     seen: Counter[str] = Counter()
     for problem in problems:
         seen[problem.code] += 1
         if seen[problem.code] <= MAX_PROBLEMS:
-            print_wrapped(format_problem(problem), indent, err=err)
+            where = place(problem)
+            words = f"{problem.severity}: {where + ': ' if where else ''}{problem.message}"
+            print_wrapped(clean(f"{words} {problem.hint}".strip() + f" [{problem.code}]"), indent, err=err)
     for code, count in seen.items():
         if count > MAX_PROBLEMS:
             print_wrapped(f"… and {count - MAX_PROBLEMS} more [{code}]", indent, err=err)

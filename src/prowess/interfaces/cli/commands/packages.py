@@ -97,7 +97,7 @@ def _print_checked(item: CheckResult) -> None:
     clean = item.ok and not item.dangers
     mark = click.style("✓", fg="green") if clean else click.style("✗" if not item.ok else "!", fg="red")
     click.echo(f"{mark} {escape_path(item.path)}")
-    print_problems(item.problems)
+    print_problems(item.problems, place=item.place)
     print_findings([finding.as_json() for finding in item.findings])
 
 
