@@ -65,13 +65,25 @@ def test_skills_of_different_things_do_not_collide():
 
 
 def test_the_advice_names_words_that_only_one_has():
-    documents = [PDF_A, PDF_B]
-    [one] = find_collisions(Overlap(documents), documents)
-    assert 'Add to pdf-reader: "Not for miner, quickly (use table-miner)."' in one.advice
+    documents = [PDF_A, doc("table-miner", "Extract all tables and totals from invoices and receipts quickly.")]
+    [one] = find_collisions(Overlap(documents), documents, minimum=0.5)
+    assert 'Add to pdf-reader: "Not for miner, invoices, receipts, quickly (use table-miner)."' in one.advice
     same = [PDF_A, doc("twin", PDF_A.description)]
     [twins] = find_collisions(Overlap(same), same)
     assert twins.similarity == 1
     assert "say the same" in twins.advice[0]
+
+
+def test_nearly_the_same_descriptions_are_not_told_apart_by_their_names():
+    documents = [PDF_A, PDF_B]
+    [found] = find_collisions(Overlap(documents), documents)
+    assert found.advice == ("Their descriptions say nearly the same: keep one, or say in each what only it does.",)
+
+
+def test_no_part_of_a_compound_word_is_named_beside_it():
+    documents = [doc("one", "Summarize videos."), doc("two", "Summarize videos of YouTube in LLaVA by topic.")]
+    [found] = find_collisions(Overlap(documents), documents, minimum=0.5)
+    assert found.advice[0] == 'Add to one: "Not for two, youtube, llava, topic (use two)."'
 
 
 def test_only_pairs_with_the_skills_that_were_asked_about_are_given():

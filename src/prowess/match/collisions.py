@@ -79,6 +79,8 @@ MIN_SIMILARITY = 0.75
 _DEPTH = 5
 # Claims are integers, so that their sums are exact in any order.
 _FULL_CLAIM = 1000
+_ALIKE = 0.8
+"""The share of common words from which two descriptions say nearly the same."""
 _MAX_TRIGGERS, _MAX_SENTENCES, _MAX_WORDS, _MAX_NAMED = 3, 3, 6, 4
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?;。！？])\s+|(?<=[。！？])|\n+")
 
@@ -186,7 +188,7 @@ def _make_collision(first: SearchDocument, second: SearchDocument, contests: Map
     return Collision(
         slugs=(first.slug, second.slug),
         similarity=round(similarity, 3),
-        words=tuple(word for word, _ in common if is_informative(word))[:_MAX_WORDS],
+        words=tuple(_without_parts([word for word, _ in common if is_informative(word)])[:_MAX_WORDS]),
         advice=_advise(first, second),
     )
 
@@ -195,14 +197,27 @@ def _advise(first: SearchDocument, second: SearchDocument) -> tuple[str, ...]:
     """Return advice for telling two skills apart, with words that only one of them has."""
     told = [_suggest_exclusion(one, other) for one, other in ((first, second), (second, first))]
     clauses = tuple(clause for clause in told if clause)
-    alike = content_words(first.description).keys() == content_words(second.description).keys()
-    if alike or not clauses:
+    one, other = content_words(first.description).keys(), content_words(second.description).keys()
+    if one == other or not clauses:
         return ("Their descriptions say the same: keep one, or say in each what only it does.",)
+    if len(one & other) >= _ALIKE * len(one | other):
+        return ("Their descriptions say nearly the same: keep one, or say in each what only it does.",)
     return (*clauses, "Give each trigger phrases that only it has.")
+
+
+def _without_parts(words: list[str]) -> list[str]:
+    """Leave out parts of other words: `YouTube` also counts as `you` and `tube`, and `LLaVA` as `la` and `va`."""
+    return [word for word in words if not any(_is_part(word, other) for other in words)]
+
+
+def _is_part(word: str, other: str) -> bool:
+    return word != other and word in other and (len(word) < 3 or not other.startswith(word))
 
 
 def _suggest_exclusion(one: SearchDocument, other: SearchDocument) -> str:
     said = purpose_stems(one)
     about = content_words(f"{slug_words(other.slug)} {other.title} {remove_exclusions(other.description)}")
-    only = [word for stem, word in about.items() if stem not in said and is_informative(word)][:_MAX_NAMED]
+    only = _without_parts([word for stem, word in about.items() if stem not in said and is_informative(word)])[
+        :_MAX_NAMED
+    ]
     return f'Add to {one.slug}: "Not for {", ".join(only)} (use {other.slug})."' if only else ""
