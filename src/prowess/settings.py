@@ -346,7 +346,10 @@ def _folders(text: str) -> tuple[str, ...]:
 
 
 def real_folders(paths: Iterable[str | Path]) -> tuple[str, ...]:
-    """Return the real paths of folders, each once. Their names may lead through links."""
+    """Return the real paths of folders, each once. Their names may lead through links. Raise `Invalid` for a single path."""
+    if isinstance(paths, str | Path):
+        # The letters of `/opt/skills` are paths, too, and the first one is the whole machine.
+        raise Invalid(f"{str(paths)!r} is one folder, not a list of folders.", hint=f"Pass [{str(paths)!r}].")
     return tuple(dict.fromkeys(os.path.realpath(os.path.expanduser(path)) for path in paths))  # noqa: PTH111
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from prowess import Prowess, sync
@@ -44,6 +46,9 @@ OTHERS = {
     ),
     "script": (lambda engine: engine.load("greeter", script=5), "The name of a script must be a string, not int"),
     "trace": (lambda engine: engine.traces.get(5), "The id of a trace must be a string, not int"),
+    "scope": (lambda engine: engine.skills.list(scope="x"), "Unknown scope 'x'"),
+    "skill": (lambda engine: engine.skills.create({"slug": "greeter"}), "Not a Skill: dict"),
+    "preview": (lambda engine: engine.trust.accept("greeter"), "Not a TrustPreview: str"),
     "filter": (lambda engine: engine.traces.list(skill=5), "The filter `skill` must be a string, not int"),
 }
 
@@ -107,3 +112,10 @@ def test_prowess_is_opened_not_called(made, given, named):
 def test_a_workspace_is_a_path():
     with pytest.raises(Invalid, match="The workspace must be a path, not int"):
         Prowess.open(workspace=5)
+
+
+@pytest.mark.parametrize("folders", ["/opt/skills", Path("/opt/skills")])
+async def test_one_path_is_no_list_of_trusted_folders(folders):
+    with pytest.raises(Invalid, match="is one folder, not a list of folders") as raised:
+        Prowess.open(trusted_folders=folders)
+    assert raised.value.hint == "Pass ['/opt/skills']."

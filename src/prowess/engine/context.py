@@ -355,6 +355,12 @@ def check_string(value: str, what: str) -> None:
         raise Invalid(f"{what} must be a string, not {type(value).__name__}.")
 
 
+def check_type(value: object, expected: type, hint: str) -> None:
+    """Raise `Invalid` with a hint if an argument has another type."""
+    if not isinstance(value, expected):
+        raise Invalid(f"Not a {expected.__name__}: {type(value).__name__}.", hint=hint)
+
+
 def check_limit(limit: int) -> None:
     """Raise `Invalid` if a limit is not an integer, or is negative, which databases read in different ways."""
     if not isinstance(limit, int):  # pyright: ignore[reportUnnecessaryIsInstance]

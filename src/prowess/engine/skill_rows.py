@@ -15,10 +15,10 @@ from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import DocumentReader, Store
 from prowess.engine.context import Context
 from prowess.engine.visibility import is_off
-from prowess.errors import NotFound, Refused, Unavailable
+from prowess.errors import Invalid, NotFound, Refused, Unavailable
 from prowess.policy.actor import Actor
 from prowess.skill.filenames import document_text, hash_content
-from prowess.skill.model import Scope, ShadowedSkill, Skill, SkillCard
+from prowess.skill.model import SCOPES, Scope, ShadowedSkill, Skill, SkillCard
 
 if TYPE_CHECKING:
     from prowess.engine.callables import CallableIndex
@@ -261,6 +261,8 @@ def read_row(store: Store, skill: Skill, actor: Actor, *, content: bool = False)
 
 def list_rows(context: Context, query: SkillQuery) -> SkillPage:
     """Return one page of the skills in reach. An agent gets no text of skills that it may not enable without approval."""
+    if query.scope not in ("", *SCOPES):
+        raise Invalid(f"Unknown scope {query.scope!r}.", hint=f"Use one of {', '.join(SCOPES)}.")
     (lists, mark), visibility, actor = context.resources.find_lists(), context.visibility, context.actor
     listing = lists.listing
     cards = listing.cards(mark)

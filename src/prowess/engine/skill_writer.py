@@ -22,7 +22,7 @@ from prowess.catalog.database_writes import SaveOutcome, SaveRequest, Transactio
 from prowess.catalog.importer import ImportPlan, ImportResult, Progress, ProgressCallback, import_path
 from prowess.catalog.store import Store
 from prowess.catalog.store_rules import accepted_skill
-from prowess.engine.context import Context
+from prowess.engine.context import Context, check_type
 from prowess.engine.visibility import is_off
 from prowess.errors import Conflict, DuplicateSkill, Invalid, ProwessError, Refused, Unavailable
 from prowess.policy.acceptance import accept_imported, accept_written
@@ -61,6 +61,7 @@ class SkillWriter:
 
     def create(self, skill: Skill, scope: Scope | None, note: str) -> Skill:
         """Keep a new skill, by default in the nearest scope that there is."""
+        check_type(skill, Skill, "Use `skills.create_document` with a SkillDraft, or `prowess.read_package`.")
         scope = scope or self._default_scope()
         actor, store = self._context.actor, self._context.resources.writable(scope)
         package = rewrite_package(skill, limits=self._context.resources.limits)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prowess.engine.context import Part
+from prowess.engine.context import Part, check_type
 from prowess.engine.registry import list_used
 from prowess.engine.reviewed_files import diff_files, find_files, list_files
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
@@ -108,10 +108,10 @@ class Trust(Part):
     ) -> TrustOutcome:
         """Accept exactly the bytes that a preview showed. Skills that have changed since are left out and reported.
 
-        `proof` says how the application knows that a person decided, and `shown` is the text that the person saw about each
-        skill, by slug. The files that were accepted are kept, so that a later question can show what changed. Pending requests
-        of the person and their agents that asked for this are approved.
+        `proof` says how the application knows that a person decided; `shown` is the text that the person saw about each skill.
+        The accepted files are kept, to show later what changed. Requests of the person and their agents for this are approved.
         """
+        check_type(preview, TrustPreview, "Pass what `trust.preview` returned, once a person has seen it.")
         return await offload(self._accept, preview, proof, shown or {})
 
     async def package(self, skill: PreviewedSkill) -> Package | None:
