@@ -161,6 +161,7 @@ def test_a_found_skill_is_accepted_on_its_page_copied_and_the_copy_is_deleted(
     _write(site, DOCUMENT)
     view = look(site)
     page = view.go("/skills/found-here")
+    expect(page.get_by_text("found in a folder")).to_be_visible()
     page.get_by_role("button", name="Review and accept").click()
     expect(page.get_by_role("dialog")).to_contain_text("Read the wind.")
     view.check_access()

@@ -154,7 +154,8 @@ def _busy(cdp: Any) -> dict[str, float]:
 
 @pytest.mark.long
 def test_on_a_phone_nothing_is_wider_than_the_screen(site: Site, look: Callable[..., View]) -> None:
-    _write(site, "long", "Words and words. " * 30, "one", "two", "three")
+    tags = [f"a-tag-with-a-name-{number}" for number in range(8)]
+    _write(site, "long", "Words and words. " * 30, *tags)
     view = look(site, viewport={"width": 360, "height": 700}, color_scheme="dark", locale="de-DE")
     for path in ("/skills", "/skills?q=words", "/skills/long", "/skills/long?tab=files", "/skills/long?tab=versions"):
         page = view.go(path)
