@@ -112,7 +112,7 @@ def _translate_driver_error(cause: BaseException | None, location: str) -> Prowe
     # A connection that could not be made has no code of either kind.
     if not name and not state:
         return Unavailable(
-            f"Cannot connect to the database server at {location}: {_first_line(cause)}",
+            f"Cannot connect to the database server at {location}: {_first_line(cause).rstrip('.')}.",
             hint="Check that the server is running and that the database URL is right.",
         )
     return Unavailable(

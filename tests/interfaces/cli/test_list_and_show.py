@@ -310,3 +310,10 @@ def test_a_table_fits_a_narrow_terminal(prowess, sample, monkeypatch):
         lines = prowess(command).out.splitlines()
         assert "commit-messages" in "\n".join(lines)
         assert max(map(len, lines)) <= 40
+
+
+def test_a_database_that_cannot_be_reached_is_not_taken_for_one_without_skills(prowess, workspace, monkeypatch):
+    monkeypatch.setenv("PROWESS_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    listed = prowess("list")
+    assert (listed.code, "No skills could be read." in listed.out, "No skills here" in listed.out) == (0, True, False)
+    assert ". Check that the server is running" in " ".join(listed.err.split())

@@ -67,7 +67,7 @@ def list_command(words: tuple[str, ...], tags: tuple[str, ...], scope: str | Non
         ]
         print_json(rows)
     elif is_all:
-        _print_all(chosen, dangers, limit, scores)
+        _print_all(chosen, dangers, limit, scores, faults)
     else:
         _print_cards(chosen, dangers, limit, scores)
     known = [tag for card in cards for tag in card.tags]
@@ -83,12 +83,16 @@ def _has_words(card: SkillCard, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _print_all(cards: list[SkillCard], dangers: dict[str, int], limit: int, scores: Scores) -> None:
+def _print_all(
+    cards: list[SkillCard], dangers: dict[str, int], limit: int, scores: Scores, faults: Sequence[Fault]
+) -> None:
     """Print the skills that are matched with messages, then the names of the built-in role packs."""
     packs = [card for card in cards if is_role_pack(card)]
     own = [card for card in cards if not is_role_pack(card)]
     if own:
         _print_cards(own, dangers, limit, scores)
+    elif any(problem.code == "store-unavailable" for fault in faults for problem in fault.problems):
+        click.echo("No skills could be read.")
     else:
         click.echo(describe_no_skills())
     if packs:
