@@ -163,7 +163,7 @@ def test_a_role_is_told_by_its_shipped_pack_below_the_index(prowess, write_skill
     assert prowess("role", "backend").out.strip() == ran.json["text"].strip()
 
 
-def test_templates_come_before_shipped_packs_and_a_stub_after_all(prowess, workspace):
+def test_templates_come_before_shipped_packs_and_a_stub_after_all(prowess, workspace, monkeypatch):
     template = Path("templates/roles/backend/system_prompt.md")
     template.parent.mkdir(parents=True)
     template.write_text("You serve {{ project }}.\n")
@@ -174,7 +174,9 @@ def test_templates_come_before_shipped_packs_and_a_stub_after_all(prowess, works
     assert prowess(*given, "--value", "project").code == 3
     unknown = prowess("role", "juggler", "--templates", "templates")
     assert unknown.out.strip() == "You are a juggler specialist."
-    assert "No pack or template for this role." in unknown.err
+    assert "No pack or template for this role. `prowess list --scope system`" in unknown.err
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
+    assert "No pack or template for this role. Did you mean 'reviewer'?" in prowess("role", "revewer").err
 
 
 @pytest.mark.parametrize("name", ["../backend", "Back End", "-x-", ""])

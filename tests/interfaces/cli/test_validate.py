@@ -206,6 +206,13 @@ def test_import_list_and_show_mark_a_skill_with_dangerous_findings(prowess, work
     assert prowess("show", "weather", "--json").json["findings"][0]["severity"] == "danger"
 
 
+def test_a_name_that_is_nearly_a_skill_is_answered_with_it(prowess, write_skill):
+    write_skill("incident-notes")
+    ran = prowess("validate", "incident-nots")
+    assert (ran.code, "Did you mean 'incident-notes'?" in ran.err) == (4, True)
+    assert "does not exist" in prowess("validate", "elsewhere").err
+
+
 SIDECAR = """\
 title: Notes
 # The inputs.

@@ -72,15 +72,18 @@ async def find_skills(prowess: Prowess, target: str) -> list[SkillTarget]:
 async def find_path(prowess: Prowess, target: str) -> Path:
     """Return the path that a target names, or else the folder of the skill with that slug, even if the skill is broken.
 
-    Raise `Invalid` if the skill has no folder. A target that is neither is returned as a path, for the caller to report.
+    Raise `Invalid` if the skill has no folder, and `NotFound` if a skill has nearly that name. Any other target is returned
+    as a path, for the caller to report.
     """
     path = Path(target)
     if _exists(path) or "/" in target:
         return path
     try:
         location = Path((await prowess.skills.get(target)).location)
-    except ProwessError:
+    except ProwessError as error:
         broken = next((fault for fault in await prowess.skills.faults() if fault.slug == target), None)
+        if broken is None and error.hint.startswith("Did you mean"):
+            raise
         return Path(broken.location) if broken is not None else path
     if not _is_folder(location):
         raise Invalid(

@@ -17,6 +17,7 @@ from prowess.interfaces.cli.commands.sessions import DEFAULT_SESSION, find_sessi
 from prowess.interfaces.cli.engine import Cli, common_options, user_environment
 from prowess.interfaces.cli.options import command, describe_no_skills, read_message
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json
+from prowess.suggestions import did_you_mean
 from prowess.view import session_json
 
 AGENTS = ("claude-code", "codex", "gemini-cli")
@@ -24,6 +25,7 @@ AGENTS = ("claude-code", "codex", "gemini-cli")
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
+    from prowess.session.role_prompt import RolePrompt
 
 
 @command("prompt", "prowess prompt", 'prowess prompt --session review --policies "Answer in English."')
@@ -176,11 +178,16 @@ def role_command(
     if program and agent is None:
         raise click.UsageError(f"To start an agent, say which one: --for {AGENTS[0]}.")
     template_values = read_inputs(values)
-    prompt = cli.call(lambda prowess: prowess.roles.prompt(name, templates=templates, values=template_values))
+
+    async def work(prowess: Prowess) -> tuple[RolePrompt, str]:
+        found = await prowess.roles.prompt(name, templates=templates, values=template_values)
+        cards = await prowess.skills.cards() if found.source == "stub" else []
+        return found, did_you_mean(name, [card.slug for card in cards if card.scope == "system"], count=1)
+
+    prompt, meant = cli.call(work)
     if prompt.source == "stub" and not cli.as_json:
-        click.echo(
-            "No pack or template for this role. `prowess list --scope system` lists the built-in packs.", err=True
-        )
+        hint = meant or "`prowess list --scope system` lists the built-in packs."
+        click.echo(f"No pack or template for this role. {hint}", err=True)
     if agent is not None and not cli.as_json:
         _start_agent(agent, prompt.text, program)
     if cli.as_json:
