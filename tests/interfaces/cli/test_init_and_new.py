@@ -104,3 +104,15 @@ def test_a_description_with_any_characters_is_kept(prowess, workspace):
     text = 'Checks "tone": #1, {really}, ümläut & \\ more.'
     prowess("new", "tidy", "--description", text)
     assert prowess("list", "--json").json[0]["description"] == text
+
+
+def test_a_new_skill_that_cannot_be_accepted_is_said_to_be_created(prowess, workspace, home, monkeypatch):
+    blocked = home / "a file in the way"
+    blocked.write_text("")
+    monkeypatch.setenv("PROWESS_DATABASE_URL", f"sqlite:///{blocked}/agents.db")
+    monkeypatch.setenv("PROWESS_TRUSTED_FOLDERS", "")
+    ran = prowess("new", "notes")
+    assert (ran.code, (workspace / ".agents/skills/notes/SKILL.md").is_file()) == (7, True)
+    said = " ".join(ran.err.split())
+    assert "notes, but it could not be accepted: " in said
+    assert said.endswith("Then run `prowess trust notes`.")

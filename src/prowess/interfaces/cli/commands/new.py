@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.errors import Conflict, NotFound
+from prowess.errors import Conflict, NotFound, Unavailable
 from prowess.interfaces.cli.engine import Cli, common_options
 from prowess.interfaces.cli.options import command
 from prowess.interfaces.cli.output import escape_path, print_json, print_wrapped
@@ -67,7 +67,13 @@ def new_command(slug: str, kind: str, description: str, scope: str, folder: str 
     async def work(prowess: Prowess) -> bool:
         await _check_free(prowess, slug)
         _write(package, target)
-        return await _accept(prowess, slug, package)
+        try:
+            return await _accept(prowess, slug, package)
+        except Unavailable as error:
+            raise Unavailable(
+                f"Created {escape_path(target)}, but it could not be accepted: {error.message}",
+                hint=f"{error.hint} Then run `prowess trust {slug}`.",
+            ) from error
 
     accepted = cli.call(work)
     if cli.as_json:
