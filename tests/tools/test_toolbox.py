@@ -287,6 +287,22 @@ async def test_the_hint_about_a_misspelt_tool_has_the_nearest_name_alone(
         assert hint == f"Did you mean {meant}?"
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "hint"),
+    [
+        ("skill_delete", {"skill": "elsewhere"}, "Call list_skills to see all skills."),
+        ("run_skill", {"skill": "on-call"}, "Call enable_skill to use it in a prompt, or name an artifact"),
+    ],
+)
+async def test_a_hint_names_the_tool_in_place_of_the_command(
+    place: Any, box: Callable[..., Toolbox], ann: Actor, tool: str, arguments: dict[str, str], hint: str
+):
+    place.skill("on-call")
+    async with place.open(ann) as engine:
+        answer = await box(engine).call(tool, arguments)
+        assert answer.data["hint"].startswith(hint)
+
+
 async def test_no_text_of_a_skill_is_in_any_tool(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
         await engine.policy.set("skills_dynamic_search_enabled", value=True)

@@ -306,6 +306,11 @@ DEFAULT_HINT = "Go on without this, or ask the user."
 HINT_SCHEMA: dict[str, Any] = {"description": "What to do next.", "anyOf": [{"type": "string"}, {"type": "null"}]}
 
 
+_TOOL_OF = {"enable": "enable_skill", "list": "list_skills", "load": "load_skill"}
+_COMMAND = re.compile(rf"`prowess ({'|'.join(_TOOL_OF)})(?: (?!-)[^`]*)?`")
+_RUN_COMMAND = re.compile(rf"\bRun ({_COMMAND.pattern})")
+
+
 def error_data(error: ProwessError) -> dict[str, Any]:
     """Return an error as the answer of a tool: what happened, and which tool to call next."""
     data = error_answer(error, default_hint=DEFAULT_HINT)
@@ -316,6 +321,9 @@ def error_data(error: ProwessError) -> dict[str, Any]:
             if error.room
             else "Call load_skill instead, which reads the skill once and needs no budget."
         )
+    # An agent may have no shell. Other commands are for its user.
+    data["hint"] = _RUN_COMMAND.sub(r"Call \1", str(data["hint"]))
+    data["hint"] = _COMMAND.sub(lambda found: _TOOL_OF[found[1]], data["hint"])
     return data
 
 

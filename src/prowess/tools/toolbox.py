@@ -346,8 +346,8 @@ async def _correct_name(
     if len(slugs) == 1 and slugs != {name} and ":" not in name:
         return await call(slugs.pop())
     hint = str(answer.data.get("hint") or "")
-    # A command of the shell is of no use to an agent that has only tools; a name that is meant is.
-    usable_hint = "" if "`prowess " in hint else hint
+    # A name that is meant is of use; a command of the shell, or a list of all skills, is not.
+    usable_hint = "" if "`prowess " in hint or "list_skills" in hint else hint
     hint = f"{usable_hint} Call search_skills to find the name of the skill.".lstrip()
     return replace(answer, data={**answer.data, "hint": hint})
 
