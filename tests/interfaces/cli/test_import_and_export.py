@@ -472,6 +472,23 @@ def test_an_archive_is_written_to_exactly_the_file_that_was_named(prowess, sampl
     assert (tmp_path / "folder.zip/release-notes/SKILL.md").is_file()
 
 
+def test_a_form_that_is_a_folder_is_not_written_into_a_folder_with_the_name_of_an_archive(prowess, sample, tmp_path):
+    ran = prowess("export", "release-notes", "--form", "inklings", "--to", tmp_path / "notes.zip")
+    assert (ran.code, (tmp_path / "notes.zip").exists()) == (2, False)
+    assert "--form writes a folder" in ran.err
+
+
+def test_an_imported_skill_that_is_not_served_is_reported(prowess, workspace, write_skill, tmp_path):
+    write_skill("notes")
+    assert prowess("export", "notes", "--to", tmp_path / "out").code == 0
+    assert prowess("import", tmp_path / "out/notes").err == ""
+    (tmp_path / "out/notes/SKILL.md").write_text("---\nname: notes\ndescription: Other notes.\n---\nWrite.\n")
+    ran = prowess("import", tmp_path / "out/notes", "--replace")
+    assert ran.code == 0
+    assert "The slug 'notes' is used by " in ran.err
+    assert "the first one is available" in ran.err
+
+
 def test_several_skills_are_deleted_at_once_after_confirmation(prowess, workspace, write_skill, terminal):
     for name in ("one", "two", "three"):
         write_skill(name)

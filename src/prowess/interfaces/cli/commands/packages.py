@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.errors import DuplicateSkill, Invalid, ProwessError
+from prowess.interfaces.cli.commands.skills import warn_conflicts
 from prowess.interfaces.cli.engine import Cli, common_options, progress_bar, spinner
 from prowess.interfaces.cli.error_output import EXIT_CODES, exit_code, print_findings, print_problems
-from prowess.interfaces.cli.options import (
-    choose_skills,
-    command,
-    for_each,
-    report_failures,
-)
+from prowess.interfaces.cli.options import choose_skills, command, for_each, report_failures
 from prowess.interfaces.cli.output import clean, escape_path, one_line, print_json, print_json_line, print_wrapped
 from prowess.interfaces.cli.prompt_size import note_too_long, read_prompt_limit
 from prowess.interfaces.cli.server import chosen_server
@@ -173,6 +169,7 @@ def import_command(
     else:
         _print_imported(outcome, scope, limit, show_conflicts=show_conflicts)
         _print_warnings(outcome, paths)
+        warn_conflicts(cli, {item.slug for item in outcome if item.slug and item.error is None})
     errors = [item.error for item in outcome if item.error is not None]
     if errors:
         raise click.exceptions.Exit(exit_code(errors[0]))
@@ -346,10 +343,12 @@ def export_command(
     """
     if form and profile:
         raise click.UsageError("--form and --profile cannot be combined.")
-    if not form and not Path(target).is_dir():
-        form = _archive_form(target)
-        if form and profile:
-            raise click.UsageError(f"--profile writes a folder, and --to {target} is an archive.")
+    archive = None if Path(target).is_dir() else _archive_form(target)
+    if archive and (profile or form not in (None, *_ARCHIVE_SUFFIXES.values())):
+        raise click.UsageError(
+            f"--{'profile' if profile else 'form'} writes a folder, and --to {target} is an archive."
+        )
+    form = form or archive
 
     async def work(prowess: Prowess) -> tuple[list[tuple[str, ExportResult]], list[Failure]]:
         chosen = await choose_skills(prowess, slugs, every=every, tags=tags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -165,6 +165,14 @@ def _warn_faults(faults: Sequence[Fault]) -> None:
     if count:
         things = "1 skill or folder" if count == 1 else f"{count} skills or folders"
         click.echo(f"Could not read {things}. `prowess doctor` shows why.", err=True)
+
+
+def warn_conflicts(cli: Cli, slugs: Collection[str]) -> None:
+    """Say on stderr which of these skills are stored, but not available, because another skill of the scope has the slug."""
+    faults = cli.call(lambda prowess: prowess.skills.faults())
+    for problem in (problem for fault in faults if fault.slug in slugs for problem in fault.problems):
+        if problem.code == "slug-conflict":
+            click.echo(clean(problem.message), err=True)
 
 
 @command("show", "prowess show my-skill", "prowess show my-skill SKILL.md", "prowess show account:my-skill")
