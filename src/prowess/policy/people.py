@@ -76,7 +76,9 @@ def organization_not_found(organization: str) -> NotFound:
 
 def user_not_found(user: str) -> NotFound:
     """Return the error for a user who does not exist, is not a member or may not be seen."""
-    return NotFound(f"No user {user[:80]!r} in this organization.", hint="`prowess user list` shows the users.")
+    return NotFound(
+        f"No user {user[:80]!r} in this organization.", hint="`prowess user list --org ID` shows the users."
+    )
 
 
 class People:

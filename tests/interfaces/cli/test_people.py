@@ -140,4 +140,6 @@ def test_a_link_signs_a_user_in(prowess, acme, request, monkeypatch):
 
     assert re.fullmatch(r"https://prowess\.example\.com/sign-in#[\w-]{43}\n", made.out)
     assert other.startswith("https://skills.example.com/sign-in#")
-    assert "No user 'bob'" in prowess("user", "sign-in", "bob", "--org", "acme").err
+    unknown = prowess("user", "sign-in", "bob", "--org", "acme").err
+    assert "No user 'bob'" in unknown
+    assert "`prowess user list --org ID`" in unknown
