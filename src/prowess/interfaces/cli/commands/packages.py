@@ -169,7 +169,8 @@ def import_command(
     else:
         _print_imported(outcome, scope, limit, show_conflicts=show_conflicts)
         _print_warnings(outcome, paths)
-        warn_conflicts(cli, {item.slug for item in outcome if item.slug and item.error is None})
+        if chosen_server() is None:  # a server does not tell what it cannot serve
+            warn_conflicts(cli, {item.slug for item in outcome if item.slug and item.error is None})
     errors = [item.error for item in outcome if item.error is not None]
     if errors:
         raise click.exceptions.Exit(exit_code(errors[0]))
