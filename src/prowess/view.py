@@ -61,6 +61,14 @@ def error_json(error: ProwessError) -> JsonObject:
     return view | _error_details(error)
 
 
+_FIELD_FAULTS = {"missing": "Required, but missing", "extra_forbidden": "Unknown field"}
+
+
+def describe_fault(fault: Mapping[str, Any]) -> str:
+    """Return what is wrong with one field, from an error of pydantic, in words for those who do not know pydantic."""
+    return _FIELD_FAULTS.get(str(fault.get("type"))) or str(fault.get("msg", "Invalid"))
+
+
 def error_answer(error: ProwessError, *, default_hint: str = "") -> JsonObject:
     """Return an error as the answer to an agent, with the hint next to the error instead of inside it."""
     return {

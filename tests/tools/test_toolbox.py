@@ -303,6 +303,13 @@ async def test_a_hint_names_the_tool_in_place_of_the_command(
         assert answer.data["hint"].startswith(hint)
 
 
+async def test_wrong_arguments_are_said_to_be_missing_or_unknown(place: Any, box: Callable[..., Toolbox], ann: Actor):
+    async with place.open(ann) as engine:
+        answer = await box(engine).call("load_skill", {"nam": "triage"})
+        said = "Wrong arguments for load_skill: skill: Required, but missing; nam: Unknown field."
+        assert answer.data["error"]["message"] == said
+
+
 async def test_no_text_of_a_skill_is_in_any_tool(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
         await engine.policy.set("skills_dynamic_search_enabled", value=True)

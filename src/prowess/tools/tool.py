@@ -23,7 +23,7 @@ from prowess.run.request import RunRequest, StepListener, ignore_step
 from prowess.session.session import Session
 from prowess.skill.needs import Reach
 from prowess.threads import offload
-from prowess.view import error_answer
+from prowess.view import describe_fault, error_answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ def check_arguments(arguments: type[BaseModel], raw: Mapping[str, Any]) -> dict[
         model = arguments.model_validate(_convert_arguments(arguments, raw))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)[:PROBLEM_LIMIT]
-        problems = [_make_problem(fault["loc"], fault["msg"]) for fault in faults]
+        problems = [_make_problem(fault["loc"], describe_fault(fault)) for fault in faults]
         messages = "; ".join(problem.message for problem in problems)
         raise Invalid(
             f"Wrong arguments for {arguments.__name__}: {messages}.",

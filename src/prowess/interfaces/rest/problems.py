@@ -35,7 +35,7 @@ from prowess.errors import (
 )
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.rest.web_app import make_page
-from prowess.view import error_json
+from prowess.view import describe_fault, error_json
 
 API: Final = "/api/v1"
 
@@ -342,7 +342,7 @@ def _invalid_request(error: RequestValidationError) -> Response:
         {
             "code": "field",
             "severity": "error",
-            "message": f"{row.get('msg', 'Invalid')}.",
+            "message": f"{describe_fault(row)}.",
             "hint": "",
             "field": ".".join(str(part) for part in row.get("loc", ())),
             "line": None,
