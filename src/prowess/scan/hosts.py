@@ -80,8 +80,8 @@ def looks_like_url(text: str) -> bool:
     return bool(_URL.search(text[:300])) or bool(_BARE.match(text.strip()[:300]))
 
 
-def _is_under(host: str, names: tuple[str, ...]) -> bool:
-    return any(host == name or host.endswith("." + name) for name in names)
+def _dotted(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f".{name}" for name in names)
 
 
 def classify_host(url: str) -> HostKind:
@@ -92,22 +92,24 @@ def classify_host(url: str) -> HostKind:
         return "local"
     if _ADDRESS.match(bare):
         return "address"
-    for kind, names in _TABLE:
-        if _is_under(bare, names):
+    for kind, endings in _TABLE:
+        if f".{bare}".endswith(endings):
             return kind
-    path = re.sub(r"^\w+://", "", url)
-    if any(path.startswith(name + "/") for name in _INSTALLERS if "/" in name):
+    if re.sub(r"^\w+://", "", url).startswith(_INSTALLER_PATHS):
         return "installer"
-    return "known" if _is_under(bare, _KNOWN) else "other"
+    return "known" if f".{bare}".endswith(_KNOWN_ENDINGS) else "other"
 
 
+# Compared in one call each: a skill may name tens of thousands of hosts.
 _TABLE: tuple[tuple[HostKind, tuple[str, ...]], ...] = (
-    ("snippet", _SNIPPETS),
-    ("drop", _DROPS),
-    ("shortener", _SHORTENERS),
-    ("tunnel", _TUNNELS),
-    ("installer", _INSTALLERS),
+    ("snippet", _dotted(_SNIPPETS)),
+    ("drop", _dotted(_DROPS)),
+    ("shortener", _dotted(_SHORTENERS)),
+    ("tunnel", _dotted(_TUNNELS)),
+    ("installer", _dotted(_INSTALLERS)),
 )
+_INSTALLER_PATHS = tuple(f"{name}/" for name in _INSTALLERS if "/" in name)
+_KNOWN_ENDINGS = _dotted(_KNOWN)
 UNTRUSTED: tuple[HostKind, ...] = ("address", "drop", "snippet", "shortener", "tunnel")
 """Kinds of hosts that anyone may be behind."""
 
