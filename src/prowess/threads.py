@@ -5,9 +5,11 @@ asyncio is imported where it is used: importing it takes a tenth of a short comm
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -23,8 +25,55 @@ QUICK_SECONDS = 0.25
 """Work that takes longer than this is not quick."""
 _lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
+PARTY_THREADS = min(32, (os.cpu_count() or 1) + 4) // 2
+"""How many threads one party has at a time: half of those that asyncio has."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class KeyedSemaphore:
+    """A semaphore for each key and event loop, with `each` permits. The key '' has no limit."""
+
+    def __init__(self, each: int) -> None:
+        self._each = each
+        self._semaphores: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Semaphore] = {}
+        self._waiting: dict[tuple[asyncio.AbstractEventLoop, str], int] = {}
+
+    @asynccontextmanager
+    async def permit(self, party: str) -> AsyncGenerator[None]:
+        """Hold a permit of a key."""
+        if not party:
+            yield
+            return
+        import asyncio
+
+        # An asyncio semaphore belongs to one event loop, and a client serves several.
+        key = (asyncio.get_running_loop(), party)
+        semaphore = self._semaphores.setdefault(key, asyncio.Semaphore(self._each))
+        self._waiting[key] = self._waiting.get(key, 0) + 1
+        try:
+            async with semaphore:
+                yield
+        finally:
+            self._waiting[key] -= 1
+            # The last user removes the entry: keys are run ids and host names, so the dictionaries would grow without limit.
+            if not self._waiting[key]:
+                del self._semaphores[key], self._waiting[key]
+
+
+_party: ContextVar[str] = ContextVar("party", default="")
+_shares = KeyedSemaphore(PARTY_THREADS)
+
+
+@contextmanager
+def share_threads(party: str) -> Generator[None]:
+    """Let what is offloaded inside the block take no more than the share of one party: others find free threads."""
+    token = _party.set(party)
+    try:
+        yield
+    finally:
+        _party.reset(token)
 
 
 class _Mode(threading.local):
@@ -53,7 +102,8 @@ async def offload(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
         return work(*args, **kwargs)
     import asyncio
 
-    return await asyncio.to_thread(work, *args, **kwargs)
+    async with _shares.permit(_party.get()):
+        return await asyncio.to_thread(work, *args, **kwargs)
 
 
 async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -72,14 +122,16 @@ async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     if lane is None:
         _forget_closed_loops()
         lane = _lanes[loop] = asyncio.Semaphore(QUICK_THREADS)
-    await lane.acquire()
-    leave = _Once(lane.release)
-    late = loop.call_later(QUICK_SECONDS, leave)
-    try:
-        return await offload(work, *args, **kwargs)
-    finally:
-        late.cancel()
-        leave()
+    # The share comes first: who waits for it must not be in the way of others.
+    async with _shares.permit(_party.get()):
+        await lane.acquire()
+        leave = _Once(lane.release)
+        late = loop.call_later(QUICK_SECONDS, leave)
+        try:
+            return await asyncio.to_thread(work, *args, **kwargs)
+        finally:
+            late.cancel()
+            leave()
 
 
 def _forget_closed_loops() -> None:

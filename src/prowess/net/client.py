@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from functools import cache
 from threading import Timer
@@ -37,37 +36,7 @@ from prowess.net.request import (
 )
 from prowess.net.target import Target, allowed_route, parse_target, redirect_target
 from prowess.skill.limits import MIB
-
-_Key = tuple[asyncio.AbstractEventLoop, str]
-
-
-class KeyedSemaphore:
-    """A semaphore for each key and event loop, with `each` permits. The key '' has no limit."""
-
-    def __init__(self, each: int) -> None:
-        self._each = each
-        self._semaphores: dict[_Key, asyncio.Semaphore] = {}
-        self._waiting: dict[_Key, int] = {}
-
-    @asynccontextmanager
-    async def permit(self, party: str) -> AsyncGenerator[None]:
-        """Hold a permit of a key."""
-        if not party:
-            yield
-            return
-        # An asyncio semaphore belongs to one event loop, and a client serves several.
-        key = (asyncio.get_running_loop(), party)
-        semaphore = self._semaphores.setdefault(key, asyncio.Semaphore(self._each))
-        self._waiting[key] = self._waiting.get(key, 0) + 1
-        try:
-            async with semaphore:
-                yield
-        finally:
-            self._waiting[key] -= 1
-            # The last user removes the entry: keys are run ids and host names, so the dictionaries would grow without limit.
-            if not self._waiting[key]:
-                del self._semaphores[key], self._waiting[key]
-
+from prowess.threads import KeyedSemaphore
 
 MAX_BODY_BYTES = 16 * MIB
 """The largest request body."""

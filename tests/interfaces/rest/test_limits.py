@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 
 from prowess.interfaces.auth import exchange, guard
 from prowess.interfaces.auth.browser import make_rules
-from prowess.interfaces.auth.caller import Caller
+from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.auth.guard import RequestGuard
 from prowess.interfaces.auth.limits import RateLimits
 from prowess.policy.actor import Actor
+from prowess.threads import PARTY_THREADS, offload, offload_quick
 
 SETTING = "/api/v1/settings/approval_days"
 JSON = {"content-type": "application/json"}
@@ -118,6 +120,36 @@ def test_too_many_requests_at_once_are_refused_at_once_and_nobody_takes_more_tha
         go.set()
         assert [answer[0] for answer in await asyncio.gather(*waiting)] == [200] * 4
         assert (await guarded.get("ann"))[0] == 200
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("way", [offload, offload_quick])
+def test_the_slow_requests_of_one_caller_leave_threads_for_the_others(way):
+    async def check():
+        gate, entered = threading.Event(), threading.Semaphore(0)
+
+        def wait() -> None:
+            entered.release()
+            gate.wait(60)
+
+        async def work(scope, receive, send):
+            caller = scope[SCOPE_KEY].actor.name
+            await way(wait if caller == "ann" else str)
+            await start(send)
+            await send({"type": "http.response.body", "body": b"done"})
+
+        guarded = Guarded(work)
+        # More than asyncio has threads.
+        slow = [asyncio.create_task(guarded.get("ann")) for _ in range(3 * PARTY_THREADS)]
+        try:
+            async with asyncio.timeout(10):
+                for _ in range(PARTY_THREADS):
+                    await asyncio.to_thread(entered.acquire)
+                assert (await guarded.get("bob"))[0] == 200
+        finally:
+            gate.set()
+        assert {status for status, _, _ in await asyncio.gather(*slow)} == {200}
 
     asyncio.run(check())
 

@@ -23,6 +23,7 @@ from prowess.interfaces.auth.browser import BrowserRules, single_header
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.auth.exchange import MAX_BODY_BYTES, STOPPING, Exchange, too_large
 from prowess.interfaces.auth.refusal import RETRY_SECONDS, Refusal, Respond, plain_response, retry_later, unavailable
+from prowess.threads import share_threads
 
 if TYPE_CHECKING:
     from prowess.interfaces.auth.limits import RateLimits
@@ -193,7 +194,8 @@ class RequestGuard:
         self._keys[exchange] = key
         exchange.watch = lambda: self._watch(exchange, scope, caller)
         try:
-            await exchange.run(self._app, {**scope, SCOPE_KEY: caller})
+            with share_threads(key):
+                await exchange.run(self._app, {**scope, SCOPE_KEY: caller})
         finally:
             self._streams.pop(exchange, None)
             watch = self._watches.pop(exchange, None)

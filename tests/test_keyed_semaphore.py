@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from prowess.net.client import KeyedSemaphore
+from prowess.threads import KeyedSemaphore
 
 
 def test_a_party_has_so_many_turns_at_once_and_others_have_theirs():
