@@ -412,6 +412,21 @@ def test_a_name_that_differs_between_header_and_directory_is_refused():
     assert "a different name" in refusal(data.replace(b"SKILL.md", b"EVIL!.md", 1))
 
 
+@pytest.mark.parametrize(("second", "ok"), [(b"SKILL.md", False), (b"notes.md", True)])
+def test_a_second_name_that_other_programs_would_use_is_refused(second, ok):
+    notes = zipfile.ZipInfo("notes.md")
+    notes.extra = struct.pack("<2HBL", 0x7075, 5 + len(second), 1, zlib.crc32(b"notes.md")) + second
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("SKILL.md", SKILL)
+        archive.writestr(notes, "Hidden.")
+
+    if ok:
+        assert [file.path for file in read_archive(out.getvalue(), "a.zip")[0].files] == ["SKILL.md", "notes.md"]
+    else:
+        assert "'notes.md' has a different name in its extra fields" in refusal(out.getvalue())
+
+
 def test_another_packing_method_than_deflate_is_refused_by_name():
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         assert "'SKILL.md' uses compression method" in refusal(make_zip({"SKILL.md": SKILL}, method))

@@ -36,6 +36,7 @@ _DIRECTORY_BYTES = 256
 _ENCRYPTED = 0x1
 _STREAMED = 0x8
 _UTF8 = 0x800
+_UNICODE_NAME = 0x7075
 
 # What `zipfile`, `struct` and `zlib` raise for damaged input. Callers expect only `Invalid`; a fuzz test in
 # tests/skill/test_archives.py checks that.
@@ -137,6 +138,8 @@ def _list_entries(data: bytes, infos: list[zipfile.ZipInfo], directory: int) -> 
         start = info.header_offset + _LOCAL.size
         _check_local_header(head, data[start : start + head.name], info, name)
         start += head.name + head.extra
+        for extra in (data[start - head.extra : start], info.extra):
+            _check_extra(extra, name)
         position = start + info.compress_size
         # A streamed entry is followed by a data descriptor of 12 to 24 bytes, with or without a signature.
         slack = _DESCRIPTOR if head.flags & _STREAMED else 0
@@ -160,6 +163,16 @@ def _check_local_header(head: _LocalHeader, raw: bytes, info: zipfile.ZipInfo, n
         raise entry_error(name, "has a different compression method in the archive's directory than in its own header")
     if sizes_known and (head.packed, head.size) != (info.compress_size, info.file_size):
         raise entry_error(name, "has a different size in the archive's directory than in its own header")
+
+
+def _check_extra(extra: bytes, name: str) -> None:
+    """Raise `Invalid` for an entry with a second name, which some programs use in place of the first."""
+    while len(extra) >= 4:
+        kind, size = struct.unpack_from("<2H", extra)
+        # After a version and a checksum of the first name.
+        if kind == _UNICODE_NAME and extra[9 : 4 + size] != name.encode(errors="surrogateescape"):
+            raise entry_error(name, "has a different name in its extra fields")
+        extra = extra[4 + size :]
 
 
 def _decode_name(info: zipfile.ZipInfo) -> str:
