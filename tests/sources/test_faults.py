@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from prowess.errors import ProwessError
+from prowess.errors import ProwessError, TryLater
 from prowess.net.client import GuardedHttpClient
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
 from prowess.skill.archive import write_archive
 from prowess.skill.package import Package
+from prowess.sources import well_known
 from prowess.sources.download import RoutedClient
 from prowess.sources.fetch import fetch
 from prowess.sources.fetch_context import FetchContext
@@ -126,3 +127,26 @@ def test_a_site_that_has_not_changed_is_asked_once(site, client, good, kind):
     again = run(kind, site, client, good[kind].state)
     assert (again.unchanged, again.skills) == (True, ())
     assert len(site.requests) == before + 1
+
+
+@pytest.mark.parametrize("kind", ["file", "well-known"])
+def test_one_request_gets_30_seconds_at_most_however_long_a_fetch_may_take(kind):
+    class Slow:
+        async def send(self, request: HttpRequest) -> HttpResponse:
+            raise TryLater(f"{request.seconds:g} seconds")
+
+    context = FetchContext(client=Slow(), cache=Path("unused"), seconds=3600.0)
+    with pytest.raises(TryLater, match=r"^30 seconds"):
+        asyncio.run(fetch(SourceReference(kind=kind, url="https://slow.example.com/SKILL.md"), context))
+
+
+def test_a_site_gets_no_more_time_for_all_its_files_than_for_one(monkeypatch):
+    monkeypatch.setattr(well_known, "MAX_SECONDS", 0.05)
+
+    class Hanging:
+        async def send(self, _request: HttpRequest) -> HttpResponse:
+            return await asyncio.get_running_loop().create_future()
+
+    context = FetchContext(client=Hanging(), cache=Path("unused"), seconds=3600.0)
+    with pytest.raises(TryLater, match=r"within 0\.05 seconds"):
+        asyncio.run(fetch(SourceReference(kind="well-known", url="https://slow.example.com"), context))

@@ -22,7 +22,7 @@ class FetchContext:
     """The folder for bare repositories, below `PROWESS_HOME`. It can be deleted at any time."""
     limits: Limits = DEFAULT_LIMITS
     seconds: float = 120.0
-    """For everything together."""
+    """For everything together. Files and sites have 30 seconds at most, `MAX_SECONDS` in `download.py`."""
     max_bytes: int = 256 * MIB
     """For everything that is downloaded."""
     every_markdown: bool = False

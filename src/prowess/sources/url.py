@@ -14,7 +14,7 @@ from prowess.skill.archive import ARCHIVE_SUFFIXES, is_archive, read_archive
 from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, is_skill_md
 from prowess.skill.limits import Limits
 from prowess.skill.package import File, Package
-from prowess.sources.download import Download, RoutedClient, download
+from prowess.sources.download import MAX_SECONDS, Download, RoutedClient, download
 from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState
 from prowess.sources.reference import SourceReference
@@ -47,7 +47,7 @@ async def fetch_url(reference: SourceReference, context: FetchContext, last: Sou
         address,
         etag=last.etag if last else "",
         max_bytes=min(max(limits.archive_bytes, limits.file_bytes), context.max_bytes),
-        seconds=context.seconds,
+        seconds=min(context.seconds, MAX_SECONDS),
         accept=_ACCEPT,
     )
     if file.unchanged and last:

@@ -22,7 +22,7 @@ from prowess.skill.filenames import MAX_DESCRIPTION_CHARS, SKILL_MD, is_skill_md
 from prowess.skill.json_values import json_object
 from prowess.skill.limits import MIB, Limits
 from prowess.skill.package import File, Package, check_path, too_large_error
-from prowess.sources.download import Download, RoutedClient, download, shown_url
+from prowess.sources.download import MAX_SECONDS, Download, RoutedClient, download, shown_url
 from prowess.sources.fetch_context import FetchContext
 from prowess.sources.fetched import Fetched, FetchedSkill, SourceState, UnreadableSkill
 from prowess.sources.reference import SourceReference
@@ -115,16 +115,16 @@ async def fetch_well_known(
     """
     site = _Site(
         client=RoutedClient(context.client, context.routes),
-        seconds=context.seconds,
+        seconds=min(context.seconds, MAX_SECONDS),
         limits=context.limits,
         budget=_ByteBudget(min(MAX_BYTES, context.max_bytes)),
     )
     try:
-        async with asyncio.timeout(context.seconds):
+        async with asyncio.timeout(site.seconds):
             return await _fetch(site, reference, last)
     except TimeoutError:
         raise TryLater(
-            f"{shown_url(reference.url)} did not send all skills within {context.seconds:g} seconds.",
+            f"{shown_url(reference.url)} did not send all skills within {site.seconds:g} seconds.",
             hint="Try again later.",
         ) from None
 
