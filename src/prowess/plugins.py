@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import redirect_stdout, suppress
-from dataclasses import field
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import field, replace
 from functools import cache
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -183,14 +183,20 @@ def _skip(name: str, distribution: str, version: str, error: BaseException) -> I
 
     from prowess.policy.text import clean_text
 
+    problem = _describe(error)
+    shown, owner = clean_text(name), clean_text(distribution) or "?"
+    logging.getLogger(__name__).warning("Skipping the plugin %s of %s: %s", shown, owner, problem)
+    return InstalledPlugin(name=name, distribution=distribution, version=version, problem=problem)
+
+
+def _describe(error: BaseException) -> str:
+    from prowess.policy.text import clean_text
+
     try:
         problem = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001  (an error of a plugin that cannot be printed)
         problem = type(error).__name__
-    problem = clean_text(problem, limit=_MAX_PROBLEM_CHARS)
-    shown, owner = clean_text(name), clean_text(distribution) or "?"
-    logging.getLogger(__name__).warning("Skipping the plugin %s of %s: %s", shown, owner, problem)
-    return InstalledPlugin(name=name, distribution=distribution, version=version, problem=problem)
+    return clean_text(problem, limit=_MAX_PROBLEM_CHARS)
 
 
 def _make_plugin(point: EntryPoint) -> Plugin:
@@ -210,8 +216,69 @@ def _make_plugin(point: EntryPoint) -> Plugin:
     wrong = [name for name in given.embedders if not _NAMESPACED.fullmatch(name)]
     if wrong:
         raise ValueError(f"the embedder {wrong[0][:80]!r} has no namespace; use a name such as 'acme.tiny'")
+    given = replace(
+        given,
+        stores=tuple(cast("Store", _Contained(store, point.name)) for store in given.stores),
+        forms=tuple(replace(form, load=cache(_contain_made(form.load, point.name))) for form in given.forms),
+        embedders={name: _contain_made(make, point.name) for name, make in given.embedders.items()},
+    )
     _register(given)
     return given
+
+
+class _Contained:
+    """A part of a plugin. Foreign errors of its methods become `Unavailable`, so that Prowess does without the part."""
+
+    def __init__(self, part: object, plugin: str) -> None:
+        self._part, self._plugin = part, plugin
+        # Kept as attributes of its own, because `isinstance` with a protocol does not ask `__getattr__`.
+        for name in dir(type(part)):
+            if not name.startswith("_") and callable(getattr(type(part), name)):
+                setattr(self, name, _contain(getattr(part, name), plugin))
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._part, name)
+        return _contain(value, self._plugin) if callable(value) else value
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The class of the part, for `isinstance`."""
+        return type(self._part)
+
+
+def _contain_made(make: Callable[[], Any], plugin: str) -> Callable[[], Any]:
+    made = _contain(make, plugin)
+    return lambda: _Contained(made(), plugin)
+
+
+def _contain(call: Callable[..., Any], plugin: str) -> Callable[..., Any]:
+    """Return a function that raises no foreign errors; neither does the iterator that it may return."""
+
+    def contained(*args: Any, **named: Any) -> Any:
+        with _foreign_errors(plugin):
+            answer = call(*args, **named)
+        return _iterate(cast("Iterator[Any]", answer), plugin) if isinstance(answer, Iterator) else answer
+
+    return contained
+
+
+def _iterate(items: Iterator[Any], plugin: str) -> Iterator[Any]:
+    with _foreign_errors(plugin):
+        yield from items
+
+
+@contextmanager
+def _foreign_errors(plugin: str) -> Generator[None]:
+    from prowess.errors import ProwessError, Unavailable
+
+    try:
+        yield
+    except (ProwessError, OSError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise Unavailable(
+            f"The plugin {plugin} failed: {_describe(error)}.", hint="Update it, or uninstall its package."
+        ) from error
 
 
 def _check_stores(stores: tuple[Store, ...]) -> None:

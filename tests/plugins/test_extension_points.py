@@ -179,6 +179,17 @@ def test_a_tool_whose_arguments_have_no_schema_is_left_out_alone(package, tmp_pa
     assert "Skipping the tool odd_one of a plugin: KeyError" in ran.stderr
 
 
+def test_a_tool_that_exits_is_answered_like_any_that_fails(package, tmp_path, home):
+    exits = TOOLS.replace('return {"day": day}', "raise SystemExit(3)")
+    environment = {**os.environ, "PYTHONPATH": str(package(exits))}
+    code = CALL.replace("acme_weekday", "odd_three")
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)[1]["error"]["message"] == "Internal error. Your call was correct."
+
+
 @pytest.mark.parametrize("path", [*sorted(PACK.glob("*.py")), HERE / "shelf/shelf_pack/__init__.py"], ids=str)
 def test_the_page_on_plugins_shows_the_code_that_is_tested_here(path):
     assert path.read_text() in re.findall(r"```(?:python|py)\n(.*?)```", PAGE.read_text(), re.DOTALL)

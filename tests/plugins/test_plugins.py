@@ -84,6 +84,7 @@ def test_broken_plugins_are_named_skipped_and_counted(prowess, sample_and_broken
     assert "11 plugins, 10 skipped." in prowess(sample_and_broken, "plugins").out
 
 
+BREAD = "---\nname: bread\ndescription: Bakes bread.\n---\nKnead.\n"
 NO_PLUGIN = "plugin = Plugin(name='odd')"
 STORE = """
 from prowess.catalog.memory_store import MemoryStore
@@ -112,6 +113,47 @@ def test_whatever_a_plugin_raises_is_its_problem_alone(prowess, package, code, p
     assert (ran.code, found["ok"], problem in found["problem"]) == (0, False, True)
     assert "Skipping the plugin odd of odd-pack" in ran.err
     assert "\x1b" not in ran.err
+
+
+FAILING_STORE = """
+from prowess.catalog.memory_store import MemoryStore
+
+class Failing(MemoryStore):
+    def list_skills(self): raise SystemExit(3)
+    def documents(self, slugs=None):
+        raise ZeroDivisionError
+        yield
+
+plugin = Plugin(name="odd", stores=(Failing("org"),))
+"""
+FAILING_FORM = """
+from prowess.skill.form_info import FormInfo
+
+class Failing:
+    def recognises(self, candidate): raise ZeroDivisionError("none left")
+
+form = FormInfo(name="odd.form", markers=("odd.json",), is_data=True, has_needs=False, is_descriptor=False, load=Failing)
+plugin = Plugin(name="odd", forms=(form,))
+"""
+
+
+def test_everything_else_works_beside_a_store_that_fails_when_it_is_used(prowess, package):
+    odd = package(FAILING_STORE)
+    listed = prowess(odd, "list")
+    assert (listed.code, "The plugin odd failed: SystemExit: 3" in listed.err) == (0, True)
+    assert prowess(odd, "match", "bake a loaf").code == 0
+    checked = prowess(odd, "doctor")
+    assert (checked.code, "The plugin odd failed" in checked.out) == (0, True)
+
+
+def test_a_form_that_fails_takes_no_other_skill_away(prowess, package, tmp_path):
+    for name, file, text in (("bread", "SKILL.md", BREAD), ("odd", "odd.json", "{}")):
+        (tmp_path / ".agents/skills" / name).mkdir(parents=True)
+        (tmp_path / ".agents/skills" / name / file).write_text(text)
+    odd = package(FAILING_FORM)
+
+    assert [skill["slug"] for skill in prowess(odd, "list", "--json").json] == ["bread"]
+    assert "The plugin odd failed: ZeroDivisionError: none left" in prowess(odd, "doctor").out
 
 
 @pytest.mark.parametrize("declared", ["[prowess.plugins]\nno pair\n", "[prowess.plugins]\nodd = :::\n[[\n= x\n"])

@@ -208,7 +208,12 @@ class Toolbox:
             return await tool.call(self.context, arguments)
         except ProwessError as error:
             return refusal(error.for_agent())
-        except Exception:
+        except BaseException as error:
+            from asyncio import CancelledError  # lazy: a short command does without
+
+            # A tool of a plugin may raise anything, such as `SystemExit`, which would end the server.
+            if isinstance(error, (KeyboardInterrupt, CancelledError)):
+                raise
             log.exception("The tool %s failed.", clean_text(name, limit=80))
             return refusal(ProwessError("Internal error. Your call was correct.", hint=DEFAULT_HINT))
 

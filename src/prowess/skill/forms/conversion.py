@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from prowess.errors import Problem
+from prowess.errors import Problem, Unavailable
 from prowess.skill.form_info import FORMS, FormName
 from prowess.skill.forms.data import same_json
 from prowess.skill.forms.form import Candidate, Reading, Writing, error, warning
@@ -21,9 +21,14 @@ def read_package(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     """Read a package in its form. Never raises for bad content; problems are reported."""
     candidate = Candidate(package, limits)
     for row in FORMS.values():
-        form = row.load()
-        if form.recognises(candidate):
-            return form.read(candidate)
+        try:
+            form = row.load()
+            if form.recognises(candidate):
+                return form.read(candidate)
+        except Unavailable as failed:
+            # The form is a plugin's, which fails at this package, perhaps at no other.
+            problem = error("no-skill", failed.message, failed.hint)
+            return Reading(form="agentskills", package=package, skill=None, problems=(problem,))
     return _no_skill(package)
 
 
