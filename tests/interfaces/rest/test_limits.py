@@ -300,3 +300,17 @@ def test_an_unexpected_error_is_answered_and_the_log_has_one_line_without_secret
     assert (line["method"], line["path"], line["status"], line["caller"]) == ("GET", "/x", 500, "ann")
     assert "secret" not in guarded.logged[0]
     assert "Bearer" not in guarded.logged[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {f"x{number}": 1 for number in range(1001)},
+        {"content": "x", "files": {f"{number}.md": 1 for number in range(1001)}},
+    ],
+    ids=["fields", "files"],
+)
+def test_an_object_with_too_many_members_is_one_problem_however_many_are_wrong(client, body):
+    answer = client.post("/api/v1/skills/parse", json=body)
+    (problem,) = answer.json()["problems"]
+    assert (answer.status_code, "at most 1,000 members" in problem["message"]) == (422, True)

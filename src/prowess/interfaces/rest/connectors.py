@@ -13,6 +13,7 @@ from prowess.interfaces.rest.request import (
     Admin,
     Approver,
     Body,
+    FewMembers,
     Page,
     PageShape,
     Reader,
@@ -78,7 +79,7 @@ class ConnectorBody(Body):
     """A server that speaks streamable HTTP. Values of headers contain a reference, `${CONNECTOR_…}`."""
 
     url: Annotated[str, Field(max_length=4096, examples=["https://mcp.example.com/mcp"])]
-    headers: dict[str, str] = Field(default_factory=dict[str, str])
+    headers: Annotated[dict[str, str], FewMembers] = Field(default_factory=dict[str, str])
     seconds: Annotated[int, Field(ge=1, le=600)] = 60
     description: Annotated[str, Field(max_length=500)] = ""
 

@@ -13,7 +13,9 @@ from prowess.engine.skill_changes import SkillChange
 from prowess.engine.skill_rows import SkillQuery, SkillRow
 from prowess.errors import Conflict, Invalid, NotFound, PreconditionFailed, Problem
 from prowess.interfaces.rest.request import (
+    MAX_MEMBERS,
     Body,
+    FewMembers,
     Page,
     PageShape,
     Reader,
@@ -54,7 +56,8 @@ async def find_readable(engine: Engine, id: str) -> str:
 
 FileTexts = Annotated[
     dict[Annotated[str, Field(max_length=1_000)], Annotated[str, Field(max_length=2_000_000)] | None] | None,
-    Field(max_length=1_000, description="Other files of the skill: texts by path; null removes a file."),
+    Field(max_length=MAX_MEMBERS, description="Other files of the skill: texts by path; null removes a file."),
+    FewMembers,
 ]
 
 
