@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from prowess.errors import Invalid
 from prowess.policy.actor import Actor
+from prowess.tools.tool import PROBLEM_LIMIT, check_arguments
 from prowess.tools.toolbox import Toolbox, builtin_tools
 
 pytestmark = pytest.mark.anyio
@@ -87,3 +90,15 @@ async def test_inputs_that_are_an_object_written_as_text_are_understood(
         assert answer.data.get("error", {}).get("code") != "invalid-arguments"
         wrong = await box(engine).call("run_skill", {"skill": "triage", "inputs": "slow"})
         assert "inputs" in wrong.data["error"]["message"]
+
+
+def test_of_many_unknown_arguments_only_those_that_are_reported_are_checked():
+    class Few(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        day: str
+
+    with pytest.raises(Invalid) as caught:
+        check_arguments(Few, {**{f"x{number}": 1 for number in range(1000)}, "day": 1})
+    assert isinstance(caught.value.__cause__, ValidationError)
+    assert caught.value.__cause__.error_count() <= PROBLEM_LIMIT + 2
+    assert any("day" in problem.message for problem in caught.value.problems)

@@ -228,7 +228,9 @@ def _convert_arguments(arguments: type[BaseModel], values: Any) -> Any:
     for key, value in cast("Mapping[str, Any]", values).items():
         field = arguments.model_fields.get(aliases.get(key, key))
         if field is None:
-            converted[key] = value
+            # No more of them than are reported: every one costs an error of pydantic.
+            if len(converted) < len(arguments.model_fields) + PROBLEM_LIMIT:
+                converted[key] = value
         elif value is not None or field.is_required():
             converted[key] = _convert_text(field.annotation, value) if isinstance(value, str) else value
     return converted
