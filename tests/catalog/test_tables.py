@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from prowess.skill.kinds import Approach
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.storage.artifacts import replace_artifacts
-from prowess.storage.database import Database
+from prowess.storage.database import Database, open_database
 from prowess.storage.owner import Tenant
 from prowess.storage.skills import get_cards
 from prowess.storage.tables import skill_artifacts, skill_blobs, skills
@@ -225,6 +226,20 @@ def test_a_damaged_row_is_replaced_from_the_files(
     assert store.faults() == []
     with database.read() as connection:
         assert get_cards(connection, Tenant(scope="account")) == (expected, [])
+
+
+def test_a_row_whose_json_is_nested_too_deeply_is_replaced_from_the_files(
+    tmp_path: Path, pack: Callable[..., Package]
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/agents.db")
+    store = DatabaseStore(database, scope="account")
+    store.save_all([pack("bad"), pack("good")])
+    expected = store.list_skills()
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE skills SET tags = :deep WHERE slug = 'bad'"), {"deep": "[" * 100_000})
+
+    assert store.list_skills() == expected
+    database.close()
 
 
 def test_a_damaged_manifest_hides_nothing_but_its_skill_and_is_healed_by_an_import(

@@ -57,7 +57,10 @@ def from_json(text: str | bytes) -> Any:
     try:
         return pydantic_core.from_json(text)
     except ValueError:
-        return json.loads(text)
+        try:
+            return json.loads(text)
+        except RecursionError as error:
+            raise ValueError("The JSON is nested too deeply.") from error
 
 
 # ASCII, so that any database encoding accepts it; NaN and infinity are not JSON.

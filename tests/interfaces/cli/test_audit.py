@@ -138,3 +138,12 @@ def test_a_text_that_was_altered_after_it_was_shown_is_found(prowess, sample, te
 def test_a_skill_that_nobody_knows_has_no_account(prowess, sample):
     assert prowess("audit", "no-such-skill").code == 4
     assert prowess("audit", "commit-messages").out.endswith("No decisions about this skill yet.\n")
+
+
+def test_nothing_that_a_row_holds_reaches_the_terminal_as_a_command(prowess, workspace, home):
+    prowess("policy", "set", "approval_minutes", "15")
+    with sqlite3.connect(home / ".prowess/agents.db") as database:
+        database.execute("UPDATE audit SET at = char(27) || ']0;gone' || char(7)")
+    shown = prowess("audit").out
+    assert "gone" in shown
+    assert "\x1b" not in shown

@@ -127,6 +127,8 @@ def print_table(
     """
     from rich.cells import cell_len, set_cell_size
 
+    # Also times and digests: whoever can write to a database can store anything as one.
+    rows = [[clean(cell) for cell in row] for row in rows]
     widths = [max(cell_len(row[index]) for row in (head, *rows)) for index in range(len(head))]
     if flexible is not None:
         others = sum(size + 2 for index, size in enumerate(widths) if index != flexible)
