@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from prowess.skill.dspy_state import clean_state, dspy_version, find_outdated_states, read_state
 from prowess.skill.forms.inklings import decode_state
@@ -115,3 +116,11 @@ def test_states_of_another_version_of_dspy_are_found() -> None:
     found = find_outdated_states(skills, "3.4.1")
     assert [(one.skill.slug, one.made_with) for one in found] == [("old", ""), ("broken", "")]
     assert [one.made_with for one in find_outdated_states(skills, "3.5.0")] == ["3.4.1", "", ""]
+
+
+def test_of_many_wrong_fields_only_the_first_is_looked_at():
+    state = {"demos": [], "signature": {"instructions": "", "fields": [1] * 1000}}
+    with pytest.raises(ValueError, match=r"signature\.fields\.0") as caught:
+        read_state(json.dumps(state))
+    assert isinstance(caught.value.__context__, ValidationError)
+    assert caught.value.__context__.error_count() == 1

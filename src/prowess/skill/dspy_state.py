@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, JsonValue, ValidationError, field_validator
 
 from prowess.lazy_dataclass import dataclass
 from prowess.skill.json_values import parse_json
@@ -43,7 +43,8 @@ class _SavedField(_Strict):
 
 class _SavedSignature(_Strict):
     instructions: str
-    fields: list[_SavedField]
+    # A state is read from skills that nobody has accepted: a million wrong fields would take seconds, and a gigabyte.
+    fields: Annotated[list[_SavedField], FailFast()]
 
 
 class _SavedPredictor(_Strict):
