@@ -119,7 +119,7 @@ def test_states_of_another_version_of_dspy_are_found() -> None:
 
 
 def test_of_many_wrong_fields_only_the_first_is_looked_at():
-    state = {"demos": [], "signature": {"instructions": "", "fields": [1] * 1000}}
+    state: dict[str, Any] = {"demos": [], "signature": {"instructions": "", "fields": [1] * 1000}}
     with pytest.raises(ValueError, match=r"signature\.fields\.0") as caught:
         read_state(json.dumps(state))
     assert isinstance(caught.value.__context__, ValidationError)
