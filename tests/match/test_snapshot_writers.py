@@ -18,15 +18,8 @@ from prowess.match.index import Index
 from prowess.match.ranking import list_tagged, rank
 from prowess.match.snapshot import SavedIndex, Snapshot
 from prowess.match.vectors.embedder import WordsOnly
-from prowess.skill import reader_version
 
 WRITER = Path(__file__).with_name("snapshot_writer.py")
-
-
-@pytest.fixture(autouse=True)
-def no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read as the writers do, which have no plugins: a kind that another test added here would make every index unusable."""
-    monkeypatch.setattr(reader_version, "_extensions", set())
 
 
 def test_a_writer_killed_before_any_step_leaves_the_old_index_or_the_new_one(tmp_path: Path) -> None:

@@ -43,6 +43,13 @@ QUERY = KindInfo(
 )
 
 
+@pytest.fixture
+def own_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test adds is for that test alone: to others, skills would seem to be read by another version."""
+    monkeypatch.setattr("prowess.skill.kinds.KINDS", {**KINDS})
+    monkeypatch.setattr("prowess.skill.reader_version._extensions", set())
+
+
 @pytest.mark.parametrize("row", KINDS.values(), ids=lambda row: row.name)
 def test_each_row_names_the_model_that_has_its_kind(row: KindInfo) -> None:
     assert row.model.model_fields["kind"].default == row.name
@@ -70,8 +77,8 @@ def test_a_kind_without_a_row_reaches_nothing_and_is_no_tool() -> None:
     assert "acme.query" not in select_kinds(lambda _: True)
 
 
-def test_a_plugin_adds_a_kind_and_adding_it_twice_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prowess.skill.kinds.KINDS", {**KINDS})
+@pytest.mark.usefixtures("own_kinds")
+def test_a_plugin_adds_a_kind_and_adding_it_twice_changes_nothing() -> None:
     add_kind(QUERY)
     add_kind(QUERY)
     made = parse_artifact({"kind": "acme.query", "name": "totals", "dialect": "duckdb"})
@@ -98,16 +105,14 @@ class Stateful(Query):
         ({"root_files": ("execute.py",)}, "outside its folder"),
     ],
 )
-def test_a_row_that_cannot_be_served_is_refused(
-    changes: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("prowess.skill.kinds.KINDS", {**KINDS})
+@pytest.mark.usefixtures("own_kinds")
+def test_a_row_that_cannot_be_served_is_refused(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         add_kind(replace(QUERY, **changes))
 
 
-def test_two_plugins_cannot_bring_the_same_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prowess.skill.kinds.KINDS", {**KINDS})
+@pytest.mark.usefixtures("own_kinds")
+def test_two_plugins_cannot_bring_the_same_kind() -> None:
     add_kind(QUERY)
     with pytest.raises(ValueError, match="already"):
         add_kind(replace(QUERY, gives="text"))
