@@ -1,4 +1,4 @@
-"""Maintain the account's database: prune it, back it up, restore it, and migrate it up and down."""
+"""Maintain the account's database: prune it, back it up, restore it, and migrate it up and down. A workspace's database is only migrated down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from prowess.engine.stores import Stores
 from prowess.errors import Invalid, NotFound
@@ -30,11 +30,15 @@ class Downgrade:
 
 
 class Maintenance:
-    """Works on the database of the settings. For the operator of the machine: it reaches all organizations. Blocking."""
+    """Works on the database of the settings. For the operator of the machine: it reaches all organizations. Blocking.
 
-    def __init__(self, workspace: str | Path | None = None) -> None:
+    With the scope `workspace`, only `status` and `downgrade` may be used: that database has skills, and no records.
+    """
+
+    def __init__(self, workspace: str | Path | None = None, scope: Literal["account", "workspace"] = "account") -> None:
         self._stores = Stores(read_settings(workspace=workspace))
-        self._url = self._stores.settings.account_database
+        settings = self._stores.settings
+        self._url = settings.workspace_database if scope == "workspace" else settings.account_database
         self.location = display_url(self._url)
 
     def prune(self, *, by: str, channel: str, any_key: bool = False) -> list[PruneReport]:

@@ -59,7 +59,7 @@ def check_revision(found: str | None, location: str) -> bool:
             f"The database {location} was written by a newer version of Prowess (revision {found}; "
             f"this version supports {HEAD_REVISION}).",
             hint="Upgrade with `pip install -U prowess`, or run "
-            f"`prowess database downgrade --to {HEAD_REVISION}` with the newer version.",
+            f"`prowess database downgrade --to {HEAD_REVISION}` with the newer version (for a workspace: `--scope workspace`).",
         )
     raise Invalid(
         f"The database {location} belongs to another program (its revision is {found[:40]!r}).",

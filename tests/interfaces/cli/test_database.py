@@ -140,6 +140,18 @@ def test_a_downgrade_needs_a_yes_makes_a_backup_and_names_what_it_would_delete(p
     assert prowess("database", "status", "--json").json["state"] == "current"
 
 
+def test_the_database_of_a_workspace_is_migrated_down_apart_from_that_of_the_account(prowess, used: Path):
+    nothing = prowess("database", "downgrade", "--to", "0010", "--yes", "--scope", "workspace")
+    Path("two.md").write_text("---\nname: two\ndescription: What two is for.\n---\n\nDo it well.\n")
+    assert prowess("import", "two.md", "--scope", "workspace").code == 0
+    done = prowess("database", "downgrade", "--to", "0010", "--yes", "--scope", "workspace", "--json").json
+
+    assert nothing.code == 4
+    assert Path(done["backup"]).parent == Path.cwd() / ".prowess"
+    assert prowess("database", "status", "--scope", "workspace", "--json").json["revision"] == "0010"
+    assert prowess("database", "status", "--json").json["revision"] == HEAD_REVISION
+
+
 def test_the_audit_is_exported_with_its_hashes_before_it_is_pruned(prowess, used: Path):
     rows = prowess("audit", "export").lines
 

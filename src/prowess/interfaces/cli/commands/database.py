@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -20,10 +20,19 @@ if TYPE_CHECKING:
     from prowess.storage.backup import Contents
 
 
-def _maintenance(cli: Cli) -> Maintenance:
+def _maintenance(cli: Cli, scope: Literal["account", "workspace"] = "account") -> Maintenance:
     from prowess.engine.maintenance import Maintenance
 
-    return Maintenance(cli.workspace)
+    return Maintenance(cli.workspace, scope)
+
+
+_scope_option = click.option(
+    "--scope",
+    type=click.Choice(("account", "workspace")),
+    default="account",
+    show_default=True,
+    help="Whose database: the account's, or that of the workspace, which has its imported skills.",
+)
 
 
 @command("prune", "prowess prune --dry-run", "prowess prune", "prowess prune --json")
@@ -155,10 +164,11 @@ def database_command() -> None:
 
 
 @database_command.command("status", examples=("prowess database status", "prowess database status --json"))
+@_scope_option
 @common_options
-def database_status(cli: Cli) -> None:
+def database_status(scope: Literal["account", "workspace"], cli: Cli) -> None:
     """Show where the database is, its revision, and whether this version of Prowess can use it."""
-    maintenance = _maintenance(cli)
+    maintenance = _maintenance(cli, scope)
     status = maintenance.status()
     lines = (
         f"Database:  {escape_path(maintenance.location)}",
@@ -197,14 +207,15 @@ def database_upgrade(cli: Cli) -> None:
 @click.option("--to", required=True, metavar="REVISION", help="The revision that the older version of Prowess uses.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--delete-data", is_flag=True, help="Delete data that the older version cannot keep.")
+@_scope_option
 @common_options
-def database_downgrade(to: str, yes: bool, delete_data: bool, cli: Cli) -> None:
+def database_downgrade(to: str, yes: bool, delete_data: bool, scope: Literal["account", "workspace"], cli: Cli) -> None:
     """Migrate the database down, so that an older version of Prowess can use it.
 
     Stop all servers first. A SQLite database is backed up before. If data would be lost, the command names it and changes
-    nothing, unless you pass --delete-data.
+    nothing, unless you pass --delete-data. A workspace into which skills were imported has a database of its own.
     """
-    maintenance = _maintenance(cli)
+    maintenance = _maintenance(cli, scope)
     if not yes:
         if not at_terminal():
             raise click.UsageError("Migrating down needs a confirmation. Pass --yes, or run the command at a terminal.")
