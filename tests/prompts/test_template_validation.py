@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from prowess.errors import Invalid
 from prowess.skill.package import Package
+from prowess.skill.template import FILTERS
 from prowess.skill.validate import accept, validate
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "templates.md"
 SKILL_MD = "---\nname: checker\ndescription: Checks claims against each other.\n---\n\nCheck.\n"
 
 
@@ -71,6 +75,25 @@ def test_nothing_is_said_after_an_artifact_that_may_give_anything():
     given = package(templates, parameters=DECLARED, artifacts=[collect], files={"code/collect.py": "submit({})\n"})
 
     assert found(given) == []
+
+
+def test_a_filter_that_does_not_exist_is_a_warning_with_its_line():
+    text = "{# |a #}{% raw %}{{ x|b }}{% endraw %}\n{{ entity | uper }}{{ 'x|c' }}{{ (entity | trim) | title }} |d"
+    given = package({"prompts/check.j2": (text, {})})
+
+    (problem,) = [one for one in validate(given).problems if one.code.startswith("template-")]
+
+    assert (problem.code, problem.severity, problem.line) == ("template-unknown-filter", "warning", 2)
+    assert (problem.message, problem.hint) == (
+        "The template uses the filter `uper`, which does not exist.",
+        "Did you mean 'upper'?",
+    )
+
+
+def test_validation_knows_the_filters_of_the_documentation():
+    row = next(line for line in PAGE.read_text().splitlines() if line.startswith("| filters |"))
+
+    assert set(re.findall(r"`(\w+)`", row)) == FILTERS
 
 
 @pytest.mark.parametrize("schema", [{"$ref": "#/$defs/x"}, {"allOf": [DECLARED]}, {"patternProperties": {".": {}}}])

@@ -113,6 +113,7 @@ _TAG_START = re.compile(r"\{\{|\{%|\{#")
 _ELIF = re.compile(r"\{%[-+]?\s*elif\b")
 _RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}")
 _END_RAW = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
+_NAME = re.compile(r"\s*([^\W\d]\w*)")
 _TOKEN = re.compile(
     r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<unclosed>["'])|(?P<end>[-+]?[%}]\})"""
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)|(?P<sign>[^\s\w:]|\b(?:and|else|if|in|is|not|or)\b)",
@@ -120,8 +121,12 @@ _TOKEN = re.compile(
 )
 
 
-def check_depth(template: str) -> None:
-    """Raise `Invalid` for a template that would need a deep stack or much time."""
+def check_depth(template: str) -> dict[str, int]:
+    """Return the filters that a template uses, each with the line of a tag that uses it.
+
+    Raise `Invalid` for a template that would need a deep stack or much time.
+    """
+    filters: dict[str, int] = {}
     branches, parts, position = 0, 0, 0
     while tag := _TAG_START.search(template, position):
         parts += 1
@@ -135,12 +140,14 @@ def check_depth(template: str) -> None:
             measured = _MeasuredTag(template, tag.end(), MAX_PARTS - parts)
             position, parts = measured.end, parts + measured.parts
             branches += bool(_ELIF.match(template, tag.start()))
+            filters |= {name: _line_of(template, tag.start()) for name in measured.filters - filters.keys()}
             if measured.depth > MAX_DEPTH:
                 raise syntax_error("the expression is too long or nested too deeply", _line_of(template, tag.start()))
         if branches > MAX_ELIFS:
             raise syntax_error(f"it has more than {MAX_ELIFS} elif branches", _line_of(template, tag.start()))
         if parts >= MAX_PARTS:
             raise syntax_error(f"it has more than {MAX_PARTS:,} tags and operators", _line_of(template, tag.start()))
+    return filters
 
 
 class _MeasuredTag:
@@ -151,6 +158,7 @@ class _MeasuredTag:
 
     def __init__(self, template: str, position: int, most: int) -> None:
         self.parts = 0
+        self.filters: set[str] = set()
         self._open: list[int] = [0]  # for every open bracket, the operators since its last comma
         self._most: list[int] = [0]  # and the most between two commas of it so far
         while self.parts < most and self._open[-1] <= MAX_DEPTH and len(self._open) <= MAX_DEPTH:
@@ -165,6 +173,8 @@ class _MeasuredTag:
             if kind == "end":
                 position, kind = token.start() + 1, "close" if token[0] == "}}" else "sign"
             self.parts += 1
+            if token[0] == "|" and (name := _NAME.match(template, position)):
+                self.filters.add(name[1])
             self._count(kind)
         self.end = position
 
@@ -189,6 +199,21 @@ class _MeasuredTag:
 
 def _line_of(template: str, position: int) -> int:
     return template.count("\n", 0, position) + 1
+
+
+_FILTERS = (
+    "abs attr batch bool capitalize chain count d default dictsort e escape filesizeformat first float format groupby "
+    "indent int items join last length lines list lower map max min pluralize pprint reject rejectattr replace reverse "
+    "round safe select selectattr slice sort split string striptags sum title tojson trim truncate unique upper "
+    "urlencode wordwrap zip"
+)
+FILTERS = frozenset(_FILTERS.split())
+"""The filters of MiniJinja, which does not list them and looks for them only when it renders."""
+
+
+def find_unknown_filters(template: str) -> dict[str, int]:
+    """Return the names of filters that do not exist, each with its line. Raise `Invalid` as `find_variables` does."""
+    return {name: line for name, line in check_depth(template).items() if name not in FILTERS}
 
 
 TemplateSyntax = Literal["jinja", "mustache"]

@@ -78,6 +78,7 @@ CODES: dict[str, str] = {
     "template-long": "A template, or all templates of a skill together, are over the size limit.",
     "template-syntax": "A prompt template is not valid.",
     "template-undeclared": "A prompt template uses an input that is not declared.",
+    "template-unknown-filter": "A prompt template uses a filter that does not exist.",
     "unknown-field": "A key that is unknown to the profile.",
     "unusable": "The package does not contain a usable skill.",
     "value-type": "A key has a value of the wrong type.",
