@@ -343,10 +343,15 @@ async def test_an_evaluation_is_a_durable_job_and_a_retry_goes_on(place):
 
 async def test_what_cannot_be_run_says_why(place):
     place.skill("bare")
+    function = {"id": "count", "name": "Count", "description": "Counts words.", "parameters": {}}
+    place.write("count", {"skill.json": json.dumps(function), "execute.py": "def execute(args, ctx):\n    return 1\n"})
     parrot_skill(place)
     async with place.open() as prowess:
         with pytest.raises(NotFound, match="'bare' has no eval cases"):
             await prowess.evals.run(EvalPlan(target="bare"), models=[Parrot()])
+        with pytest.raises(NotFound, match="'count' has no eval cases") as none:
+            await prowess.evals.run(EvalPlan(target="count"), models=[Parrot()])
+        assert "- inputs:" in none.value.hint
         with pytest.raises(NotFound, match="No case 'pink'"):
             await prowess.evals.run(EvalPlan(target="parrot", cases=("pink",)), models=[Parrot()])
         with pytest.raises(NoModel):

@@ -26,7 +26,7 @@ from prowess.errors import Conflict, Invalid, NoModel, NotFound, Problem, Prowes
 from prowess.llm.model import Model
 from prowess.run.call import make_call, start_run
 from prowess.run.request import RunRequest, SharedSpendLimit
-from prowess.skill.kinds import JsonObject
+from prowess.skill.kinds import Function, JsonObject
 from prowess.storage import evals as storage
 from prowess.storage.clock import now
 from prowess.storage.evals import EvalRunRow, RunState
@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 
-EVALS_HELP = """Create evals/cases.yaml next to SKILL.md:
+_EVALS_HELP = """Create evals/cases.yaml in the folder of the skill:
   cases:
-    - prompt: a message that needs this skill
-      checks: [{type: contains, value: what a good answer has}]"""
+    - {}
+      checks: [{{type: contains, value: what a good {} has}}]"""
+_ASKED = "prompt: a message that needs this skill", "answer"
+_CALLED = "inputs: {a parameter: its value}", "result"
 
 
 class Evals:
@@ -369,7 +371,9 @@ def _chosen_cases(subject: Subject, plan: EvalPlan) -> list[EvalCase]:
     if not suite.is_usable:
         if suite.cases or any(problem.code != "eval-shape" for problem in suite.problems):
             raise Invalid(f"The evals of {slug!r} are not valid.", hint=_FIX_EVALS, problems=suite.problems)
-        raise NotFound(f"The skill {slug!r} has no eval cases.", hint=EVALS_HELP)
+        runs_code = any(isinstance(artifact, Function) for artifact in subject.variant.skill.artifacts)
+        hint = _EVALS_HELP.format(*(_CALLED if runs_code else _ASKED))
+        raise NotFound(f"The skill {slug!r} has no eval cases.", hint=hint)
     cases = list(suite.cases)
     if unknown := [name for name in plan.cases if name not in {case.id for case in cases}]:
         raise NotFound(f"No case {unknown[0][:80]!r}.", hint=f"Cases: {', '.join(case.id for case in cases[:20])}.")
