@@ -227,6 +227,14 @@ async def test_a_session_is_not_opened_with_what_no_session_can_have(each_place:
         assert await engine.sessions.list() == []
 
 
+async def test_a_session_is_not_opened_with_a_name_that_is_no_text(place: Any):
+    async with place.open() as engine:
+        with pytest.raises(Invalid, match="The conversation must be a string, not int"):
+            await engine.sessions.open(7)
+        with pytest.raises(Invalid, match="The model must be a string, not int"):
+            await engine.sessions.open("chat", model=3)
+
+
 async def test_a_session_of_an_unknown_role_is_not_opened(place: Any):
     async with place.open() as engine:
         with pytest.raises(NotFound, match="role"):

@@ -52,6 +52,8 @@ class Sessions(Part):
         `budget` is in characters; the default is the organization's, 16,000 unless it was changed.
         """
         context = self._context
+        for value, name in ((conversation, "conversation"), (role, "role"), (model, "model")):
+            check_string(value, f"The {name}")
 
         def open_session() -> Session:
             opened = context.resources.sessions.open(
