@@ -197,7 +197,12 @@ def _load_families(tally: LogTotals) -> Iterator[Metric]:
 def _other_families(tally: LogTotals, approvals: Mapping[str, int], sessions: int) -> Iterator[Metric]:
     # Also names without events, so that their series exist from the start.
     events = {(name,): many for name, many in {**dict.fromkeys(EVENT_NAMES, 0), **tally.events}.items()}
-    yield _counter("skill_gate", "Recorded decisions about skills.", ("action", "outcome"), tally.decisions)
+    yield _counter(
+        "skill_gate",
+        "Rows of the audit, such as decisions about skills and sign-ins.",
+        ("action", "outcome"),
+        tally.decisions,
+    )
     yield _counter("skill_events", "Recorded events.", ("name",), events)
     by_state = GaugeMetricFamily("skill_approvals", "Approvals by state.", labels=("state",))
     for state in get_args(ApprovalState):
