@@ -179,9 +179,19 @@ def test_a_tool_whose_arguments_have_no_schema_is_left_out_alone(package, tmp_pa
     assert "Skipping the tool odd_one of a plugin: KeyError" in ran.stderr
 
 
-def test_a_tool_that_exits_is_answered_like_any_that_fails(package, tmp_path, home):
-    exits = TOOLS.replace('return {"day": day}', "raise SystemExit(3)")
-    environment = {**os.environ, "PYTHONPATH": str(package(exits))}
+@pytest.mark.parametrize(
+    "end",
+    [
+        "raise SystemExit(3)",
+        "return None",
+        "return {'day': {1, 2}}",
+        "return {'day': '\\ud800'}",
+        "return {'n': 1e999}",
+    ],
+)
+def test_a_tool_that_exits_or_has_no_json_answer_is_answered_like_any_that_fails(package, tmp_path, home, end):
+    fails = TOOLS.replace('return {"day": day}', end)
+    environment = {**os.environ, "PYTHONPATH": str(package(fails))}
     code = CALL.replace("acme_weekday", "odd_three")
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False

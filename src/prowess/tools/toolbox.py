@@ -6,12 +6,13 @@ called are separate tools.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, get_args
 
 from prowess.engine.callables import Inventory
@@ -281,10 +282,25 @@ def builtin_tools() -> dict[str, Tool]:
         # A plugin cannot replace a tool of ours.
         if name not in own:
             try:
-                brought[name] = _make_tool(tool.function, tool.effect, "")
+                brought[name] = _make_tool(_checked(tool.function), tool.effect, "")
             except Exception as error:  # noqa: BLE001  (such as a missing annotation; the other tools are served)
                 log.warning("Skipping the tool %s of a plugin: %s: %s", name, type(error).__name__, error)
     return own | brought
+
+
+def _checked(function: ToolFunction) -> ToolFunction:
+    """Return the function of a plugin's tool. It raises `TypeError` or `ValueError` if its answer is not a JSON object."""
+
+    @wraps(function)
+    async def checked(*args: Any, **named: Any) -> dict[str, Any] | ToolAnswer:
+        answer = await function(*args, **named)
+        data: object = answer.data if isinstance(answer, ToolAnswer) else answer
+        if not isinstance(data, dict):
+            raise TypeError(f"The tool returned {type(data).__name__}, not a dict.")
+        json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
+        return answer
+
+    return checked
 
 
 def _role_offers(role: Role, tool: Tool) -> bool:
