@@ -20,6 +20,8 @@ from prowess.sandbox.protocol import Sandbox
 from prowess.sandbox.script import Language, script_from_function
 from prowess.settings import Settings, read_settings
 from prowess.storage.database import open_database
+from prowess.storage.database_url import database_exists
+from prowess.storage.value_check import find_wrong_values
 
 if TYPE_CHECKING:
     from prowess.match.index import Index
@@ -173,6 +175,7 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
         )
         return [
             *findings,
+            *([_warn("values in the database", damage)] if (damage := _find_damage(stores)) else []),
             *_check_installed(stores.settings),
             *_check_plugins(),
             *_check_models(stores),
@@ -182,6 +185,37 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
         ]
     finally:
         stores.close()
+
+
+def find_damage() -> Unavailable | None:
+    """Return an error that names wrong values in the account's database, or None if there are none, or it has another fault."""
+    stores = Stores(read_settings())
+    try:
+        return _find_damage(stores)
+    finally:
+        stores.close()
+
+
+def _find_damage(stores: Stores) -> Unavailable | None:
+    url = stores.places.database_urls["account"]
+    try:
+        if not database_exists(url):
+            return None
+        database = open_database(url, stores.seals, ours_only=stores.must_be_ours(url))
+        try:
+            with database.read() as connection:
+                found = find_wrong_values(connection)
+        finally:
+            database.close()
+    except ProwessError:
+        return None  # the examination of the stores says what is wrong
+    if not found:
+        return None
+    names = ", ".join(f"{name} ({count})" for name, count in list(found.items())[:5])
+    return Unavailable(
+        f"The database {database.location} has values of wrong types, which another program wrote: {names}.",
+        hint="Restore it from a backup with `prowess restore`, or correct these values.",
+    )
 
 
 def adopt_database(workspace: str | Path | None = None) -> str:

@@ -44,6 +44,33 @@ def test_a_database_that_does_not_answer_hides_no_folder(prowess, workspace, wri
     assert "hunter2" not in doctor.out + listed.err
 
 
+@pytest.mark.parametrize(
+    ("harm", "command", "column"),
+    [
+        ("UPDATE events SET data = '[1]'", ("events",), "events.data"),
+        ("UPDATE audit SET at = x'ff'", ("audit",), "audit.at"),
+        ("UPDATE audit SET detail = '{'", ("audit", "greet"), "audit.detail"),
+        ("UPDATE sessions SET budget_max = 'many'", ("sessions",), "sessions.budget_max"),
+        ("UPDATE sessions SET model = x'ff'", ("sessions", "--json"), "sessions.model"),
+    ],
+)
+def test_a_value_that_another_program_wrote_into_the_database_is_named(
+    prowess, workspace, write_skill, home, harm, command, column
+):
+    import sqlite3
+
+    write_skill("greet")
+    prowess("enable", "greet")
+    assert "values in the database" not in prowess("doctor").out
+    with sqlite3.connect(home / ".prowess/agents.db") as connection:
+        assert connection.execute(harm).rowcount
+    connection.close()
+    ran = prowess(*command)
+    assert ran.code == 7
+    assert f"which another program wrote: {column} (" in ran.err
+    assert column in prowess("doctor").out
+
+
 @pytest.mark.parametrize("target", [(), (".agents/skills",)])
 def test_a_database_that_cannot_be_read_is_not_a_workspace_without_skills_to_accept(
     prowess, workspace, write_skill, monkeypatch, target

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,12 @@ def print_findings(findings: Sequence[Mapping[str, Any]], *, indent: int = 4) ->
 def _report_bug(error: Exception) -> int:
     if os.environ.get("PROWESS_DEBUG"):
         raise error
+    with suppress(Exception):
+        from prowess.engine.doctor import find_damage
+
+        if damage := find_damage():
+            _print_error(damage)
+            return exit_code(damage)
     click.echo(
         f"Internal error: {type(error).__name__}: {clean(str(error))}\n"
         "This is a bug in Prowess; your skills are not affected. Run again with PROWESS_DEBUG=1 for the traceback, and "
