@@ -121,6 +121,19 @@ async def test_an_unknown_tool_and_wrong_arguments_are_answered_so_that_the_mode
     assert updates[-1].state == "done"
 
 
+async def test_a_call_with_arguments_nested_too_deeply_ends_the_turn_and_the_next_one_is_answered(place):
+    nested: dict[str, object] = {}
+    for _ in range(900):
+        nested = {"a": nested}
+    async with place.open() as prowess:
+        await prowess.agent.start(conversation="chat")
+        model = ScriptedModel([calling(("search_skills", nested)), "Here I am."])
+        ended = await end_of(prowess.agent.send("chat", "Find a skill.", model=model))
+        again = await end_of(prowess.agent.send("chat", "Are you there?", model=model))
+    assert (ended.state, ended.error and ended.error["code"]) == ("failed", "invalid")
+    assert (again.state, again.text) == ("done", "Here I am.")
+
+
 async def test_an_empty_message_and_an_unknown_conversation_are_refused_before_anything_is_stored(place):
     async with place.open() as prowess:
         conversation = await prowess.agent.start()

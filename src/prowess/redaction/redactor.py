@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from prowess.errors import Invalid
 from prowess.redaction.known import REDACTED, SHORTEST_SECRET, KnownValues, replace_surrogates
 from prowess.redaction.patterns import NAME_HINT, SHAPE_HINT, has_secret_name, redact_named, redact_shapes
 from prowess.redaction.regex import compile_linear
@@ -109,8 +110,14 @@ class Redactor:
         return redact_shapes(redact_named(text)) if compile_linear(SECRET_HINT).search(text) else text
 
     def value(self, value: Any) -> Any:
-        """Return a redacted copy of a JSON value; anything under a secret name is replaced whatever it looks like."""
-        return self._walk(value, hidden=False)
+        """Return a redacted copy of a JSON value; anything under a secret name is replaced whatever it looks like.
+
+        Raise `Invalid` for a value that is nested too deeply, such as the arguments of a call that a model made up.
+        """
+        try:
+            return self._walk(value, hidden=False)
+        except RecursionError:
+            raise Invalid("The value is nested too deeply.", hint="Use lists and objects with fewer levels.") from None
 
     def _walk(self, value: Any, *, hidden: bool) -> Any:
         if isinstance(value, str):

@@ -71,7 +71,7 @@ def to_json(value: object) -> str:
     """Return the text of a JSON column. Raise `Invalid` if the value has none."""
     try:
         return _encode(value)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise Invalid(f"The database cannot store this value: {error}.", hint=PLAIN_TEXT_HINT) from error
 
 
