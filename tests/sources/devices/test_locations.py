@@ -118,6 +118,16 @@ def test_a_folder_with_a_link_in_place_of_a_file_is_not_followed(tmp_path):
     assert "canary" not in caught.value.message
 
 
+def test_a_pipe_in_place_of_a_file_is_read_as_empty_and_not_waited_for(tmp_path):
+    (tmp_path / "bundles").mkdir()
+    os.mkfifo(tmp_path / NAME)
+    writer = os.open(tmp_path / NAME, os.O_RDWR)
+    try:
+        assert FolderLocation(tmp_path).read(NAME, 100).data == b""
+    finally:
+        os.close(writer)
+
+
 def test_a_folder_that_another_process_has_locked_is_not_waited_for_without_end(tmp_path):
     FolderLocation(tmp_path).replace("account.json", b"first", "")
     with (tmp_path / ".lock").open("r+b") as held:

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 
 from prowess.errors import NotFound, TooLarge, Unavailable
 from prowess.sources.devices.bundle import MAX_BUNDLE_BYTES
@@ -35,7 +36,8 @@ class FolderLocation:
         try:
             descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
-                data = file.read(max_bytes + 1)
+                # A pipe without data would have None, and a device might have no end. Both read as an empty file.
+                data = file.read(max_bytes + 1) if S_ISREG(os.fstat(descriptor).st_mode) else b""
         except FileNotFoundError:
             return None
         except OSError as error:
