@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 from prowess.errors import Conflict, Invalid, ProwessError, Unavailable
@@ -60,6 +61,12 @@ def translate_error(
         return found
     if isinstance(error, driver):
         return _translate_driver_error(error, location)
+    # Rows are decoded before a transaction ends.
+    if isinstance(error, json.JSONDecodeError):
+        return Unavailable(
+            f"The database {location} has a row that another program changed: its JSON is not valid.",
+            hint="Run `prowess doctor`, which names the values that are wrong.",
+        )
     # sqlite3 encodes text before it calls SQLite, and does not turn a failure into an error of its own.
     if isinstance(error, UnicodeError):
         return Invalid(

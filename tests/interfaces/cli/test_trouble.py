@@ -49,7 +49,6 @@ def test_a_database_that_does_not_answer_hides_no_folder(prowess, workspace, wri
     [
         ("UPDATE events SET data = '[1]'", ("events",), "events.data"),
         ("UPDATE audit SET at = x'ff'", ("audit",), "audit.at"),
-        ("UPDATE audit SET detail = '{'", ("audit", "greet"), "audit.detail"),
         ("UPDATE sessions SET budget_max = 'many'", ("sessions",), "sessions.budget_max"),
         ("UPDATE sessions SET model = x'ff'", ("sessions", "--json"), "sessions.model"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -127,6 +128,15 @@ async def test_tools_are_called_as_an_agent(site):
     )
     assert problem["answer"]["error"]
     assert (await site.send("POST", "/tools/nothing", json={})).status_code == 404
+
+
+def test_a_row_that_is_no_longer_json_is_a_problem_of_the_database_and_not_of_the_server(client, tmp_path):
+    client.put("/api/v1/settings/approval_days", json={"value": 3})
+    with sqlite3.connect(tmp_path / "home/.prowess/agents.db") as database:
+        assert database.execute("UPDATE audit SET detail = '{'").rowcount
+    database.close()
+    answer = client.get("/api/v1/audit")
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
 
 
 async def test_several_settings_change_together_or_not_at_all(site):
