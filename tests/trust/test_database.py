@@ -373,6 +373,20 @@ with catch_termination():
 """
 
 
+def test_an_interrupt_that_breaks_the_connection_stays_an_interrupt(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/agents.db")
+
+    def interrupt(connection: Any) -> None:
+        connection.connection.dbapi_connection.close()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), database.read() as connection:
+        interrupt(connection)
+    with database.read() as connection:
+        assert connection.execute(sa.text("SELECT 1")).scalar() == 1
+    database.close()
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_process_that_waits_for_a_statement(tmp_path: Path, number: signal.Signals) -> None:

@@ -59,6 +59,9 @@ class Transaction:
                 self._connection.close()  # rolls back what is not committed
         except BaseException as failure:
             self._release(failure)
+            # An interrupt may come while a connection is being set up, which cannot even be closed then. It is what counts.
+            if isinstance(error, KeyboardInterrupt):
+                return
             self._translate(failure)
             raise
         self._release(error)
