@@ -10,7 +10,15 @@ from weakref import ref
 import pytest
 
 from prowess import threads
-from prowess.threads import QUICK_THREADS, offload, offload_quick, offload_to_completion, run_blocking
+from prowess.threads import (
+    PARTY_THREADS,
+    QUICK_THREADS,
+    offload,
+    offload_quick,
+    offload_to_completion,
+    run_blocking,
+    share_threads,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -66,6 +74,36 @@ async def test_an_error_and_a_cancelled_caller_leave_room_for_the_next():
     await asyncio.gather(*waiting, return_exceptions=True)
 
     assert await offload_quick(lambda: "done") == "done"
+
+
+@pytest.mark.parametrize("way", [offload, offload_quick])
+async def test_a_party_that_hangs_up_keeps_no_more_threads_busy_than_its_share(way):
+    gate, entered = threading.Event(), threading.Semaphore(0)
+
+    def work() -> None:
+        entered.release()
+        gate.wait(60)
+
+    async def ask() -> list[asyncio.Task[None]]:
+        with share_threads("ann"):
+            return [asyncio.create_task(way(work)) for _ in range(2 * PARTY_THREADS)]
+
+    try:
+        asked = await ask()
+        for _ in range(PARTY_THREADS):
+            await asyncio.to_thread(entered.acquire)
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        again = await ask()
+        async with asyncio.timeout(10):
+            # As many as the threads that are left, so that all of them must be free.
+            await asyncio.gather(*[offload(str) for _ in range(PARTY_THREADS)])
+        assert not entered.acquire(blocking=False)
+    finally:
+        gate.set()
+    async with asyncio.timeout(10):
+        await asyncio.gather(*again)
 
 
 def test_blocking_work_runs_in_this_thread_without_an_event_loop():

@@ -76,6 +76,35 @@ def share_threads(party: str) -> Generator[None]:
         _party.reset(token)
 
 
+async def _in_share(run: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run work within the share of its party, which holds until the work is done, also if nobody waits for it any more.
+
+    A thread cannot be cancelled. If a caller that hangs up gave its share back at once, it could occupy all threads.
+    """
+    party = _party.get()
+    if not party:
+        return await run()
+    import asyncio
+
+    begun = False
+
+    async def hold() -> T:
+        nonlocal begun
+        async with _shares.permit(party):
+            begun = True
+            return await run()
+
+    task = asyncio.ensure_future(hold())
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if begun:
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # or asyncio logs it as lost
+        else:
+            task.cancel()
+        raise
+
+
 class _Mode(threading.local):
     blocking = False
 
@@ -102,8 +131,7 @@ async def offload(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
         return work(*args, **kwargs)
     import asyncio
 
-    async with _shares.permit(_party.get()):
-        return await asyncio.to_thread(work, *args, **kwargs)
+    return await _in_share(lambda: asyncio.to_thread(work, *args, **kwargs))
 
 
 async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -122,8 +150,8 @@ async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     if lane is None:
         _forget_closed_loops()
         lane = _lanes[loop] = asyncio.Semaphore(QUICK_THREADS)
-    # The share comes first: who waits for it must not be in the way of others.
-    async with _shares.permit(_party.get()):
+
+    async def run() -> T:
         await lane.acquire()
         leave = _Once(lane.release)
         late = loop.call_later(QUICK_SECONDS, leave)
@@ -132,6 +160,9 @@ async def offload_quick(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
         finally:
             late.cancel()
             leave()
+
+    # The share comes first: who waits for it must not be in the way of others.
+    return await _in_share(run)
 
 
 def _forget_closed_loops() -> None:
