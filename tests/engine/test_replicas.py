@@ -125,7 +125,7 @@ async def test_what_was_sealed_before_there_was_a_key_is_sealed_again_once(tmp_p
     async with replica(tmp_path, database_url, "two") as other:
         assert [card.slug for card in await other.skills.cards()] == ["assay"]
         with other._context.resources.records().read() as connection:
-            [(_, seal)] = skill_rows.get_marks(connection, tenant()).values()
+            [(_, seal, _)] = skill_rows.get_marks(connection, tenant()).values()
     async with replica(tmp_path, database_url, "one") as same:
         assert "Heat the crucible." in await same.prompt("talk")
         await same.skills.cards()

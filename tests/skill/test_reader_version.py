@@ -39,6 +39,13 @@ SAMPLES = {
             "README.md": "ignored\n",
         },
     ),
+    "agentskills, for people only": Package.of_texts(
+        "deploy",
+        {
+            "SKILL.md": "---\nname: deploy\ndescription: Deploys.\ndisable-model-invocation: false\n---\n\nPush.\n",
+            "agents/openai.yaml": "policy:\n  allow_implicit_invocation: false\n",
+        },
+    ),
     "agentskills, no frontmatter": Package.of_texts("bare", {"SKILL.md": "# Bare words\n\nFirst paragraph here.\n"}),
     "agentcy": Package.of_texts(
         "write-brief.md",
@@ -124,10 +131,11 @@ SAMPLES = {
 }
 
 FINGERPRINTS: tuple[int, dict[str, str]] = (
-    4,
+    5,
     {
         "agentskills": "e300ef2523e1ffdf",
         "agentskills, sloppy": "3298d519ce1e3a85",
+        "agentskills, for people only": "73d99147c35bf75f",
         "agentskills, no frontmatter": "13cac236121a7a53",
         "agentcy": "81ea80aec7fa990e",
         "bernstein": "670285043b43a34a",

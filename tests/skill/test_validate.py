@@ -213,10 +213,16 @@ def test_trigger_queries_that_cannot_be_read_are_a_warning(content: str, said: s
         ("licence", "Unknown field 'licence'; it is kept. Did you mean 'license'?"),
         ("zebra", "Unknown field 'zebra'; it is kept."),
         ("hooks", "'hooks' is a field of Claude Code; it is kept."),
-        ("disable-model-invocation", "Prowess offers the skill to agents all the same."),
     ],
 )
 def test_an_unknown_field_is_explained(field: str, said: str) -> None:
     report = validate(Package.of_texts("notes", {"SKILL.md": GOOD.replace("name:", f"{field}: x\nname:", 1)}))
     [problem] = [one for one in report.problems if one.code == "unknown-field"]
     assert f"{problem.message} {problem.hint}".strip().endswith(said)
+
+
+@pytest.mark.parametrize(("value", "codes"), [("true", []), ("no", []), ("sometimes", ["wrong-type"])])
+def test_the_field_for_people_only_is_true_or_false(value: str, codes: list[str]) -> None:
+    text = GOOD.replace("name:", f"disable-model-invocation: {value}\nname:", 1)
+    report = validate(Package.of_texts("notes", {"SKILL.md": text}))
+    assert [problem.code for problem in report.problems if problem.field == "disable-model-invocation"] == codes

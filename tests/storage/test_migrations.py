@@ -199,7 +199,7 @@ def test_skills_from_before_the_sessions_are_kept_whole_on_the_way_up_and_down(
 
     database.migrate()
 
-    read_by_nobody_knows = [(*row, "0", "") for row in before["skills"]]
+    read_by_nobody_knows = [(*row, "0", "", False) for row in before["skills"]]
     assert contents(database) == {
         **before,
         **{name: [] for name in NEW},

@@ -128,10 +128,10 @@ class DatabaseStore(EditableStore):
         selected = set(marks) if slugs is None else set(slugs).intersection(marks)
         unread = set(selected)
         for texts in self._sealed_texts(selected, whole=slugs is None):
-            reader, seal = marks.get(texts[0], ("", ""))
-            if is_current(reader) and skills.check_texts(seals, seal, texts):
+            mark = marks.get(texts[0], skills.Mark())
+            if is_current(mark.reader) and skills.check_texts(seals, mark, texts):
                 unread.discard(texts[0])
-                yield _document(texts, self.scope)
+                yield _document(texts, self.scope, people_only=mark.people_only)
         for found in self._read_again(unread):
             if found.skill is not None:
                 yield SearchDocument.of(found.skill)
@@ -349,7 +349,7 @@ def _readable(rows: Iterable[tuple[Any, ...]]) -> Iterator[index_texts.Texts]:
         yield texts
 
 
-def _document(texts: index_texts.Texts, scope: Scope) -> SearchDocument:
+def _document(texts: index_texts.Texts, scope: Scope, *, people_only: bool) -> SearchDocument:
     slug, title, description, version, digest, tags, phrases, patterns, when, keywords, chars, body = texts
     return SearchDocument(
         slug=slug,
@@ -364,6 +364,7 @@ def _document(texts: index_texts.Texts, scope: Scope) -> SearchDocument:
         scope=scope,
         digest=digest,
         chars=chars,
+        people_only=people_only,
     )
 
 

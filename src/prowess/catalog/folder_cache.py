@@ -91,7 +91,8 @@ _EMPTY_CARD = SkillCard.model_construct()
 
 def card_row(card: SkillCard) -> list[Any]:
     """Return the fields of a card that a cache stores, besides its slug and digest."""
-    return [card.title, card.description, card.version, card.tags, card.source, card.kinds, card.chars]
+    values = [card.title, card.description, card.version, card.tags, card.source, card.kinds, card.chars]
+    return [*values, card.people_only]
 
 
 def card_from_row(
@@ -105,6 +106,7 @@ def card_from_row(
     source: Any,
     kinds: Any,
     chars: int,
+    people_only: bool,
 ) -> SkillCard:
     """Return the card of a row in a cache."""
     # Not validated: it was when the files were read. A copy takes half as long as `model_construct`.
@@ -120,6 +122,7 @@ def card_from_row(
             "digest": digest,
             "kinds": tuple(kinds),
             "chars": chars,
+            "people_only": people_only,
         }
     )
 

@@ -64,6 +64,8 @@ class SearchDocument:
     digest: str = ""
     chars: int = 0
     """The characters that the skill takes in a prompt."""
+    people_only: bool = False
+    """True if the skill is found by searches only: no message brings it to an agent."""
     location: str = field(default="", compare=False)
     """The path of a skill that is kept in files, else ''. It is not searched."""
 
@@ -84,6 +86,7 @@ class SearchDocument:
             scope=skill.scope if scope is None else scope,
             digest=skill.digest,
             chars=skill.content_length if chars is None else chars,
+            people_only=skill.people_only,
             location=location,
         )
 

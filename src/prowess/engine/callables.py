@@ -127,7 +127,11 @@ class CallableIndex:
         if not self._catalog.serves(tools):
             self._known.clear()
             return
-        cards = {card.slug: card for card in self._catalog.cards() if not tools.isdisjoint(card.kinds)}
+        cards = {
+            card.slug: card
+            for card in self._catalog.cards()
+            if not card.people_only and not tools.isdisjoint(card.kinds)
+        }
         for slug in self._known.keys() - cards.keys():
             del self._known[slug]
         for slug, card in cards.items():
@@ -138,7 +142,7 @@ class CallableIndex:
 
     def _look_up(self, slug: str) -> None:
         outline = self._catalog.outline(slug)
-        if outline is None or not any(kind_info(part.kind).is_tool for part in outline.parts):
+        if outline is None or outline.people_only or not any(kind_info(part.kind).is_tool for part in outline.parts):
             self._known.pop(slug, None)
         else:
             self._read(slug)

@@ -161,15 +161,15 @@ class Runs(Part):
             limits = read_allowance(skill, seconds=runner.seconds, requested=request.timeout)
             uses = list_used(context, skill, artifacts)
             mark = gate.read_mark(inside.actor)
-            key = (inside.actor, action, facts, artifacts, uses)
+            key = (inside.actor, action, facts, artifacts, uses, request.chosen)
             decision = decisions.find(key, mark)
             if decision is not None:
                 subject, policy = decision.subject, decision.policy
             else:
                 subject = facts.subject(read_standing(context.catalog, store, facts.outline), artifacts)
                 policy = gate.read_policy(inside.actor)
-        if uses and decision is None:
-            subject = replace(subject, uses=uses)
+        if decision is None and (uses or request.chosen):
+            subject = replace(subject, uses=uses, people_only=subject.people_only and not request.chosen)
         if request.started_by is not None:
             _check_declared_tool(request.started_by, subject)
         if decision is None:

@@ -122,8 +122,7 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
 
 def _rank_one(context: Context, message: str, skill: SkillOutline) -> Recommendation:
     """Return one skill as it is ranked for a message; with the score 0 if it is not a candidate at all."""
-    from prowess.match.ranking import MAX_RESULTS
-    from prowess.match.recommendation import Recommendation
+    from prowess.match.recommendation import MAX_RESULTS, Recommendation
 
     ranked = context.resources.matcher.rank(message, limit=MAX_RESULTS)
     found = next((item for item in ranked if item.slug == skill.slug), None)
@@ -135,6 +134,7 @@ def _rank_one(context: Context, message: str, skill: SkillOutline) -> Recommenda
         scope=skill.scope,
         digest=skill.digest,
         version=skill.version,
+        people_only=skill.people_only,
         score=0.0,
         decision="no",
         why=_explain_unranked(context, skill),
@@ -147,6 +147,8 @@ def _is_role_pack(context: Context, skill: SkillCard | SkillOutline) -> bool:
 
 def _explain_unranked(context: Context, skill: SkillOutline) -> str:
     """Return why a skill is not ranked for any message; '' if it could be for another one."""
+    if skill.people_only:
+        return "only people start it, by its name"
     if _is_role_pack(context, skill):
         return "built-in role packs are not matched"
     with suppress(ProwessError):

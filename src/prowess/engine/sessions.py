@@ -136,7 +136,7 @@ class Sessions(Part):
     ) -> dict[str, Any]:
         """Load one text of a skill like `Prowess.load`, but raise the error, also for an unknown session."""
         opened = (await self.get(session)).id if session else ""
-        loaded = await _load(self._context, slug, reference=reference, script=script, session=opened)
+        loaded = await _load(self._context, slug, reference, script, session=opened)
         if loaded.failure is not None:
             raise loaded.failure
         return loaded.as_json()
@@ -276,18 +276,28 @@ class Roles(Part):
 
 
 async def load_text(
-    context: Context, slug: str, *, reference: str | None, script: str | None, session: str
+    context: Context,
+    slug: str,
+    *,
+    reference: str | None = None,
+    script: str | None = None,
+    session: str,
+    chosen: bool = False,
 ) -> dict[str, Any]:
-    """Load the instructions, a reference or a script of a skill, and record that."""
-    return (await _load(context, slug, reference=reference, script=script, session=session)).as_json()
+    """Load the instructions, a reference or a script of a skill, and record that. With `chosen`, a person chose it."""
+    return (await _load(context, slug, reference, script, session=session, chosen=chosen)).as_json()
 
 
-async def _load(context: Context, slug: str, *, reference: str | None, script: str | None, session: str) -> LoadResult:
+async def _load(
+    context: Context, slug: str, reference: str | None, script: str | None, *, session: str, chosen: bool = False
+) -> LoadResult:
     check_string(reference or "", "The name of a reference")
     check_string(script or "", "The name of a script")
     began = time.perf_counter()
     loaded = await offload(
-        lambda: context.resources.loader.load(context.actor, slug, reference=reference, script=script, session=session)
+        lambda: context.resources.loader.load(
+            context.actor, slug, reference=reference, script=script, session=session, chosen=chosen
+        )
     )
     record_load(context, slug, reference, script, loaded, error=loaded.error, began=began)
     return loaded

@@ -88,8 +88,8 @@ def _rank(context: Context, text: str) -> dict[str, Recommendation]:
     """Return what the matcher finds for a text, by slug, best first."""
     if not text.strip():
         return {}
-    matcher = context.resources.matcher
-    found = context.visibility.usable(lambda most: matcher.search(text, limit=most), MAX_RANKED)
+    matcher, is_person = context.resources.matcher, context.actor.is_person
+    found = context.visibility.usable(lambda most: matcher.search(text, limit=most, people_only=is_person), MAX_RANKED)
     # One without a description was found by a text that the actor may not see.
     return {item.slug: item for item in found if item.description}
 
@@ -136,6 +136,7 @@ def _row_json(
         "digest": card.digest,
         "hides": [hidden.scope for hidden in card.hides],
         "enabled": card.enabled,
+        "people_only": card.people_only,
         "trust": card.trust,
         "dangers": context.catalog.scans.count(card.digest),
         "score": scores.get((card.slug, card.digest)),

@@ -56,6 +56,7 @@ class SkillRow:
     hides: tuple[ShadowedSkill, ...] = ()
     """Skills of the same slug in farther scopes."""
     enabled: bool = True
+    people_only: bool = False
     trust: str = ""
     dangers: int | None = None
     """How many severe findings it has; None if it was not scanned yet."""
@@ -252,6 +253,7 @@ def read_row(store: Store, skill: Skill, actor: Actor, *, content: bool = False)
         source_id=skill.provenance.source_id,
         digest=skill.digest,
         kinds=skill.kinds,
+        people_only=skill.people_only,
         source=skill.provenance.source,
         created_at=skill.created_at or None,
         updated_at=skill.updated_at or None,
@@ -268,6 +270,8 @@ def list_rows(context: Context, query: SkillQuery) -> SkillPage:
     cards = listing.cards(mark)
     off = visibility.switched_off()
     enabled = query.enabled if actor.is_person else True
+    if not actor.is_person:
+        cards = [card for card in cards if not card.people_only]
     if enabled is not None and (off is None or off or not enabled):
         cards = [card for card in cards if is_off(card.slug, off) is not enabled]
     if query.has_filters:

@@ -210,11 +210,11 @@ class Skills(Part):
     async def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
         """Return the skills that match a search query, best first; without a query, all with the tags, by slug."""
         context = self._context
-        return await offload(
-            lambda: context.visibility.usable(
-                lambda most: context.resources.matcher.search(query, limit=most, tags=tags), limit
-            )
-        )
+
+        def find(most: int) -> Sequence[Recommendation]:
+            return context.resources.matcher.search(query, limit=most, tags=tags, people_only=context.actor.is_person)
+
+        return await offload(lambda: context.visibility.usable(find, limit))
 
     async def rank(
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""

@@ -3,6 +3,8 @@
 A person sees the text of every skill, marked with how far it is trusted. An agent sees the text of a skill only if it is
 local or if the agent may enable it at once; of all others it sees the slug, the scope and the mark. Text in a list is text
 in a prompt: a description that nobody has read could tell the agent anything.
+
+Skills that only people start are in no list for an agent and in no prompt.
 """
 
 from __future__ import annotations
@@ -41,18 +43,26 @@ class Visibility(Part):
     def cards(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
         """Return cards with how far each is trusted; for an agent, without the texts that it may not see.
 
-        A person sees which skills are switched off. For an agent these do not exist.
+        A person sees which skills are switched off. For an agent these do not exist, nor those that only people start.
         """
         off = self.switched_off()
         marked = [card.model_copy(update={"enabled": False}) if is_off(card.slug, off) else card for card in cards]
         if not self._context.actor.is_person:
-            marked = [card for card in marked if card.enabled]
+            marked = [card for card in marked if card.enabled and not card.people_only]
         return self._present(marked, _with_trust, redact_card)
 
     def usable(self, find: Callable[[int], Sequence[Recommendation]], limit: int) -> list[Recommendation]:
-        """Return the first skills of a ranking that are not switched off. `find` is given how many to return."""
+        """Return the first skills of a ranking that are not switched off. `find` is given how many to return.
+
+        For an agent, `find` returns no skills that only people start. If it does all the same, they are dropped.
+        """
         off = self.switched_off()
-        found = [item for item in find(limit + len(off or ())) if not is_off(item.slug, off)]
+        is_person = self._context.actor.is_person
+        found = [
+            item
+            for item in find(limit + len(off or ()))
+            if not is_off(item.slug, off) and (is_person or not item.people_only)
+        ]
         return self.recommendations(found[:limit])
 
     def switched_off(self) -> Sequence[str] | None:
@@ -77,9 +87,9 @@ class Visibility(Part):
         return self._present(found, lambda item, trust: replace(item, trust=trust), redact_recommendation)
 
     def for_prompt(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
-        """Return the cards that are not switched off; of skills whose texts may not be part of a prompt, without these."""
+        """Return the cards that an agent may be offered; of skills whose texts may not be part of a prompt, without these."""
         off = self.switched_off()
-        listed = [card for card in cards if not is_off(card.slug, off)]
+        listed = [card for card in cards if not card.people_only and not is_off(card.slug, off)]
         shown = self.shown(listed)
         return [card if card.slug in shown else redact_card(card) for card in listed]
 

@@ -159,16 +159,17 @@ def find_candidates(
     count: int,
     tags: Sequence[int] = (),
     pinned: Sequence[Collection[int]] = (),
+    people_only: bool = False,
     by_words: bool = False,
 ) -> list[Candidates]:
     """Return the best `count` candidates and the `pinned` documents, one item per segment.
 
-    With `by_words`, only documents with a word of the message. The result does not depend on how skills are spread over
+    With `people_only`, also skills that only people start. With `by_words`, only documents with a word of the message. The result does not depend on how skills are spread over
     segments; ties with the last candidate are included.
     """
     code = sign_codes(query.embedded[np.newaxis]) if can_compare(index, query) else None
     glances = [
-        _FirstPass(part, query, code, terms, tags, by_words=by_words)
+        _FirstPass(part, query, code, terms, tags, people_only=people_only, by_words=by_words)
         for part, terms in zip(index.parts, query.places, strict=True)
     ]
     segments, most = [glance.segment for glance in glances], max(count, SHORTLIST_SIZE)
@@ -194,6 +195,7 @@ class _FirstPass:
         terms: Mapping[int, int],
         tags: Sequence[int],
         *,
+        people_only: bool,
         by_words: bool,
     ) -> None:
         self.segment = segment = part.segment
@@ -203,14 +205,14 @@ class _FirstPass:
         self._sums = self._postings.sum_impacts(query)
         self.worth = self._first_pass_scores(code)
         """The score of each document; 0 excludes it."""
-        self._may = part.ranked
+        self._may, excluded = (part.ranked, part.unranked) if people_only else (part.offered, part.unoffered)
         if tags or by_words:
-            self._may = part.ranked & segment.tagged_with(tags)
+            self._may = self._may & segment.tagged_with(tags)
             if by_words:
                 self._may &= self._sums > 0
             self.worth[~self._may] = 0
-        elif len(part.unranked):
-            self.worth[part.unranked] = 0
+        elif len(excluded):
+            self.worth[excluded] = 0
 
     def compared(self, documents: NDArray[np.int64]) -> Candidates:
         """Compare the full vectors of some documents; negative cosines become 0."""

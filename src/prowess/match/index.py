@@ -103,13 +103,23 @@ class LiveSegment:
 
     @cached_property
     def ranked(self) -> NDArray[np.bool_]:
-        """The mask of documents that may be recommended."""
+        """The mask of documents that searches may find."""
         return self.alive & self.segment.ranks
 
     @cached_property
+    def offered(self) -> NDArray[np.bool_]:
+        """The mask of documents that may be recommended for a message."""
+        return self.alive & self.segment.offers
+
+    @cached_property
     def unranked(self) -> NDArray[np.int64]:
-        """The documents that may not be recommended."""
+        """The documents that searches may not find."""
         return np.flatnonzero(~self.ranked)
+
+    @cached_property
+    def unoffered(self) -> NDArray[np.int64]:
+        """The documents that may not be recommended for a message."""
+        return np.flatnonzero(~self.offered)
 
     def find(self, slug: str) -> int | None:
         """Return the position of a live skill, or None."""

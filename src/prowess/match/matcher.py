@@ -159,12 +159,17 @@ class Matcher:
         _check_arguments(message, limit, tags, context)
         return self._asked(lambda index: rank(index, message, limit=limit, tags=tags, context=context))
 
-    def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
-        """Return skills that have a word of the query, best first; without a query, all skills with the tags, by slug."""
+    def search(
+        self, query: str = "", *, limit: int = 20, tags: Collection[str] = (), people_only: bool = True
+    ) -> list[Recommendation]:
+        """Return skills that have a word of the query, best first; without a query, all skills with the tags, by slug.
+
+        Unlike `match` and `rank`, also those that only people start, unless `people_only` is False.
+        """
         _check_arguments(query, limit, tags)
         if not query.strip():
-            return self._asked(lambda index: list_tagged(index, limit=limit, tags=tags))
-        return self._asked(lambda index: search(index, query, limit=limit, tags=tags))
+            return self._asked(lambda index: list_tagged(index, limit=limit, tags=tags, people_only=people_only))
+        return self._asked(lambda index: search(index, query, limit=limit, tags=tags, people_only=people_only))
 
     def with_documents(self, documents: Iterable[SearchDocument]) -> Matcher:
         """Return a matcher with these skills added; they replace skills with the same slugs."""

@@ -53,6 +53,7 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
         locations=_concat(segments, kept, "locations"),
         keys=_concat(segments, kept, "keys"),
         ranks=_concat(segments, kept, "ranks"),
+        offers=_concat(segments, kept, "offers"),
         vector_keys=_concat(segments, kept, "vector_keys"),
         phrase_start=phrase_start,
         phrase_field=_concat_slices(segments, kept, "phrase_field", "phrase_start"),

@@ -15,7 +15,7 @@ from prowess.match.index import Index
 from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
 from prowess.match.passages import find_passages
 from prowess.match.query import Query, build_query
-from prowess.match.recommendation import FIELD_NAMES, Decision, Evidence, FieldName, Recommendation, decide
+from prowess.match.recommendation import FIELD_NAMES, MAX_RESULTS, Decision, Evidence, FieldName, Recommendation, decide
 from prowess.match.score import (
     Signals,
     compute_coverage,
@@ -80,8 +80,6 @@ def explain(evidence: Sequence[Evidence], *, mentioned: bool, near: Signals) -> 
     return "; ".join(reasons) or "somewhat similar in meaning"
 
 
-MAX_RESULTS = 1_000
-"""The most skills that are ranked."""
 _SPARE_CANDIDATES = 7
 """The number of extra candidates that are compared in detail."""
 
@@ -127,17 +125,19 @@ def _merge(found: Sequence[Recommendation], more: Sequence[Recommendation]) -> l
     return sorted(best.values(), key=lambda one: -one.score)
 
 
-def search(index: Index, text: str, *, limit: int, tags: Collection[str] = ()) -> list[Recommendation]:
+def search(
+    index: Index, text: str, *, limit: int, tags: Collection[str] = (), people_only: bool = True
+) -> list[Recommendation]:
     """Return the skills that fit a text or have a word of it, best first."""
     if limit < 1 or not index.parts:
         return []
     query = build_query(index, text)
-    ranked = _rank(index, query, limit=limit, tags=tags)
+    ranked = _rank(index, query, limit=limit, tags=tags, people_only=people_only)
     found = {one.slug: one for one in ranked if one.evidence or one.decision != "no"}
     # Without vectors only skills with a word are candidates: if the ranking ends early, it has all of them.
     is_complete = len(found) == len(ranked) < MAX_RESULTS and not can_compare(index, query)
     if len(found) < limit and not is_complete:
-        more = _rank(index, query, limit=limit, tags=tags, by_words=True)
+        more = _rank(index, query, limit=limit, tags=tags, people_only=people_only, by_words=True)
         found.update((one.slug, one) for one in more if one.slug not in found)
     return list(found.values())[:limit]
 
@@ -148,10 +148,14 @@ def _rank(
     *,
     limit: int,
     tags: Collection[str] = (),
+    people_only: bool = False,
     by_words: bool = False,
     fitting: bool = False,
 ) -> list[Recommendation]:
-    """Rank for a prepared message; with `by_words`, only skills that have a word of it."""
+    """Rank for a prepared message.
+
+    With `people_only`, also skills that only people start; with `by_words`, only skills that have a word of the message.
+    """
     limit = min(limit, MAX_RESULTS)
     if not query.words:
         return []
@@ -160,6 +164,7 @@ def _rank(
         index,
         query,
         count=limit + _SPARE_CANDIDATES,
+        people_only=people_only,
         by_words=by_words,
         tags=sorted({hash_tag(tag) for tag in tags}),
         pinned=[some.every | rare for some, rare in zip(named, find_rare(index, query), strict=True)],
@@ -188,7 +193,9 @@ def _rank(
     return found
 
 
-def list_tagged(index: Index, *, limit: int, tags: Collection[str] = ()) -> list[Recommendation]:
+def list_tagged(
+    index: Index, *, limit: int, tags: Collection[str] = (), people_only: bool = True
+) -> list[Recommendation]:
     """Return the skills with all of these tags, by slug, without scores."""
     wanted = sorted({hash_tag(tag) for tag in tags})
     found = [
@@ -196,7 +203,9 @@ def list_tagged(index: Index, *, limit: int, tags: Collection[str] = ()) -> list
         for part in index.parts
         for place in np.flatnonzero(part.alive & part.segment.tagged_with(wanted)).tolist()
     ]
-    found.sort(key=lambda shown: shown["slug"])
+    found = sorted(
+        (shown for shown in found if people_only or not shown["people_only"]), key=lambda shown: shown["slug"]
+    )
     return [_recommend(shown, score=0.0, decision="maybe") for shown in found[: max(limit, 0)]]
 
 
@@ -210,6 +219,7 @@ def _recommend(shown: dict[str, Any], *, score: float, decision: Decision, **mor
         digest=shown["digest"],
         version=shown["version"],
         chars=shown["chars"],
+        people_only=shown["people_only"],
         score=score,
         decision=decision,
         **more,

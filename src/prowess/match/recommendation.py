@@ -14,6 +14,9 @@ DECISIONS: tuple[Decision, ...] = get_args(Decision)
 OFFER_SCORE, MAYBE_SCORE = 0.5, 0.17
 """The lowest scores for the decisions `offer` and `maybe`."""
 
+MAX_RESULTS = 1_000
+"""The most skills that are ranked."""
+
 FieldName = Literal["name", "description", "tags", "triggers", "patterns", "keywords", "body"]
 FIELD_NAMES: tuple[FieldName, ...] = get_args(FieldName)
 
@@ -45,6 +48,8 @@ class Recommendation:
     version: str = ""
     chars: int = 0
     """The characters that it takes in a prompt, as the budget of a session counts them."""
+    people_only: bool = False
+    """True if agents are not offered the skill: only people start it."""
     evidence: tuple[Evidence, ...] = ()
     why: str = ""
     trust: str = ""
@@ -64,6 +69,7 @@ class Recommendation:
             "digest": self.digest,
             "version": self.version,
             "chars": self.chars,
+            "people_only": self.people_only,
             "score": self.score,
             "decision": self.decision,
             "why": self.why,

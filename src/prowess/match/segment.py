@@ -44,7 +44,8 @@ class Segment:
     slugs: Array  # hash of the slug of each document
     locations: Array  # hash of the path of each document, 0 if it has none
     keys: Array  # SHA-256 of slug, scope and digest of each document, as four numbers
-    ranks: Array  # whether the document may be recommended
+    ranks: Array  # whether searches may find the document
+    offers: Array  # whether it may also be recommended for a message
     vector_keys: Array  # the key of each document's card, as two numbers; zeros without a card
     phrase_start: Array  # documents → phrases
     phrase_field: Array
@@ -125,7 +126,8 @@ def build_segment(entries: Entries, vocabulary: Vocabulary) -> Segment:
         slugs=hash_words([document.slug for document in documents]),
         locations=hash_words([document.location for document in documents]),
         keys=np.frombuffer(b"".join(map(_document_key, documents)), "<u8").astype(np.uint64).reshape(-1, 4),
-        ranks=np.array([bool(document.description.strip()) for document in documents], np.bool_),
+        ranks=(ranks := np.array([bool(document.description.strip()) for document in documents], np.bool_)),
+        offers=ranks & ~np.array([document.people_only for document in documents], np.bool_),
         vector_keys=np.array(entries.vector_keys, np.uint64).reshape(-1, 2),
         phrase_start=phrase_start,
         phrase_field=fields,
@@ -248,6 +250,7 @@ def _encode_metadata(document: SearchDocument) -> bytes:
         f'"description":{_quote(document.description)},"tags":{_quote_all(document.tags)},'
         f'"scope":{_quote(document.scope)},"digest":{_quote(document.digest)},'
         f'"location":{_quote(document.location)},"version":{_quote(document.version)},"chars":{document.chars},'
+        f'"people_only":{"true" if document.people_only else "false"},'
         f'"patterns":{_quote_all(document.patterns[:MAX_INTENT_PATTERNS])},'
         f'"triggers":{_quote_all(document.triggers[:MAX_TRIGGERS])}}}'
     ).encode()

@@ -39,7 +39,7 @@ def read_segment(path: Path) -> Segment:
         raise FileDamaged(path.name) from error
 
 
-SNAPSHOT_FORMAT = 9
+SNAPSHOT_FORMAT = 10
 """Raise it with every change to segments or to how words are read, so that older snapshots are rebuilt."""
 
 _CURRENT = "current"

@@ -227,6 +227,8 @@ def _rule_by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolic
         return _ask("agent-updates", "Approval required: an agent wants to change a skill that it did not write.")
     if action in WRITE_ACTIONS and by_agent and subject.drafted and ruling.answer == "allow":
         return _ask("draft", "Approval required: a model wrote this skill, and nobody has accepted it yet.")
+    if action in USE_ACTIONS and by_agent and subject.people_only and ruling.answer == "allow":
+        return _ask("people-only", "Approval required: only people start this skill, and an agent wants to use it.")
     if action == "run" and by_agent and subject.asks_first and ruling.answer == "allow":
         return _ask("skill-asks-first", "Approval required: this skill asks for approval before an agent runs it.")
     return ruling

@@ -90,6 +90,8 @@ class Subject:
     requests: tuple[str, ...] = ()
     reach: Reach = ""
     asks_first: bool = False
+    people_only: bool = False
+    """True if its author wants only people to start it, and no person has chosen it for this use."""
     drafted: bool = False
     """True for files that a model wrote and nobody has accepted: an agent may keep them only if a person agrees."""
     folder: str = ""

@@ -88,9 +88,19 @@ class Loader:
         return f"plugin:{plugin}" if plugin else f"{outline.scope}:{outline.location or store.location}"
 
     def load(
-        self, actor: Actor, name: str, *, reference: str | None = None, script: str | None = None, session: str = ""
+        self,
+        actor: Actor,
+        name: str,
+        *,
+        reference: str | None = None,
+        script: str | None = None,
+        session: str = "",
+        chosen: bool = False,
     ) -> LoadResult:
-        """Load the instructions of a skill, or one reference, one script or both by their exact names."""
+        """Load the instructions of a skill, or one reference, one script or both by their exact names.
+
+        With `chosen`, a person chose the skill by its name, so an agent acting for them may load one that only people start.
+        """
         # Filled step by step, so that an error answer has everything that was known by then.
         answer: dict[str, Any] = {"name": name}
         known: tuple[SkillOutline, Subject] | None = None
@@ -109,6 +119,7 @@ class Loader:
                     outline, subject = text.outline, text.subject
                 else:
                     subject = read_subject(self.catalog, store, outline, hidden)
+                subject = replace(subject, people_only=subject.people_only and not chosen)
                 policy = self.gate.read_policy(actor)
             known = (outline, subject)
             for action in _load_actions(reference, script):

@@ -182,6 +182,7 @@ def make_subject(
         frozen=standing.frozen,
         hides=standing.hides,
         findings=standing.findings,
+        people_only=outline.people_only,
         sends_out=can_send_out(outline.needs, kinds),
         live=live,
         text=body if live else "",

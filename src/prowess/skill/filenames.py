@@ -21,6 +21,8 @@ SKILL_MD_SPELLINGS = frozenset({"skill.md", "skills.md"})
 """The names that are read as SKILL.md, in lower case."""
 
 SIDECAR = "agents/prowess.yaml"
+CODEX_FILE = "agents/openai.yaml"
+"""The settings that Codex reads beside SKILL.md."""
 STANDARD_FOLDERS: dict[str, Kind] = {"references": "reference", "scripts": "script", "assets": "asset"}
 """The folders of the open standard, with the kind of the files in them."""
 

@@ -16,6 +16,7 @@ from typing import Any
 from prowess.errors import Problem
 from prowess.skill import fit_changes
 from prowess.skill.filenames import (
+    CODEX_FILE,
     MAX_DESCRIPTION_CHARS,
     SIDECAR,
     SKILL_MD,
@@ -33,7 +34,7 @@ from prowess.skill.forms.native import render_folder
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
-from prowess.skill.profiles import ProfileName, bernstein, checks, claude_code, codex, mcp
+from prowess.skill.profiles import ProfileName, bernstein, checks, claude_code, mcp
 from prowess.skill.profiles.claude_api import RESERVED
 from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
 from prowess.skill.slug import is_slug, slugify
@@ -43,7 +44,7 @@ from prowess.skill.text.yaml import YamlRefused, load
 from prowess.skill.text.yaml_writer import dump
 from prowess.skill.validate import ValidationReport, rejection, validate
 
-_KEPT_FILES = frozenset({SIDECAR, codex.SIDECAR})
+_KEPT_FILES = frozenset({SIDECAR, CODEX_FILE})
 
 
 def choose_surplus_files(package: Package) -> list[File]:

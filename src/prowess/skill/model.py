@@ -59,6 +59,8 @@ class SkillCard(FrozenModel):
     """The skill's trust level here; '' if it was not looked up."""
     enabled: bool = True
     """False if an administrator has switched the skill off for the organization."""
+    people_only: bool = False
+    """True if agents are not offered the skill: only people start it."""
 
     def as_json(self) -> JsonObject:
         """Return what `model_dump(mode="json")` returns, without building pydantic's serializer: a tenth of a short command."""
@@ -96,6 +98,8 @@ class Skill(FrozenModel):
     trigger_phrases: tuple[str, ...] = ()
     intent_patterns: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
+    people_only: bool = False
+    """True if its author wants only people to start it (`disable-model-invocation`)."""
     parameters: JsonObject | None = None
     output_schema: JsonObject | None = None
     policy: JsonObject = Field(default_factory=dict)
@@ -157,6 +161,7 @@ class Skill(FrozenModel):
             "digest": self.digest,
             "kinds": self.kinds,
             "chars": chars,
+            "people_only": self.people_only,
         }
         # The values were checked with the skill. Building pydantic's validator takes a tenth of a short command.
         return construct(SkillCard, {**values, "hides": (), "trust": "", "enabled": True}, set(values))

@@ -43,6 +43,7 @@ class SkillOutline:
     frontmatter: str | None
     parts: tuple[ArtifactOutline, ...]
     needs: Needs
+    people_only: bool = False
 
     @classmethod
     def of(cls, skill: Skill) -> SkillOutline:
@@ -74,6 +75,7 @@ class SkillOutline:
             frontmatter=skill.frontmatter,
             parts=parts,
             needs=read_needs(skill),
+            people_only=skill.people_only,
         )
 
     def of_kind(self, kind: Kind) -> tuple[ArtifactOutline, ...]:

@@ -74,10 +74,6 @@ def _explain_field(problem: Problem, *, strict: bool) -> Problem:
         message = problem.message.replace("; it is kept", "")
         hint = f"{meant} This workspace is strict: correct or remove the field.".strip()
         return replace(problem, severity="error", message=message, hint=hint)
-    if field == "disable-model-invocation":
-        return replace(
-            problem, message=f"{field!r} is for Claude Code. Prowess offers the skill to agents all the same."
-        )
     if field in KEYS:
         return replace(problem, message=f"{field!r} is a field of Claude Code; it is kept.")
     return replace(problem, hint=meant) if meant else problem

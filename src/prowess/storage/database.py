@@ -25,7 +25,7 @@ from prowess.storage.transaction import SharedRead, Snapshot, SnapshotOfThread, 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-HEAD_REVISION = "0021"
+HEAD_REVISION = "0022"
 """The newest revision. It is repeated here so that an up-to-date database opens without importing alembic."""
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"

@@ -18,6 +18,7 @@ DERIVED = frozenset(
         "registry_entries.digest",
         "session_skills.seal",
         "skill_versions.feed",
+        "skills.people_only",
         "skills.reader",
         "skills.seal",
     }

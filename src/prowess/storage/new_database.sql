@@ -1,4 +1,4 @@
--- Revision 0021. Written by scripts/schema.py from the migrations. Do not edit.
+-- Revision 0022. Written by scripts/schema.py from the migrations. Do not edit.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -34,7 +34,7 @@ CREATE TABLE skills (
 	package TEXT NOT NULL, 
 	manifest JSON NOT NULL, 
 	details JSON NOT NULL, 
-	content TEXT NOT NULL, reader TEXT DEFAULT '0' NOT NULL, seal TEXT DEFAULT '' NOT NULL, 
+	content TEXT NOT NULL, reader TEXT DEFAULT '0' NOT NULL, seal TEXT DEFAULT '' NOT NULL, people_only BOOLEAN DEFAULT 0 NOT NULL, 
 	CONSTRAINT pk_skills PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX uq_skills_tenant_slug ON skills (coalesce(organization_id, ''), coalesce(user_id, ''), scope, slug);
@@ -253,7 +253,6 @@ CREATE TABLE run_checkpoints (
 );
 CREATE INDEX ix_run_checkpoints_created ON run_checkpoints (created_at);
 CREATE UNIQUE INDEX uq_sessions_actor_conversation ON sessions (organization_id, user_id, actor, conversation_id);
-CREATE INDEX ix_skills_tenant_seal ON skills (coalesce(organization_id, ''), coalesce(user_id, ''), scope, reader, slug, seal);
 CREATE TABLE installation (
 	id TEXT NOT NULL, 
 	seal TEXT NOT NULL, 
@@ -651,3 +650,4 @@ CREATE TABLE connector_grants (
 	created_at TEXT NOT NULL, 
 	CONSTRAINT pk_connector_grants PRIMARY KEY (organization_id, user_id, connector, config_digest, tool)
 );
+CREATE INDEX ix_skills_tenant_seal ON skills (coalesce(organization_id, ''), coalesce(user_id, ''), scope, reader, slug, seal, people_only);

@@ -48,6 +48,7 @@ FINGERPRINTS = {
     "0019": "2ccfaabe81370fa1c046a7a1a6f98fb9",
     "0020": "15f02b7638deb96f80c67d0dd35e990b",
     "0021": "a3704e6d5771fbfbd09d9035088cabca",
+    "0022": "d9a0391718c10428a0ec89a442e84c99",
 }
 """The fingerprint of each revision. `tests/storage/test_schema_check.py` prints the line to add for a new one."""
 

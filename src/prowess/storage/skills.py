@@ -83,7 +83,7 @@ else:
 _COLUMNS = {
     *("slug", "title", "description", "version", "author", "form", "digest", "content_length", "id"),
     *("created_at", "updated_at", "tags", "trigger_phrases", "intent_patterns"),
-    *("provenance", "artifacts", "manifest", "scope", "location"),
+    *("provenance", "artifacts", "manifest", "scope", "location", "people_only"),
 }
 # Every other field of a skill, also ones added later, is stored in one document.
 _DETAILS = tuple(name for name in Skill.model_fields if name not in _COLUMNS)
@@ -102,6 +102,14 @@ class StoredSkill(NamedTuple):
     key: SkillKey
     reader: str
     seal: str
+
+
+class Mark(NamedTuple):
+    """What the index says of a row: the version of the readers, the seal, and whether only people start the skill."""
+
+    reader: str = ""
+    seal: str = ""
+    people_only: bool = False
 
 
 class CardListing(NamedTuple):
@@ -128,7 +136,7 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> CardListing:
     listing = CardListing([], [])
     for slug, title, description, version, tags, source, digest, kinds, chars in sql.CARDS.rows(connection, tenant.key):
         try:
-            reader, seal = marks.get(slug, ("", ""))
+            mark = marks.get(slug, Mark())
             card = {
                 **_CARD_DEFAULTS,
                 "slug": slug,
@@ -141,8 +149,10 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> CardListing:
                 "digest": digest,
                 "kinds": tuple(decode_json(kinds)),
                 "chars": chars,
+                "people_only": mark.people_only,
             }
-            valid = is_current(reader) and seals.check(seal, 0, _card_group(owner, reader, card)) == "valid"
+            group = _card_group(owner, mark.reader, card)
+            valid = is_current(mark.reader) and seals.check(mark.seal, 0, group) == "valid"
         except DAMAGE:
             valid, card = False, {}
         if valid:
@@ -152,15 +162,17 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> CardListing:
     return listing
 
 
-def get_marks(
-    connection: sa.Connection, tenant: Tenant, slugs: Collection[str] | None = None
-) -> dict[str, tuple[str, str]]:
-    """Return the version of the readers and the seal of each row, or of the rows of these slugs, by slug."""
+def get_marks(connection: sa.Connection, tenant: Tenant, slugs: Collection[str] | None = None) -> dict[str, Mark]:
+    """Return the mark of each row, or of the rows of these slugs, by slug."""
     if slugs is not None and len(slugs) <= _FEW:
         rows = sql.MARKS_OF.rows(connection, {**tenant.key, "of": list(slugs)})
     else:
         rows = sql.MARKS.rows(connection, tenant.key)
-    return {slug: (as_text(reader), as_text(seal)) for slug, reader, seal in rows if type(slug) is str}
+    return {
+        slug: Mark(as_text(reader), as_text(seal), people_only == 1)
+        for slug, reader, seal, people_only in rows
+        if type(slug) is str
+    }
 
 
 def check_seal(connection: sa.Connection, tenant: Tenant, stored: StoredSkill, skill: Skill) -> SealState:
@@ -175,14 +187,14 @@ def is_foreign(connection: sa.Connection, stored: StoredSkill) -> bool:
     return seals_of(connection).check(stored.seal, 0, ()) == "foreign"
 
 
-def check_texts(seals: Seals, seal: str, texts: Texts) -> bool:
+def check_texts(seals: Seals, mark: Mark, texts: Texts) -> bool:
     """Return True if a row was sealed with these texts for the search index."""
-    return seals.check(seal, 1, _texts_group(texts)) == "valid"
+    return seals.check(mark.seal, 1, _texts_group(mark.people_only, texts)) == "valid"
 
 
-def _texts_group(texts: Texts) -> tuple[object, ...]:
+def _texts_group(people_only: bool, texts: Texts) -> tuple[object, ...]:
     """Return the values that the second checksum of a seal covers: the texts, the long one by its hash, which is faster to compute."""
-    return (*texts[:-1], hashlib.blake2b(texts[-1].encode("utf-8", "surrogatepass")).hexdigest())
+    return (people_only, *texts[:-1], hashlib.blake2b(texts[-1].encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def _owner(tenant: Tenant) -> str:
@@ -203,6 +215,7 @@ def _card_group(owner: str, reader: str, card: Mapping[str, Any]) -> tuple[objec
         card["digest"],
         card["kinds"],
         card["chars"],
+        card["people_only"],
     )
 
 
@@ -223,7 +236,7 @@ def _groups(skill: Skill, reader: str, tenant: Tenant) -> tuple[tuple[object, ..
         skill.content_length,
         skill.body,
     )
-    return _card_group(_owner(tenant), reader, card), _texts_group(texts)
+    return _card_group(_owner(tenant), reader, card), _texts_group(skill.people_only, texts)
 
 
 def has_kinds(connection: sa.Connection, tenant: Tenant, kinds: Collection[Kind]) -> bool:
@@ -378,6 +391,7 @@ def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[s
         "intent_patterns": list(skill.intent_patterns),
         "trigger_phrases": list(skill.trigger_phrases),
         "content_length": skill.content_length,
+        "people_only": skill.people_only,
         "content_hash": hash_content(content, skill.digest),
         "package": package.name,
         "manifest": dump_manifest(skill.manifest),

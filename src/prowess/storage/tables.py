@@ -170,6 +170,7 @@ skills = sa.Table(
     # index answers instead.
     sa.Column("reader", sa.Text, nullable=False, server_default=sa.text("'0'")),
     sa.Column("seal", sa.Text, nullable=False, server_default=sa.text("''")),
+    sa.Column("people_only", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 
 skill_artifacts = sa.Table(
@@ -237,6 +238,7 @@ sa.Index(
     skills.c.reader,
     skills.c.slug,
     skills.c.seal,
+    skills.c.people_only,
 )
 sa.Index(
     "uq_skill_artifacts_name_variant",

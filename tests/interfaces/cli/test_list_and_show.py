@@ -15,6 +15,7 @@ CARD_KEYS = {
     "trust",
     "chars",
     "enabled",
+    "people_only",
     "slug",
     "title",
     "description",

@@ -27,6 +27,7 @@ KEYS = {
     "digest",
     "version",
     "chars",
+    "people_only",
     "score",
     "decision",
     "why",

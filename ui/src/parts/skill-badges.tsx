@@ -5,6 +5,7 @@ import { Badge } from "./badge";
 
 interface Facts {
   enabled: boolean;
+  people_only?: boolean;
   trust: string;
   dangers: number | null;
   hides: readonly (string | { scope: string })[];
@@ -25,6 +26,11 @@ export function SkillBadges({ skill }: { skill: Facts }) {
       {!skill.enabled && (
         <Badge tone="warn" title={t("skills.off_title")}>
           {t("skills.off")}
+        </Badge>
+      )}
+      {skill.people_only && (
+        <Badge title={t("skills.people_only_title")}>
+          {t("skills.people_only")}
         </Badge>
       )}
       {skill.trust !== "local" && (

@@ -4,7 +4,8 @@ A skill is a prompt if it has instructions or a prompt template, unless its fron
 with `disable-model-invocation` are prompts too: they are meant for people only. The packs of roles that come with Prowess
 are left out, because nobody starts a role in the middle of a conversation.
 
-A prompt passes the same gate as loading the skill, and its text enters the conversation once, without being enabled.
+A prompt passes the same gate as loading the skill; only what a person has to start is started already. Its text enters the
+conversation once, without being enabled.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from mcp_types import (
     TextContent,
 )
 
+from prowess.engine.sessions import load_text
 from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError, Refused
 from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.elicitation import read_with_approval
@@ -90,6 +92,7 @@ async def get_prompt(
                 inputs=_convert_values(arguments, form.schema),
                 session=conversation,
                 dry_run=True,
+                chosen=True,
             )
             result = await engine.runs.attempt(request)
             if result.error is not None:
@@ -97,7 +100,7 @@ async def get_prompt(
             sent = [message for part in result.parts for step in part.sent for message in step.request.messages]
             # MCP has no system messages in prompts.
             return [_message(message.text, assistant=message.role == "assistant") for message in sent if message.text]
-        loaded = await engine.load(params.name, session=conversation)
+        loaded = await load_text(engine.context, params.name, session=conversation, chosen=True)
         if loaded["error"]:
             raise _load_error(loaded)
         body = fill_arguments(loaded["body"] or "", form.names, arguments)

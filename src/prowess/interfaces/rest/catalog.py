@@ -42,6 +42,7 @@ class OverviewRowShape(Shape):
     digest: str
     hides: list[str]
     enabled: bool
+    people_only: bool
     trust: str
     dangers: int | None
     score: float | None

@@ -84,6 +84,7 @@ class SkillShape(Shape):
     source: str = Field(description="Who it comes from: `system`, `community` or `user`.")
     hides: list[HiddenShape] = Field(description="Skills of the same slug in farther scopes.")
     enabled: bool = Field(description="False if an administrator has switched it off for the organization.")
+    people_only: bool = Field(description="True if agents are not offered it: only people start it.")
     dangers: int | None = Field(description="How many severe findings it has; null if it was not scanned yet.")
 
 
@@ -119,6 +120,7 @@ class _SkillFields(Body):
     content_hash: Any = Field(default=None, exclude=True)
     digest: Any = Field(default=None, exclude=True)
     kinds: Any = Field(default=None, exclude=True)
+    people_only: Any = Field(default=None, exclude=True)
     trust: Any = Field(default=None, exclude=True)
     source: Any = Field(default=None, exclude=True)
     hides: Any = Field(default=None, exclude=True)

@@ -6,16 +6,19 @@ import unicodedata
 from typing import Any, cast
 
 from prowess.errors import Problem, Severity
-from prowess.skill.filenames import SKILL_MD, STANDARD_FOLDERS, is_skill_md
+from prowess.skill.filenames import CODEX_FILE, SKILL_MD, STANDARD_FOLDERS, is_skill_md
 from prowess.skill.form_info import FormName
+from prowess.skill.forms.data import parse_yaml
 from prowess.skill.forms.form import info, unknown_fields
 from prowess.skill.kinds import JsonObject
 from prowess.skill.package import Package
 from prowess.skill.slug import is_slug, slugify
 from prowess.skill.text.document import Document
-from prowess.skill.text.fields import as_list, as_text, as_tools, first_heading, first_paragraph
+from prowess.skill.text.fields import as_flag, as_list, as_text, as_tools, first_heading, first_paragraph
 
 DEFAULT_VERSION = "1.0.0"
+PEOPLE_ONLY = "disable-model-invocation"
+"""The field of a skill that only people start, as Claude Code and others read it."""
 
 _KEYS: dict[str, str] = {
     **{key: key for key in ("name", "slug", "title", "description", "summary", "version", "author", "license")},
@@ -90,6 +93,9 @@ class FieldReader:
 
     def take(self, key: str, value: Any) -> None:
         """Store one frontmatter field by its meaning, or keep it unchanged."""
+        if key == PEOPLE_ONLY:
+            self.take_people_only(value)
+            return
         field = _KEYS.get(key) or self.by_spelling(key)
         # `summary` means the description in some catalogs, but only where there is no description.
         if field is None or (field == "summary" and self.document.fields.get("description")):
@@ -112,6 +118,13 @@ class FieldReader:
             self.values[field] = as_tools(value)
         else:
             self.values[field] = value.strip() if isinstance(value, str) else self.text(key, value)
+
+    def take_people_only(self, value: Any) -> None:
+        """Keep the field of a skill that only people start as it is. `is_people_only` interprets it."""
+        self.extra[PEOPLE_ONLY] = value
+        if value is not None and as_flag(value) is None:
+            message = f"The field {PEOPLE_ONLY!r} must be true or false; it is read as true."
+            self.report("wrong-type", "warning", message, "Write `true` or `false`.", PEOPLE_ONLY)
 
     def by_spelling(self, key: str) -> str | None:
         """Return the field for a key in unusual capitalisation, and report it."""
@@ -247,6 +260,18 @@ class FieldReader:
                 message = "There is no description, and no text to derive one from."
                 self.report("description-missing", "error", message, hint, "description")
         self.values["description"] = found
+
+
+def is_people_only(extra: JsonObject, package: Package) -> bool:
+    """Return True if only people may start a skill, by its frontmatter or by the file that Codex reads.
+
+    A value that is neither true nor false counts as true: somebody wanted to keep the skill away from models.
+    """
+    if extra.get(PEOPLE_ONLY) is not None and as_flag(extra[PEOPLE_ONLY]) is not False:
+        return True
+    file = package.get(CODEX_FILE)
+    policy = (parse_yaml(CODEX_FILE, file.content).object or {}).get("policy") if file is not None else None
+    return isinstance(policy, dict) and cast("JsonObject", policy).get("allow_implicit_invocation") is False
 
 
 def folder_name(package: Package) -> str:

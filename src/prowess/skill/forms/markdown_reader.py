@@ -22,7 +22,7 @@ from prowess.skill.filenames import (
 )
 from prowess.skill.form_info import FormName
 from prowess.skill.forms.form import Candidate, Reading, error, info
-from prowess.skill.forms.frontmatter_fields import read_fields
+from prowess.skill.forms.frontmatter_fields import is_people_only, read_fields
 from prowess.skill.forms.origin import Origin
 from prowess.skill.kinds import Artifact, Instructions, Kind, construct, kind_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
@@ -97,6 +97,8 @@ def build_skill(
     values["artifacts"] = tuple(artifacts)
     values["manifest"] = package.manifest
     values["digest"] = package.digest
+    if is_people_only(values.get("extra", {}), package):
+        values["people_only"] = True
     # The sidecar of a native skill may hold any type, so only there the values are validated.
     return construct_skill(values) if form != "native" else Skill.model_validate(values)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from prowess.errors import Problem
-from prowess.skill.filenames import find_skill_md
+from prowess.skill.filenames import CODEX_FILE, find_skill_md
 from prowess.skill.forms.data import parse_yaml
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
@@ -15,7 +15,6 @@ from prowess.skill.package import Package
 from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
 
-SIDECAR = "agents/openai.yaml"
 SHORT, LONG = 64, 1024
 INTERFACE = ("display_name", "short_description", "icon_small", "icon_large", "brand_color", "default_prompt")
 TOOL = ("type", "value", "description", "transport", "command", "url")
@@ -55,24 +54,24 @@ def _check_name(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]
 
 def check_sidecar(package: Package, limits: Limits) -> Iterator[Problem]:
     """Yield the parts of `agents/openai.yaml` that Codex ignores. It never rejects a skill because of that file."""
-    file = package.get(SIDECAR)
+    file = package.get(CODEX_FILE)
     if file is None:
         return
-    parsed = parse_yaml(SIDECAR, file.content, limits)
+    parsed = parse_yaml(CODEX_FILE, file.content, limits)
     if parsed.problems:
         yield from (_soft(problem.message, problem.line) for problem in parsed.problems)
         return
     sections = {"interface": _interface, "policy": _policy, "dependencies": _dependencies}
     content = parsed.object
     if content is None:
-        yield _soft(f"{SIDECAR} must be a mapping.")
+        yield _soft(f"{CODEX_FILE} must be a mapping.")
         return
     for section, faults in sections.items():
         if content.get(section) is None:
             continue
         part = checks.as_mapping(content[section])
         found = faults(part) if part is not None else iter(["must be a mapping"])
-        yield from (_soft(f"{section} in {SIDECAR} {fault}.") for fault in found)
+        yield from (_soft(f"{section} in {CODEX_FILE} {fault}.") for fault in found)
 
 
 def _interface(part: dict[str, Any]) -> Iterator[str]:
@@ -108,7 +107,7 @@ def _text_faults(key: str, value: Any) -> Iterator[str]:
 
 
 def _soft(message: str, line: int | None = None) -> Problem:
-    problem = checks.error("openai-yaml", message, "Codex ignores this part; fix or remove it.", SIDECAR, line)
+    problem = checks.error("openai-yaml", message, "Codex ignores this part; fix or remove it.", CODEX_FILE, line)
     return replace(problem, severity="warning")
 
 

@@ -54,7 +54,7 @@ OTHER_READER = CompiledSelect(
     )
 )
 # Answered by the index alone, see `tables.skills`.
-_MARKS = sa.select(skills.c.slug, skills.c.reader, skills.c.seal).where(_OURS)
+_MARKS = sa.select(skills.c.slug, skills.c.reader, skills.c.seal, skills.c.people_only).where(_OURS)
 MARKS = CompiledSelect(_MARKS)
 MARKS_OF = CompiledSelect(_MARKS.where(_OF_SLUGS))
 _STATE = _SELECT_KEY.add_columns(skills.c.reader, skills.c.seal)

@@ -149,6 +149,7 @@ def _note_dangers(cards: list[SkillCard], dangers: dict[str, int]) -> None:
 
 def _format_scope(card: SkillCard) -> str:
     notes = [] if card.enabled else ["off"]
+    notes += ["people only"] if card.people_only else []
     notes += [card.trust] if card.trust not in ("", "local") else []
     notes += [f"hides {', '.join(other.scope for other in card.hides)}"] if card.hides else []
     return f"{card.scope} ({'; '.join(notes)})" if notes else card.scope
