@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from dataclasses import replace
 
 import pytest
 
 from prowess.errors import Conflict, Invalid, NotFound, Refused, SpendExceeded
+from prowess.jobs import worker
 from prowess.llm import models
 from prowess.llm.model import Reply, Request, Usage
 from prowess.policy.actor import Actor, agent_of, local_person
@@ -158,6 +161,22 @@ async def test_a_cancelled_batch_stops_and_a_retry_does_the_rest(place, line, st
     assert (cancelled.state, cancelled.done) == ("cancelled", 0)
     assert (ended.state, ended.done) == ("succeeded", 5)
     assert sorted(station.lines()) == [f"one {n}" for n in range(5)]
+
+
+async def test_a_batch_that_another_process_cancels_leaves_no_traceback(place, line, station, monkeypatch, caplog):
+    monkeypatch.setattr(worker, "WATCH_SECONDS", 60.0)  # DBOS is the first to notice
+    station.gate = asyncio.Event()
+    async with place.open() as prowess:
+        job = await prowess.jobs.start_batch(line("one"), ITEMS)
+        await station.begun.wait()
+        command = (sys.executable, "-m", "prowess", "jobs", "cancel", job.id)
+        other = await asyncio.create_subprocess_exec(*command, cwd=place.workspace, env=os.environ | place.environment)
+        assert await other.wait() == 0
+        station.gate.set()
+        after = await prowess.jobs.wait((await prowess.jobs.start_run(line("one"))).id)
+        cancelled = await prowess.jobs.get(job.id)
+    assert (cancelled.state, after.state) == ("cancelled", "succeeded")
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
 
 
 class OneByOne:

@@ -58,9 +58,10 @@ class SystemDatabase:
         """Return the configuration of DBOS for a worker."""
         from dbos import DBOSConfig, DBOSPortableJSONSerializer
 
-        # Every cancelled workflow would be a warning.
+        # Every cancelled workflow would be a warning, and one that another process cancels an error with a traceback.
         logger = logging.getLogger("dbos")
         logger.setLevel(logging.ERROR)
+        logger.addFilter(_is_no_cancellation)
         # The handler of DBOS would keep the stderr of this moment, which may be closed when the next worker starts.
         if not logger.handlers and logging.lastResort is not None:
             logger.addHandler(logging.lastResort)
@@ -108,6 +109,12 @@ class SystemDatabase:
         """Close all connections."""
         if self._engine is not None:
             self._engine.dispose()
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    from dbos import error
+
+    return not (record.exc_info and isinstance(record.exc_info[1], error.DBOSAwaitedWorkflowCancelledError))
 
 
 def by_queue(workflows: Sequence[Any]) -> dict[str, list[str]]:
