@@ -179,6 +179,37 @@ async def test_a_batch_that_another_process_cancels_leaves_no_traceback(place, l
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []
 
 
+class Blocking:
+    """A gate that never lets the first two calls through, and does not stop the others."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def wait(self) -> None:
+        self.calls += 1
+        if self.calls <= 2:
+            await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("kind", ["run", "batch"])
+async def test_the_jobs_of_one_organization_do_not_hold_up_those_of_another(place, line, station, monkeypatch, kind):
+    monkeypatch.setattr(worker, "JOBS_AT_ONCE", 2)
+    station.gate = Blocking()
+    ann, bob = (Actor(name=name, organization=name, user=name, permissions=RUNNER) for name in ("ann", "bob"))
+    request = line("one")
+    async with place.open() as prowess:
+
+        async def start(actor: Actor) -> str:
+            own = prowess.as_actor(actor).jobs
+            return (await (own.start_run(request) if kind == "run" else own.start_batch(request, [{"n": 1}]))).id
+
+        many = [await start(ann) for _ in range(4)]
+        ended = await prowess.as_actor(bob).jobs.wait(await start(bob))
+        states = {(await prowess.as_actor(ann).jobs.get(job)).state for job in many}
+    assert ended.state == "succeeded"
+    assert "queued" in states
+
+
 class OneByOne:
     """A gate that lets the first call through, and stops the second until it is opened."""
 

@@ -37,11 +37,15 @@ WATCH_SECONDS = 1.0
 """How often a worker looks whether its jobs were cancelled."""
 
 CHUNKS_AT_ONCE = 2
-"""Chunks that a worker takes at once: a second one, so that it never waits for the last items of the first. More would
-stay with this worker while others have nothing to do."""
+"""Chunks of one organization that a worker takes at once: a second one, so that it never waits for the last items of the
+first. More would stay with this worker while others have nothing to do."""
 
 JOBS_AT_ONCE = 100
-"""Jobs of one worker. Most of them wait: for their chunks, for a model, or for a person."""
+"""Jobs of one organization on a worker. Most of them wait: for their chunks, for a model, or for a person."""
+
+ORGANIZATIONS_AT_ONCE = 10
+"""How many organizations can have as many as that at once. Without a share for each, one with many jobs, or with jobs that
+wait for a person, would hold up all others."""
 
 POLL_SECONDS = 1.0
 """How often a queue is looked at, which is how late a job may start. Each of four queues costs a few queries: twice a
@@ -156,12 +160,12 @@ class JobWorker:
 
     async def enqueue(self, job: JobRow) -> None:
         """Hand a job to the workers. Does nothing if this attempt was handed over before."""
-        from dbos import DBOS, SetWorkflowID
+        from dbos import DBOS, SetEnqueueOptions, SetWorkflowID
 
         from prowess.jobs.workflows import WORKFLOWS
 
         await self.start()
-        with SetWorkflowID(workflow_id(job)):
+        with SetWorkflowID(workflow_id(job)), SetEnqueueOptions(queue_partition_key=job.organization_id):
             queue = self.queue("jobs", job.place)
             await DBOS.enqueue_workflow_async(queue, WORKFLOWS[job.kind], job.id)
 
@@ -177,7 +181,12 @@ class JobWorker:
             await self.enqueue(job)
             return
         with SetWorkflowID(workflow_id(job)):
-            await DBOS.fork_workflow_async(before, failed[0], queue_name=self.queue("jobs", job.place))
+            await DBOS.fork_workflow_async(
+                before,
+                failed[0],
+                queue_name=self.queue("jobs", job.place),
+                queue_partition_key=job.organization_id,
+            )
 
     async def cancel(self, job: JobRow) -> None:
         """Cancel the workflows of a job that has been marked as cancelled."""
@@ -226,7 +235,10 @@ class JobWorker:
         for place in ("", self.place):
             for kind, most in (("jobs", JOBS_AT_ONCE), ("chunks", CHUNKS_AT_ONCE)):
                 await DBOS.register_queue_async(
-                    self.queue(kind, place), worker_concurrency=most, polling_interval_sec=POLL_SECONDS
+                    self.queue(kind, place),
+                    worker_concurrency=most * ORGANIZATIONS_AT_ONCE,
+                    partition_worker_concurrency=most,
+                    polling_interval_sec=POLL_SECONDS,
                 )
         await self._take_over()
         self._loops = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch())]

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dbos import DBOS, ScheduleInput, SetWorkflowID
+from dbos import DBOS, ScheduleInput, SetEnqueueOptions, SetWorkflowID
 
 from prowess.errors import ProwessError
 from prowess.skill.kinds import JsonObject
@@ -94,7 +94,8 @@ async def batch_workflow(job_id: str) -> None:
         starts: list[int] = await DBOS.run_step_async({"name": "plan"}, plan)
         handles: list[Any] = []
         for first in starts:
-            with SetWorkflowID(f"{job_id}.{attempt}.{first}"):
+            name = f"{job_id}.{attempt}.{first}"
+            with SetWorkflowID(name), SetEnqueueOptions(queue_partition_key=job.organization_id):
                 queue = _worker().queue("chunks", job.place)
                 handles.append(await DBOS.enqueue_workflow_async(queue, chunk_workflow, job_id, attempt, first))
         for handle in handles:
