@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,35 @@ def test_a_file_over_the_limit_is_not_read(open_device):
     device.replace(NAME, b"x" * 100, "")
     with pytest.raises(TooLarge):
         open_device("b").read(NAME, 99)
+
+
+@pytest.mark.parametrize("address", ["git"], indirect=True)
+def test_other_files_on_a_branch_stay_as_they_are(open_device, address, tmp_path):
+    open_device("a").replace(NAME, b"first", "")
+    clone = tmp_path / "clone"
+
+    def git(*arguments: str) -> str:
+        author = ("-c", "user.name=ann", "-c", "user.email=ann@localhost", "-c", "core.quotePath=false")
+        command = ["git", *author, "-C", str(clone), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    subprocess.run(["git", "clone", "--quiet", "--branch=prowess-sync", address, str(clone)], check=True)
+    (clone / "tools/deep/er").mkdir(parents=True)
+    (clone / "tools/deep/er/notes.txt").write_text("notes")
+    for name in ("run.sh", "bundles/run.sh"):
+        (clone / name).write_text("echo")
+        (clone / name).chmod(0o755)
+    (clone / "ünusual\n name").write_text("x")
+    (clone / "link").symlink_to("run.sh")
+    git("add", "--all")
+    git("commit", "--quiet", "--message=Mine")
+    git("push", "--quiet")
+    device = open_device("b")
+    device.add("packages/one.zip", b"one")
+    device.replace(NAME, b"second", device.read(NAME, 100).tag)
+    git("fetch", "--quiet")
+    changed = git("diff", "--name-status", "HEAD", "origin/prowess-sync").splitlines()
+    assert changed == [f"M\t{NAME}", "A\tpackages/one.zip"]
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,10 @@ class GitBranchLocation:
             found = self._files.get(name)
             if (found.oid if found else "") != tag:
                 raise changed_meanwhile(self.shown)
-            files = {**self._files, **self._store_blobs({**self._added, name: data})}
-            commit = self._make_commit(files, f"Sync {name.partition('/')[2].removesuffix('.json')}")
+            added = self._store_blobs({**self._added, name: data})
+            commit = self._make_commit(added, f"Sync {name.partition('/')[2].removesuffix('.json')}")
             self._push(commit)
-            self._commit, self._files = commit, files
+            self._commit, self._files = commit, self._files | added
             self._added.clear()
 
     @contextmanager
@@ -123,18 +123,26 @@ class GitBranchLocation:
             oids = self._run("hash-object", "-w", "--no-filters", "--stdin-paths", lines=paths).split()
         return {name: _Blob(oid, len(data)) for (name, data), oid in zip(contents.items(), oids, strict=True)}
 
-    def _make_commit(self, files: Mapping[str, _Blob], message: str) -> str:
-        """Return a new commit with these files, whose names have at most one slash."""
-        folders: dict[str, list[str]] = {}
-        for name, blob in files.items():
-            folder, _, last = name.rpartition("/")
-            folders.setdefault(folder, []).append(f"100644 blob {blob.oid}\t{last}")
-        top = folders.pop("", [])
-        for folder, rows in folders.items():
-            top.append(f"040000 tree {self._run('mktree', lines=rows)}\t{folder}")
-        tree = self._run("mktree", lines=top)
+    def _make_commit(self, added: Mapping[str, _Blob], message: str) -> str:
+        """Return a new commit with these files, whose names have one slash. Everything else on the branch stays."""
+        folders: dict[str, list[tuple[str, _Blob]]] = {}
+        for name, blob in added.items():
+            folder, _, last = name.partition("/")
+            folders.setdefault(folder, []).append((last, blob))
+        top = self._list_tree(self._commit or "")
+        for folder, files in folders.items():
+            mode, _, oid = [*top.get(folder, "").split()[:3], "", "", ""][:3]
+            rows = self._list_tree(oid if mode == "040000" else "")
+            rows |= {last: f"100644 blob {blob.oid}\t{last}" for last, blob in files}
+            top[folder] = f"040000 tree {self._run('mktree', lines=list(rows.values()))}\t{folder}"
+        tree = self._run("mktree", lines=list(top.values()))
         parent = ("-p", self._commit) if self._commit else ()
         return self._run(*_IDENTITY, "commit-tree", tree, *parent, "-m", message)
+
+    def _list_tree(self, tree: str) -> dict[str, str]:
+        """Return the rows of a folder by name, as `mktree` reads them; unusual names are quoted in both."""
+        rows = self._run("-c", "core.quotePath=true", "ls-tree", tree).splitlines() if tree else []
+        return {row.partition("\t")[2]: row for row in rows}
 
     def _push(self, commit: str) -> None:
         lease = f"--force-with-lease={self._branch}:{self._commit}"
