@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.engine.context import Context
-from prowess.errors import NotFound, ProwessError, Refused
+from prowess.errors import Invalid, NotFound, ProwessError, Refused
 from prowess.skill.package import File, Package
-from prowess.sources.devices.bundle import Bundle, Difference, compare, package_name
+from prowess.sources.devices.bundle import Bundle, Difference, compare, package_name, repair_hint
 from prowess.sources.devices.location import Location
 from prowess.sources.devices.state import LastSync
 
@@ -174,18 +174,23 @@ class BundleReader:
         found = self._location.read(package_name(one.there), limits.archive_bytes)
         if found is None:
             raise NotFound(
-                f"{self._location.shown} lacks the files of {one.slug!r}.", hint="Push again from your other device."
+                f"{self._location.shown} lacks the files of {one.slug!r}.", hint=repair_hint(self._channel.name)
             )
-        files = read_archive_files(found.data, package_name(one.there), limits)
+        damaged = Refused(
+            f"The files of {one.slug!r} at {self._location.shown} are not those that were pushed.",
+            hint="Nothing was changed here. Somebody has changed them, or a transfer is not complete. "
+            f"To repair them: {repair_hint(self._channel.name)}",
+        )
+        try:
+            files = read_archive_files(found.data, package_name(one.there), limits)
+        except Invalid:
+            raise damaged from None
         top = files[0].path.partition("/")[0]
         files = [File(path=file.path.removeprefix(f"{top}/"), content=file.content, mode=file.mode) for file in files]
         package = Package.of(top, files, limits)
         skill = read_package(package, limits).skill
         if package.digest != one.there or skill is None or skill.slug != one.slug:
-            raise Refused(
-                f"The files of {one.slug!r} at {self._location.shown} are not those that were pushed.",
-                hint="Somebody has changed them, or a transfer is not complete. Nothing was changed here.",
-            )
+            raise damaged
         return package
 
     def _acceptance(self, change: DeviceChange) -> Acceptance:

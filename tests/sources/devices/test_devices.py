@@ -321,6 +321,43 @@ def test_files_that_were_exchanged_are_refused_and_the_others_arrive(paired, fol
     assert isinstance(again.error, NotFound)
 
 
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:50])
+
+
+def spoil(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"release", b"Release"))
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("packages/*.zip", cut),
+        ("packages/*.zip", Path.unlink),
+        ("bundles/workspace-project.json", cut),
+        ("bundles/workspace-project.json", spoil),
+    ],
+)
+def test_a_damaged_location_is_repaired_as_the_hint_says(paired, folder, file, damage):
+    laptop, desktop = paired
+    laptop.write("release", "Two.")
+    laptop.push()
+    for path in folder.glob(file):
+        damage(path)
+    hint = "Remove bundles/workspace-project.json there, then push from the device that has your skills."
+    if file.startswith("packages"):
+        (failed,) = desktop.pull().with_outcome("failed")
+        assert hint in failed.error.hint
+    else:
+        with pytest.raises((Refused, Invalid)) as refused:
+            desktop.pull()
+        assert hint in refused.value.hint
+    (folder / "bundles/workspace-project.json").unlink()
+    laptop.push()
+    desktop.pull()
+    assert desktop.digests() == laptop.digests()
+
+
 def test_a_skill_that_nobody_accepted_arrives_unaccepted(devices, folder):
     laptop, desktop = devices
     laptop.write("mine", "By hand.")

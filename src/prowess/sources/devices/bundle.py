@@ -93,6 +93,11 @@ def package_name(digest: str) -> str:
     return f"packages/{digest}.zip"
 
 
+def repair_hint(channel: str) -> str:
+    """Return how a channel is repaired: without its bundle, a push stores all files again."""
+    return f"Remove {bundle_name(channel)} there, then push from the device that has your skills."
+
+
 def workspace_channel(name: str) -> str:
     """Return the channel of a workspace with this name; raise `Invalid` for a name that no location can store."""
     channel = f"workspace-{name.strip().lower().replace(' ', '-')}"
@@ -134,7 +139,7 @@ def read_bundle(data: bytes, channel: str, key: str) -> Bundle:
         # Both may fail with what JSON can express: lone surrogates, and deep nesting.
         stated, actual = str(sealed.get("checksum")).encode(), _checksum(key, content).encode()
     except (ValueError, RecursionError):
-        raise _unreadable() from None
+        raise _unreadable(channel) from None
     if version != VERSION:
         raise Invalid(
             f"The bundle has another version than {VERSION}, which this Prowess reads.",
@@ -149,18 +154,18 @@ def read_bundle(data: bytes, channel: str, key: str) -> Bundle:
     if not hmac.compare_digest(stated, actual):
         raise Refused(
             "The bundle at this location was changed by someone who does not have your key.",
-            hint="Check who can write there. Nothing was changed here.",
+            hint=f"Nothing was changed here. Check who can write there. To repair it: {repair_hint(channel)}",
         )
-    bundle = _parse(content)
+    bundle = _parse(content, channel)
     if bundle.channel != channel:
         raise Refused(
             f"The bundle at this location is that of {bundle.channel!r}, not of {channel!r}.",
-            hint="Somebody has renamed it. Nothing was changed here.",
+            hint=f"Nothing was changed here. Somebody has renamed it. To repair it: {repair_hint(channel)}",
         )
     return bundle
 
 
-def _parse(content: Mapping[str, Any]) -> Bundle:
+def _parse(content: Mapping[str, Any], channel: str) -> Bundle:
     try:
         skills = {
             _slug(slug): BundledSkill(digest=_digest(row[0]), accepted=row[1] is True)
@@ -174,7 +179,7 @@ def _parse(content: Mapping[str, Any]) -> Bundle:
             pushed_at=str(content["pushed_at"]),
         )
     except (KeyError, IndexError, TypeError, ValueError):
-        raise _unreadable() from None
+        raise _unreadable(channel) from None
 
 
 def _slug(value: str) -> str:
@@ -195,10 +200,8 @@ def _object(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _unreadable() -> Invalid:
-    return Invalid(
-        "The bundle at this location cannot be read.", hint="Push again from the device that has your skills."
-    )
+def _unreadable(channel: str) -> Invalid:
+    return Invalid("The bundle at this location cannot be read.", hint=repair_hint(channel))
 
 
 def _checksum(key: str, content: Mapping[str, Any]) -> str:
