@@ -9,6 +9,7 @@ import pytest
 from prowess.catalog.discovery import (
     AGENTS,
     NESTED_FOLDERS,
+    find_agents,
     project_folders,
     sibling_roots,
     user_roots,
@@ -49,6 +50,23 @@ def test_the_folders_of_all_agents_are_found_with_the_common_one_first(tmp_path)
         ".tabnine/agent/skills",
         ".windsurf/skills",
     ]
+
+
+@pytest.mark.parametrize(
+    ("agent", "folder"),
+    [
+        ("cline", ".cline/skills"),
+        ("codex", ".codex/skills"),
+        ("cursor", ".cursor/skills"),
+        ("gemini-cli", ".gemini/skills"),
+        ("github-copilot", ".github/skills"),
+        ("opencode", ".opencode/skills"),
+    ],
+)
+def test_folders_that_an_agent_reads_beside_the_shared_one_are_found(tmp_path, agent, folder):
+    make(tmp_path, folder)
+    assert below(tmp_path, workspace_roots(tmp_path)) == [folder]
+    assert find_agents(tmp_path / folder, tmp_path / "home", {}) == (agent,)
 
 
 def test_the_search_goes_up_to_the_root_of_the_repository_and_no_further(tmp_path):

@@ -48,6 +48,11 @@ def test_folders_with_skills_are_found(title: str) -> None:
     assert sorted(found(paths)) == sorted(expected)
 
 
+def test_the_folders_of_cursor_and_gemini_are_found_too() -> None:
+    paths = [".cursor/skills/a/SKILL.md", ".gemini/skills/b/SKILL.md", ".github/skills/c/SKILL.md"]
+    assert found([*paths, "d/SKILL.md"]) == ["d", ".cursor/skills/a", ".gemini/skills/b", ".github/skills/c"]
+
+
 MARKETPLACE, PLUGIN = ".claude-plugin/marketplace.json", ".claude-plugin/plugin.json"
 
 

@@ -24,6 +24,12 @@ class AgentFolders(NamedTuple):
     agent: str
     project: str
     user: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    """Further folders of its own that the agent reads below a project. Nothing is installed there."""
+
+    def reads(self, project: str) -> bool:
+        """Return True if the agent reads a skill folder of projects."""
+        return project in (self.project, *self.also)
 
 
 AGENTS: tuple[AgentFolders, ...] = (
@@ -37,17 +43,17 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("bob", ".bob/skills", ("~/.bob/skills",)),
     AgentFolders("claude-code", ".claude/skills", ("$CLAUDE_CONFIG_DIR/skills", "~/.claude/skills")),
     AgentFolders("openclaw", "skills", ("~/.openclaw/skills", "~/.clawdbot/skills", "~/.moltbot/skills")),
-    AgentFolders("cline", ".agents/skills", ("~/.agents/skills",)),
+    AgentFolders("cline", ".agents/skills", ("~/.agents/skills",), (".cline/skills",)),
     AgentFolders("codearts-agent", ".codeartsdoer/skills", ("~/.codeartsdoer/skills",)),
     AgentFolders("codebuddy", ".codebuddy/skills", ("~/.codebuddy/skills",)),
     AgentFolders("codemaker", ".codemaker/skills", ("~/.codemaker/skills",)),
     AgentFolders("codestudio", ".codestudio/skills", ("~/.codestudio/skills",)),
-    AgentFolders("codex", ".agents/skills", ("$CODEX_HOME/skills", "~/.codex/skills")),
+    AgentFolders("codex", ".agents/skills", ("$CODEX_HOME/skills", "~/.codex/skills"), (".codex/skills",)),
     AgentFolders("command-code", ".commandcode/skills", ("~/.commandcode/skills",)),
     AgentFolders("continue", ".continue/skills", ("~/.continue/skills",)),
     AgentFolders("cortex", ".cortex/skills", ("~/.snowflake/cortex/skills",)),
     AgentFolders("crush", ".crush/skills", ("~/.config/crush/skills",)),
-    AgentFolders("cursor", ".agents/skills", ("~/.cursor/skills",)),
+    AgentFolders("cursor", ".agents/skills", ("~/.cursor/skills",), (".cursor/skills",)),
     AgentFolders("deepagents", ".agents/skills", ("~/.deepagents/agent/skills",)),
     AgentFolders("devin", ".devin/skills", ("$XDG_CONFIG_HOME/devin/skills", "~/.config/devin/skills")),
     AgentFolders("dexto", ".agents/skills", ("~/.agents/skills",)),
@@ -55,8 +61,8 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("eve", "agent/skills", ()),
     AgentFolders("firebender", ".agents/skills", ("~/.firebender/skills",)),
     AgentFolders("forgecode", ".forge/skills", ("~/.forge/skills",)),
-    AgentFolders("gemini-cli", ".agents/skills", ("~/.gemini/skills",)),
-    AgentFolders("github-copilot", ".agents/skills", ("~/.copilot/skills",)),
+    AgentFolders("gemini-cli", ".agents/skills", ("~/.gemini/skills",), (".gemini/skills",)),
+    AgentFolders("github-copilot", ".agents/skills", ("~/.copilot/skills",), (".github/skills",)),
     AgentFolders("goose", ".goose/skills", ("$XDG_CONFIG_HOME/goose/skills", "~/.config/goose/skills")),
     AgentFolders("hermes-agent", ".hermes/skills", ("$HERMES_HOME/skills", "~/.hermes/skills")),
     AgentFolders("inference-sh", ".inferencesh/skills", ("~/.inferencesh/skills",)),
@@ -73,7 +79,12 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("mistral-vibe", ".vibe/skills", ("$VIBE_HOME/skills", "~/.vibe/skills")),
     AgentFolders("moxby", ".moxby/skills", ("~/.moxby/skills",)),
     AgentFolders("mux", ".mux/skills", ("~/.mux/skills",)),
-    AgentFolders("opencode", ".agents/skills", ("$XDG_CONFIG_HOME/opencode/skills", "~/.config/opencode/skills")),
+    AgentFolders(
+        "opencode",
+        ".agents/skills",
+        ("$XDG_CONFIG_HOME/opencode/skills", "~/.config/opencode/skills"),
+        (".opencode/skills",),
+    ),
     AgentFolders("openhands", ".openhands/skills", ("~/.openhands/skills",)),
     AgentFolders("ona", ".ona/skills", ("~/.ona/skills",)),
     AgentFolders("pi", ".pi/skills", ("~/.pi/agent/skills",)),
@@ -116,7 +127,7 @@ _FIRST = (".agents/skills", ".claude/skills")
 @cache
 def project_folders() -> tuple[str, ...]:
     """Return the skill folders of projects, each once, starting with those that most agents read."""
-    return tuple(dict.fromkeys([*_FIRST, *sorted(agent.project for agent in AGENTS)]))
+    return tuple(dict.fromkeys([*_FIRST, *sorted(name for agent in AGENTS for name in (agent.project, *agent.also))]))
 
 
 def workspace_roots(workspace: Path) -> list[Path]:
@@ -264,7 +275,7 @@ def find_agents(root: Path, home: Path, environment: Mapping[str, str]) -> tuple
     return tuple(
         agent.agent
         for agent in AGENTS
-        if agent.project == project or text == next(filter(_is_folder, _agent_paths(agent.user, base, environment)), "")
+        if agent.reads(project) or text == next(filter(_is_folder, _agent_paths(agent.user, base, environment)), "")
     )
 
 

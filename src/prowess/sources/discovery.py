@@ -25,12 +25,12 @@ MAX_DEPTH = 5
 SKIPPED_FOLDERS = frozenset({"node_modules", ".git", "dist", "build", "__pycache__"})
 
 _AGENTS = (
-    "agents", "claude", "cline", "codebuddy", "codex", "commandcode", "continue", "github", "goose", "iflow",
-    "junie", "kilocode", "kiro", "mux", "neovate", "opencode", "openhands", "pi", "qoder", "roo", "trae",
+    "agents", "claude", "cline", "codebuddy", "codex", "commandcode", "continue", "cursor", "gemini", "github",
+    "goose", "iflow", "junie", "kilocode", "kiro", "mux", "neovate", "opencode", "openhands", "pi", "qoder", "roo", "trae",
     "windsurf", "zcode", "zencoder",
 )  # fmt: skip
 AGENT_FOLDERS = tuple(f".{agent}/skills" for agent in _AGENTS)
-"""Where agents keep the skills of a project, as the skills CLI lists them."""
+"""Where agents keep the skills of a project: the list of the skills CLI, and the folders of Cursor and Gemini."""
 _CONTAINERS = ("skills", "skills/.curated", "skills/.experimental", "skills/.system", *AGENT_FOLDERS)
 
 _PROJECT_DOCUMENTS = frozenset([
