@@ -72,7 +72,7 @@ async def test_declared_arguments_are_filled_in(in_memory, write_skill, mode):
         prompt = (await listed(client))["fix"]
         assert [one.name for one in prompt.arguments] == ["issue", "branch"]
         assert prompt.arguments[0].description == "[issue] [branch]"
-        assert "Fix 17 on main, costs ." in await text_of(client, "fix", {"issue": "17", "branch": "main"})
+        assert "Fix 17 on main, costs $5." in await text_of(client, "fix", {"issue": "17", "branch": "main"})
 
 
 @both
@@ -87,11 +87,43 @@ async def test_a_hint_that_yaml_reads_as_a_list_is_shown_as_written(in_memory, w
     [
         ("Look.", "Look.\n\nARGUMENTS: the old one"),
         ("Look at $ARGUMENTS now.", "Look at the old one now."),
-        ("$ARGUMENTS[1] or $2, not $3 nor $HOME", "old or one, not  nor $HOME"),
+        ("$ARGUMENTS[1] or $2, not $3 nor $HOME", "old or one, not $3 nor $HOME"),
+        (r"\$1.00 for $1, \\$2 and \$HOME, \$ARGUMENTS", r"$1.00 for old, \\one and \$HOME, $ARGUMENTS"),
     ],
 )
 def test_free_arguments_are_filled_in_as_claude_does(body, text):
     assert fill_arguments(body, ["arguments"], {"arguments": "the old one"}) == text
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("'the old one' now", "the old one, now; 'the old one' now"),
+        ('src/a.py "last week"', 'src/a.py, last week; src/a.py "last week"'),
+        ("don't touch", "don't, touch; don't touch"),
+        ("one", "one, $ARGUMENTS[1]; one"),
+    ],
+)
+def test_a_person_quotes_words_that_belong_together(typed, text):
+    assert fill_arguments("$0, $ARGUMENTS[1]; $ARGUMENTS", ["arguments"], {"arguments": typed}) == text
+
+
+@both
+async def test_names_of_arguments_may_have_hyphens(in_memory, write_skill, mode):
+    write_skill(
+        "fix", frontmatter("fix", "arguments: [issue, issue-number]", body="$issue: $issue-number, $issue-x, $0")
+    )
+    async with in_memory(mode) as client:
+        assert [one.name for one in (await listed(client))["fix"].arguments] == ["issue", "issue-number"]
+        assert "bug: 17, bug-x, bug" in await text_of(client, "fix", {"issue": "bug", "issue-number": "17"})
+
+
+@both
+async def test_arguments_that_are_left_out_are_empty_and_move_no_others(in_memory, write_skill, mode):
+    write_skill("fix", frontmatter("fix", "arguments: issue branch", body="<$issue|$branch|$0|$1|$2|$ARGUMENTS>"))
+    async with in_memory(mode) as client:
+        assert "<|main||main|$2|main>" in await text_of(client, "fix", {"branch": "main"})
+        assert "<||$0|$1|$2|>" in await text_of(client, "fix")
 
 
 @both

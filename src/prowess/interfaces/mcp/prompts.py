@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -51,6 +52,7 @@ FREE_ARGUMENT = "arguments"
 _TEXT_KINDS: frozenset[Kind] = frozenset({"instructions", "approach"})
 _MAX_ARGUMENTS = 50
 _MAX_DESCRIPTION_CHARS = 200
+_NAME = re.compile(r"[^\W\d][\w-]*")
 
 
 async def list_prompts(backend: Backend, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
@@ -220,45 +222,65 @@ def _argument_description(name: str, schema: Mapping[str, Any], form: PromptForm
 def _claude_arguments(value: object) -> tuple[str, ...]:
     """Return the argument names of Claude's frontmatter: a list, or a text with spaces."""
     names = value.split() if isinstance(value, str) else _list(value)
-    return tuple(str(name) for name in names if str(name).isidentifier())
-
-
-_PLACEHOLDER = re.compile(r"\$(?:ARGUMENTS\[(\d{1,2})\]|(ARGUMENTS)\b|(\d{1,2})\b|([A-Za-z_]\w*))")
+    return tuple(str(name) for name in names if _NAME.fullmatch(str(name)))
 
 
 def fill_arguments(body: str, names: Sequence[str], arguments: Mapping[str, str]) -> str:
-    """Return instructions with `$ARGUMENTS`, `$ARGUMENTS[0]`, `$0` and `$name` filled in, as Claude does.
+    r"""Return instructions with `$ARGUMENTS`, `$ARGUMENTS[0]`, `$0` and `$name` filled in, as Claude Code does.
 
-    Arguments that the text does not mention are added at its end.
+    A number without an argument stays as it is, and a declared name without one becomes empty. `\$1` stays `$1`. Arguments that the
+    text does not mention are added at its end.
     """
-    if not arguments:
-        return body
-    values = [arguments[name] for name in names if name in arguments]
-    # A single free argument is split, so that its parts can be numbered.
-    parts = values[0].split() if tuple(names) == (FREE_ARGUMENT,) and values else values
+    is_free = tuple(names) == (FREE_ARGUMENT,)
+    given = [arguments[name] for name in names if name in arguments]
+    # Only a text that a person typed as one is split; named arguments come one by one.
+    parts = _split_words(" ".join(given)) if is_free else _in_order(names, arguments)
+    declared = () if is_free else names
     is_used = False
 
     def fill(found: re.Match[str]) -> str:
         nonlocal is_used
-        at, everything, number, name = found.groups()
-        if everything:
-            value = " ".join(values)
-        elif at or number:
-            value = parts[int(at or number)] if int(at or number) < len(parts) else ""
-        elif name in arguments:
-            value = arguments[name]
+        slashes, token, at, number, name = found.groups()
+        if len(slashes) == 1:
+            return token
+        if number := at or number:
+            if int(number) >= len(parts):
+                return found[0]
+            value = parts[int(number)]
         else:
-            return found[0]
+            value = arguments.get(name, "") if name else " ".join(given)
         is_used = True
-        return value
+        return slashes + value
 
-    filled = _PLACEHOLDER.sub(fill, body)
-    if is_used:
+    filled = _placeholder(declared).sub(fill, body)
+    if is_used or not arguments:
         return filled
-    if tuple(names) == (FREE_ARGUMENT,):
-        return f"{body}\n\nARGUMENTS: {' '.join(values)}"
+    if is_free:
+        return f"{filled}\n\nARGUMENTS: {' '.join(given)}"
     listed = "\n".join(f"- {name}: {value}" for name, value in arguments.items())
-    return f"{body}\n\nARGUMENTS:\n{listed}"
+    return f"{filled}\n\nARGUMENTS:\n{listed}"
+
+
+def _placeholder(names: Sequence[str]) -> re.Pattern[str]:
+    # The longest name first: `$issue-number` is not `$issue` if both are declared.
+    declared = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    named = rf"|({declared})(?!\w)" if declared else "|(?!)()"
+    # Backslashes are counted from the first one, and possessively: else a long row of them would be read over and over.
+    return re.compile(rf"(?<!\\)(\\*+)(\$(?:ARGUMENTS\[(\d{{1,2}})\]|ARGUMENTS\b|(\d{{1,2}})\b{named}))")
+
+
+def _split_words(text: str) -> list[str]:
+    """Return the words of a text, with those in quotes together as in a shell."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()  # an apostrophe, as in "don't"
+
+
+def _in_order(names: Sequence[str], arguments: Mapping[str, str]) -> list[str]:
+    """Return the arguments by their position, up to the last one given; '' for those left out before it."""
+    last = max((at for at, name in enumerate(names) if name in arguments), default=-1)
+    return [arguments.get(name, "") for name in names[: last + 1]]
 
 
 def _convert_values(texts: Mapping[str, str], schema: Mapping[str, Any]) -> dict[str, Any]:
