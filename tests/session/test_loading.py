@@ -89,6 +89,18 @@ async def test_the_body_a_reference_and_a_script_are_loaded_one_at_a_time(filled
         assert await engine.load("triage", script="top.sh") == {**same, "script_content": "#!/bin/sh\nps\n"}
 
 
+async def test_documents_and_scripts_in_other_places_are_loaded_by_their_path(each_place: Any):
+    files = {"FORMS.md": "Fill.", "docs/more.md": "More.", "tools/conv.py": "print()", "agents/prowess.yaml": "{}"}
+    each_place.skill("triage", files={**files, "scripts/top.sh": "ps"})
+    async with each_place.open() as engine:
+        assert (await engine.load("triage", reference="FORMS.md"))["reference_content"] == "Fill."
+        assert (await engine.load("triage", reference="docs/more.md"))["reference_content"] == "More."
+        assert (await engine.load("triage", script="tools/conv.py"))["script_content"] == "print()"
+        # A role that may not load scripts gets none of them as a reference.
+        for path in ("tools/conv.py", "scripts/top.sh", "SKILL.md", "agents/prowess.yaml"):
+            assert "has no reference" in (await engine.load("triage", reference=path))["error"]
+
+
 async def test_nothing_but_the_exact_name_of_a_reference_gives_its_content(filled: Any):
     (filled.workspace / ".agents/skills/triage/references/link.md").symlink_to("/etc/passwd")
     (filled.workspace / ".agents/skills/triage/references/up.md").symlink_to("../../other/references/secret.md")

@@ -166,6 +166,22 @@ async def test_a_script_runs_once_a_person_has_agreed_with_arguments_that_no_she
         assert (part["kind"], (await engine.traces.get(part["trace"])).status) == ("script", "ok")
 
 
+@pytest.mark.parametrize("path", ["tools/echo.py", "echo.py"])
+async def test_a_script_outside_of_its_folder_runs_by_its_path_once_a_person_has_agreed(
+    place: Any, box: Callable[..., Toolbox], ann: Actor, path: str
+):
+    place.skill("echo", files={path: SCRIPT, "references/word.md": "beside"})
+    async with place.open(ann) as engine:
+        toolbox = box(engine)
+        asked = await toolbox.call("run_skill", {"skill": "echo", "artifact": path})
+        assert asked.data["error"]["code"] == "approval-required"
+        assert (await engine.approvals.get(asked.data["approval_id"])).detail["reach"] == "machine"
+        await engine.approvals.resolve(asked.data["approval_id"], approved=True)
+        answer = await toolbox.call("run_skill_script", {"skill": "echo", "script": path, "args": ["a"]})
+        assert answer.data["output"] == "['a']  beside\n"
+        assert (answer.data["parts"][0]["artifact"], answer.data["parts"][0]["kind"]) == (path, "script")
+
+
 @pytest.mark.parametrize("asked", [{"skill": "echo", "script": "word.md"}, {"skill": "nothing", "script": "echo.py"}])
 async def test_a_script_that_there_is_not_is_said_with_where_to_find_the_others(
     scripted: Any, box: Callable[..., Toolbox], ann: Actor, asked: dict[str, str]

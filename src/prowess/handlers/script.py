@@ -14,6 +14,7 @@ from prowess.handlers.command_runner import CommandRunner
 from prowess.handlers.requirements import PACKAGE_NAMES, InstallPackages, install_packages
 from prowess.run.call import Call, Output
 from prowess.sandbox.programs import PYTHON
+from prowess.skill.filenames import SCRIPT_SUFFIXES
 from prowess.skill.json_values import json_list
 from prowess.skill.kinds import Kind
 
@@ -22,16 +23,6 @@ MAX_ARGS = 1_000
 PYTHON_COMMAND = (PYTHON, "-B", "-s", "-X", "utf8")
 INTERPRETERS = ("bash", "dash", "node", "perl", "ruby", "sh", "zsh")
 """Interpreters other than Python."""
-SUFFIXES = {
-    ".py": "python3",
-    ".sh": "sh",
-    ".bash": "bash",
-    ".js": "node",
-    ".mjs": "node",
-    ".cjs": "node",
-    ".pl": "perl",
-    ".rb": "ruby",
-}
 
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z_]\w*)")
@@ -86,7 +77,7 @@ def find_interpreter(path: str, content: bytes) -> tuple[str, ...]:
     """Return the interpreter of a script, with its options; raise `Invalid` if none is known."""
     shebang = _SHEBANG.match(content)
     name, options = _named(shebang[1].decode(errors="replace")) if shebang else ("", ())
-    name = name or SUFFIXES.get(PurePosixPath(path).suffix.lower(), "")
+    name = name or SCRIPT_SUFFIXES.get(PurePosixPath(path).suffix.lower(), "")
     if _PYTHON.fullmatch(name):
         return (*PYTHON_COMMAND, *options)
     if name in INTERPRETERS:

@@ -44,9 +44,10 @@ def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
     )
     if not found:
         has = ", ".join(sorted({artifact.kind for artifact in firsts.values()})) or "nothing"
+        scripts = [artifact.name for artifact in firsts.values() if artifact.kind == "script"]
+        scripts += [entry.path for entry in skill.manifest if skill.script_at(entry.path) and "/" in entry.path]
         raise Invalid(
-            f"The skill {skill.slug!r} has nothing to run; it contains {has}.",
-            hint=_hint_instead(skill, [artifact.name for artifact in firsts.values() if artifact.kind == "script"]),
+            f"The skill {skill.slug!r} has nothing to run; it contains {has}.", hint=_hint_instead(skill, scripts)
         )
     return _sorted(
         [*(artifact for artifact in firsts.values() if kind_info(artifact.kind).in_run == "context"), *found]
@@ -84,6 +85,9 @@ def _named(skill: Skill, firsts: Mapping[str, Artifact], name: str) -> Artifact:
     near = [artifact for artifact in firsts.values() if to_input_name(artifact.name) == to_input_name(name)]
     if len(near) == 1:
         return near[0]
+    at_path = next((artifact for artifact in firsts.values() if artifact.path == name), None) or skill.script_at(name)
+    if at_path is not None:
+        return at_path
     there = ", ".join(repr(known) for known in list(firsts)[:20]) or "none"
     raise NotFound(f"The skill {skill.slug!r} has no artifact {name[:80]!r}.", hint=f"Available: {there}.")
 

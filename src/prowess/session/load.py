@@ -188,15 +188,15 @@ class Loader:
 
 
 def _read_part(store: Store, outline: SkillOutline, kind: Kind, name: str) -> str:
-    part = outline.file_part(kind, name)
-    if part is None or part.path is None:
+    path = outline.find_file(kind, name)
+    if path is None:
         there = ", ".join(_part_names(outline, kind))
         raise NotFound(f"{outline.slug!r} has no {kind} {name[:200]!r}.", hint=f"Available: {there or 'none'}.")
     try:
         # Control characters are allowed in scripts, and must not reach a prompt.
-        return show_hidden(read_verified_file(store, outline, part.path).decode())
+        return show_hidden(read_verified_file(store, outline, path).decode())
     except UnicodeDecodeError as error:
-        raise Invalid(f"{part.path!r} is a binary file.", hint="Read it as a resource to get its bytes.") from error
+        raise Invalid(f"{path!r} is a binary file.", hint="Read it as a resource to get its bytes.") from error
 
 
 def _load_actions(reference: str | None, script: str | None) -> tuple[Action, ...]:

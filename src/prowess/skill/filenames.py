@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from prowess.skill.form_info import MARKER_FILES, FormName, form_info
@@ -33,6 +34,24 @@ MAX_DESCRIPTION_CHARS = 1024
 MAX_COMPATIBILITY_CHARS = 500
 MAX_ARTIFACT_NAME_CHARS = 200
 """The maximum length of an artifact name that is derived from a path."""
+
+
+SCRIPT_SUFFIXES: dict[str, str] = {
+    ".py": "python3",
+    ".sh": "sh",
+    ".bash": "bash",
+    ".js": "node",
+    ".mjs": "node",
+    ".cjs": "node",
+    ".pl": "perl",
+    ".rb": "ruby",
+}
+"""The suffixes of scripts, with the interpreter of each."""
+
+
+def is_script_name(path: str) -> bool:
+    """Return True if a file is a script by its suffix."""
+    return PurePosixPath(path).suffix.lower() in SCRIPT_SUFFIXES
 
 
 def is_skill_md(path: str) -> bool:

@@ -8,8 +8,9 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator
 
 from prowess.errors import NotFound
+from prowess.skill.filenames import MAX_ARTIFACT_NAME_CHARS, is_script_name
 from prowess.skill.form_info import FormName
-from prowess.skill.kinds import AnyArtifact, Artifact, FrozenModel, JsonObject, Kind, construct, kind_info
+from prowess.skill.kinds import AnyArtifact, Artifact, FrozenModel, JsonObject, Kind, Script, construct, kind_info
 from prowess.skill.package import FileEntry
 from prowess.skill.slug import check_slug
 
@@ -182,6 +183,14 @@ class Skill(FrozenModel):
             there = ", ".join(_artifact_names(artifact)[0] for artifact in candidates)
             raise NotFound(f"{self.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"It has: {there or 'none'}.")
         return found
+
+    def script_at(self, path: str) -> Script | None:
+        """Return a script outside of `scripts/`, which is no artifact until it is named, or None."""
+        if len(path) > MAX_ARTIFACT_NAME_CHARS or not is_script_name(path):
+            return None
+        if any(artifact.path == path for artifact in self.artifacts):
+            return None
+        return Script(name=path, path=path) if any(entry.path == path for entry in self.manifest) else None
 
     def kept_as(self, *, id: str, scope: Scope, location: str = "", **dates: Any) -> Skill:
         """Return the skill as a store keeps it: with its id, and each artifact with the ids derived from it."""

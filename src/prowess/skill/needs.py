@@ -287,8 +287,11 @@ def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Arti
     elif normalized <= known:
         found = [artifact for artifact in skill.artifacts if _normalize_name(artifact.name) in normalized]
     else:
-        return list(skill.artifacts)
-    return _add_fallbacks(skill, found)
+        found = list(skill.artifacts)
+    named = {name for name in names if name}
+    found += [artifact for artifact in skill.artifacts if artifact.path in named]
+    scripts = [script for name in named if (script := skill.script_at(name))]
+    return [*_add_fallbacks(skill, found), *scripts]
 
 
 def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from prowess.lazy_dataclass import dataclass
+from prowess.skill.filenames import SIDECAR, is_script_name, is_skill_md
 from prowess.skill.kinds import Kind, kind_info
 from prowess.skill.model import Provenance, Scope, Skill
 from prowess.skill.needs import Needs, read_needs
@@ -92,3 +93,16 @@ class SkillOutline:
         parts = self.of_kind(kind) if kind_info(kind).is_file else ()
         by_name = next((part for part in parts if part.name == name), None)
         return by_name or next((part for part in parts if part.path == name), None)
+
+    def find_file(self, kind: Kind, name: str) -> str | None:
+        """Return the path of a reference or script by its name or exact path, also outside of `references/` and `scripts/`.
+
+        Many skills have documents beside SKILL.md and scripts in folders of their own. What could run counts as a script only.
+        """
+        part = self.file_part(kind, name)
+        if part is not None:
+            return part.path
+        if self.file(name) is None or is_skill_md(name) or name == SIDECAR:
+            return None
+        is_script = is_script_name(name) or self.file_part("script", name) is not None
+        return name if is_script == (kind == "script") else None

@@ -83,8 +83,12 @@ async def list_skills(
 async def load_skill(
     context: ToolContext,
     skill: SkillName,
-    reference: Annotated[str | None, Field(description="Read this one of its available_references.")] = None,
-    script: Annotated[str | None, Field(description="Read this one of its available_scripts.")] = None,
+    reference: Annotated[
+        str | None, Field(description="Read this one of its available_references, or another document by its path.")
+    ] = None,
+    script: Annotated[
+        str | None, Field(description="Read this one of its available_scripts, or another by its path.")
+    ] = None,
 ) -> dict[str, Any]:
     """Read a skill once, without enabling it: its instructions, or one of its references or scripts.
 

@@ -136,7 +136,7 @@ async def run_skill_script(
         str,
         Field(
             min_length=1,
-            description="One of its available_scripts.",
+            description="One of its available_scripts, or the path of another.",
             validation_alias=AliasChoices("script", "script_name"),
         ),
     ],
@@ -150,14 +150,14 @@ async def run_skill_script(
     outline = await context.engine.skills.outline(skill)
     if outline is None:
         await context.engine.skills.get(skill)  # raises `NotFound` with a hint
-    found = outline.file_part("script", script) if outline else None
+    found = outline.find_file("script", script) if outline else None
     if outline is None or found is None:
         # The names of its scripts are text of the skill, which nobody may have accepted; load_skill asks first.
         raise NotFound(
             f"The skill {skill[:80]!r} has no script {script[:80]!r}.",
             hint=f"Call load_skill with {skill[:80]!r}; available_scripts lists its scripts.",
         )
-    result = await context.engine.runs.attempt(context.run_request(skill, found.name, {"args": args, "stdin": stdin}))
+    result = await context.engine.runs.attempt(context.run_request(skill, found, {"args": args, "stdin": stdin}))
     ended = result.output.result if result.output else {}
     return ToolAnswer(data={**_describe_run(result), **({"result": ended} if ended else {})}, error=result.error)
 
