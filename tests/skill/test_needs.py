@@ -205,6 +205,30 @@ def test_a_block_may_hold_the_line_that_ends_one() -> None:
     assert read_inline_requirements(block) == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("frontmatter", "needs"),
+    [
+        (
+            'metadata: {"openclaw": {"requires": {"env": ["KEY", "no-name"], "bins": ["curl"]}, "primaryEnv": "KEY"}}',
+            {"env": ["KEY"], "binaries": ["curl"]},
+        ),
+        ("metadata:\n  clawdbot:\n    requires:\n      bins: [{name: jq}]", {"binaries": ["jq"]}),
+        ("required_environment_variables:\n  - name: KEY\n    prompt: Key\n  - OTHER", {"env": ["KEY", "OTHER"]}),
+        ("prerequisites: {env_vars: [KEY], commands: [git]}", {"env": ["KEY"], "binaries": ["git"]}),
+        ("metadata: {openclaw: [1], moltbot: {requires: {env: 3}}}\nprerequisites: none", {}),
+    ],
+)
+def test_what_a_skill_declares_for_openclaw_or_hermes_are_its_needs(frontmatter: str, needs: dict[str, Any]) -> None:
+    document = f"---\nname: s\ndescription: d\n{frontmatter}\n---\n"
+    read = read_package(Package.of_texts("s", {"SKILL.md": document}))
+    assert read.skill is not None
+    assert read_needs(read.skill).as_json() == needs
+    sidecar = {"SKILL.md": document, "agents/prowess.yaml": "env: [OWN]\n"}
+    native = read_package(Package.of_texts("s", sidecar)).skill
+    assert native is not None
+    assert read_needs(native).as_json() == {**needs, "env": ["OWN", *needs.get("env", [])]}
+
+
 # --- how far a run reaches
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from prowess.lazy_dataclass import dataclass
 from prowess.patterns import lazy_pattern
 from prowess.skill.form_info import form_info
+from prowess.skill.json_values import json_list, json_object
 from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, Kind, kind_info
 from prowess.skill.model import Skill
 
@@ -236,20 +237,13 @@ def read_needs(skill: Skill) -> Needs:
     """Return the needs of a skill."""
     # Other forms may have keys such as `env` or `runtime` that other clients understand in their own way.
     stated: Mapping[str, Any] = skill.extra if form_info(skill.form).has_needs else {}
-    return parse_needs(stated, skill.artifacts, skill.allowed_tools)
-
-
-def parse_needs(
-    stated: Mapping[str, Any], artifacts: Sequence[Artifact] = (), allowed_tools: tuple[str, ...] = ()
-) -> Needs:
-    """Return the needs declared by these manifest fields and these artifacts."""
     read = {name: dict.fromkeys(parse_need(name, stated.get(name))[0]) for name in NEED_FORMATS}
-    for name, value in _implied_needs(artifacts):
+    for name, value in (*_client_needs(skill), *_implied_needs(skill.artifacts)):
         read[name] |= dict.fromkeys(parse_need(name, value)[0])
     return Needs(
         # Only this exact word leaves the sandbox. Anything else, also a misspelling, stays in it.
         runtime="native" if stated.get("runtime") == "native" else "wasm",
-        allowed_tools=allowed_tools,
+        allowed_tools=skill.allowed_tools,
         **{name: tuple(values)[:MAX_NEED_VALUES] for name, values in read.items()},
     )
 
@@ -311,6 +305,30 @@ def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
 def _normalize_name(name: str) -> str:
     """Return a key that is the same for every spelling of an artifact name that a run accepts."""
     return _NOT_WORD.sub("_", name.lower()).strip("_")
+
+
+_OPENCLAW_NAMES = ("openclaw", "clawdbot", "moltbot", "clawdis")
+"""The key of OpenClaw in `metadata`, and those of its earlier names."""
+
+
+def _client_needs(skill: Skill) -> Iterator[tuple[str, Any]]:
+    """Yield the variables and programs that the frontmatter declares for OpenClaw or Hermes."""
+    for name in _OPENCLAW_NAMES:
+        openclaw = json_object(skill.metadata.get(name))
+        requires = json_object(openclaw.get("requires"))
+        yield "env", _names(requires.get("env"))
+        yield "env", _names(openclaw.get("primaryEnv"))
+        yield "binaries", _names(requires.get("bins"))
+    before = json_object(skill.extra.get("prerequisites"))  # as Hermes had it first
+    yield "env", _names(skill.extra.get("required_environment_variables"))
+    yield "env", _names(before.get("env_vars"))
+    yield "binaries", _names(before.get("commands"))
+
+
+def _names(value: Any) -> list[Any]:
+    """Return the names of a list of texts and of objects with a `name`, or of a single text."""
+    listed = [value] if isinstance(value, str) else json_list(value)
+    return [json_object(item).get("name", "") if isinstance(item, dict) else item for item in listed]
 
 
 def _implied_needs(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
