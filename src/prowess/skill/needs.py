@@ -328,7 +328,7 @@ def _client_needs(skill: Skill) -> Iterator[tuple[str, Any]]:
 def _names(value: Any) -> list[Any]:
     """Return the names of a list of texts and of objects with a `name`, or of a single text."""
     listed = [value] if isinstance(value, str) else json_list(value)
-    return [json_object(item).get("name", "") if isinstance(item, dict) else item for item in listed]
+    return [json_object(item).get("name", item) for item in listed]
 
 
 def _implied_needs(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
