@@ -60,6 +60,7 @@ def test_a_run_is_a_span_with_what_ran_and_how_it_ended(telemetry, exported, cal
     assert dict(run.attributes) == {
         "gen_ai.operation.name": "invoke_workflow",
         "gen_ai.workflow.name": "checker/check",
+        "gen_ai.skill.name": "checker",
         "gen_ai.conversation.id": "s-1",
         "gen_ai.request.model": "gpt-5-mini",
         "gen_ai.usage.input_tokens": 7,

@@ -107,6 +107,7 @@ class SpanTelemetry:
         attributes = {
             "gen_ai.operation.name": "invoke_workflow",
             "gen_ai.workflow.name": name,
+            "gen_ai.skill.name": call.skill.slug,
             "prowess.skill": call.skill.slug,
             "prowess.artifact": call.artifact.name,
             "prowess.kind": call.artifact.kind,
