@@ -100,19 +100,22 @@ def test_every_markdown_file_outside_of_skill_folders_is_a_skill() -> None:
     assert (discovery.folders, discovery.files) == (("skills/x", "x/y/z"), ("a.md", "deep/er/b.MD"))
 
 
-def test_names_and_marks_are_read_without_yaml() -> None:
+def test_names_and_marks_are_read() -> None:
     assert declared_name(b"---\nname: 'My Skill'\ndescription: x\n---\n") == "My Skill"
     assert declared_name(b"name: x\n") == ""
     assert is_internal(b"---\nname: x\nmetadata:\n  author: me\n  internal: true\n---\n")
     assert not is_internal(b"---\nname: x\nmetadata:\n  internal: false\n---\ninternal: true\n")
     assert is_internal(b"---\r\nmetadata:\r\n  a: {\r\n\r\n    b}\r\n  internal:  true\r\n---\r\n")
     assert not is_internal(b"---\nmetadata:\n  a: b\nother:\n  internal: true\n---\n")
+    assert is_internal(b"---\nname: x\nmetadata: {author: me, internal: true}\n---\n")
+    assert is_internal(b'---\nname: x\nmetadata: {"internal": true}\n---\n')
+    assert not is_internal(b"---\nname: x\nmetadata: {tool: {internal: true}, text: 'internal: true'}\n---\n")
 
 
 def test_a_document_with_many_indented_lines_is_read_at_once() -> None:
     # Once, each line could be read in many ways, and twenty lines took hours.
     lines = b"      some: value\n \t \n" * 300
-    assert not is_internal(b"---\nname: x\nmetadata:\n" + lines + b"---\n")
+    assert not is_internal(b"---\nname: x\nmetadata:\n" + lines + b"  internal: false\n---\n")
 
 
 @given(

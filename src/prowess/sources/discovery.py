@@ -17,6 +17,7 @@ from typing import Any
 
 from prowess.skill.filenames import is_marker, outermost_folders
 from prowess.skill.json_values import json_list, json_object
+from prowess.skill.text.reader import read_document
 
 ReadText = Callable[[str], bytes | None]
 """Returns the content of a file of the listing, or None if it cannot be read."""
@@ -43,10 +44,6 @@ _MARKETPLACE, _PLUGIN, _LOCK = ".claude-plugin/marketplace.json", ".claude-plugi
 
 _FRONTMATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.{0,16384}?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(rb"^name[ \t]*:[ \t]*(.{1,200}?)[ \t]*\r?$", re.MULTILINE)
-# Possessive quantifiers (`++`, `*+`): with plain ones, each indented line could be read in as many ways as it has leading spaces,
-# and a document with twenty of them would take hours.
-_METADATA = re.compile(rb"^metadata[ \t]*+:[ \t]*+\r?\n((?:[ \t]++[^\n]*+\n|\r?\n)*+)", re.MULTILINE)
-_INTERNAL = re.compile(rb"^[ \t]++internal[ \t]*+:[ \t]*+true\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +97,9 @@ def declared_name(document: bytes) -> str:
 def is_internal(document: bytes) -> bool:
     """Return True if the frontmatter says `metadata: internal: true`: then only a request for this skill by name gets it."""
     head = _FRONTMATTER.match(document)
-    return head is not None and any(_INTERNAL.search(block[1]) for block in _METADATA.finditer(head[1]))
+    if head is None or b"internal" not in head[1]:
+        return False  # most skills, which need no reading as YAML
+    return json_object(read_document(head[0]).fields.get("metadata")).get("internal") == "true"
 
 
 def normalize_name(name: str) -> str:
