@@ -21,28 +21,16 @@ from alembic.script import ScriptDirectory
 from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
-from prowess.storage import (
-    compositions,
-    connectors,
-    conversations,
-    evals,
-    jobs,
-    ledger,
-    people,
-    proposals,
-    sessions,
-    sql,
-    tables,
-)
+from prowess.storage import ledger, sessions, sql, tables
 from prowess.storage.database import HEAD_REVISION, MIGRATIONS_FOLDER, Database, open_database
 from prowess.storage.owner import Owner
 from prowess.storage.sqlite_driver import real_connection
 
 metadata = tables.metadata
-modules = (compositions, connectors, conversations, evals, jobs, people, proposals)
-assert {module.metadata for module in modules} == {metadata}
 for module in iter_modules(sql.__path__):
     import_module(f"{sql.__name__}.{module.name}")  # registers its tables
+for name in ("compositions", "connectors", "conversations", "evals", "jobs", "people", "proposals"):
+    import_module(f"prowess.storage.{name}")
 
 OPEN = """
 import sys

@@ -12,56 +12,17 @@ from prowess.skill.package import Package
 from prowess.storage.blobs import dump_manifest, get_package, load_manifest, put_blobs
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.tables import (
-    ORDERED_JSON,
-    belongs_to,
-    count_rows,
-    insert_row,
-    metadata,
-    read_row,
-    read_rows,
-    texts,
-)
-
-compositions = sa.Table(
-    "compositions",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    *texts("organization_id", "user_id", "created_by"),
-    sa.Column("state", sa.Text, nullable=False),  # open, saved or discarded
-    sa.Column("request", sa.Text, nullable=False),
-    sa.Column("skill", sa.Text, nullable=False),  # the address of the skill that is changed; '' for a new one
-    sa.Column("base_digest", sa.Text, nullable=False),
-    sa.Column("round", sa.Integer, nullable=False),  # the current one; 0 before the first
-    *texts("saved_as", "saved_digest", "created_at", "updated_at"),
-)
-
-composition_rounds = sa.Table(
-    "composition_rounds",
-    metadata,
-    sa.Column("composition_id", sa.Text, primary_key=True),
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("previous", sa.Integer, nullable=False),  # the round that it refines; 0 for the first
-    *texts("feedback", "actor", "model"),
-    sa.Column("cost", sa.Float),
-    *texts("slug", "digest"),
-    sa.Column("manifest", ORDERED_JSON, nullable=False),  # the files; their bytes are in skill_blobs
-    sa.Column("draft", ORDERED_JSON, nullable=False),
-    sa.Column("checks", ORDERED_JSON, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
-)
-
-sa.Index("ix_compositions_updated", compositions.c.organization_id, compositions.c.updated_at)
-
+from prowess.storage.tables import belongs_to, count_rows, insert_row, make_table, read_row, read_rows
 
 CompositionState = Literal["open", "saved", "discarded"]
-_C, _R = compositions.c, composition_rounds.c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompositionRow:
-    """One composition: whose it is, what was asked for, and its current round."""
+    """One composition: whose it is, what was asked for, and its current round (0 before the first).
+
+    `skill` is the address of the skill that is changed, or '' for a new one.
+    """
 
     id: str
     organization_id: str = ""
@@ -80,7 +41,10 @@ class CompositionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRow:
-    """One draft of a composition, with what was found about it. `previous` is the round that it refines."""
+    """One draft of a composition, with what was found about it. `previous` is the round that it refines; 0 for the first.
+
+    The bytes of the files in `manifest` are in skill_blobs.
+    """
 
     composition_id: str
     number: int
@@ -96,6 +60,12 @@ class RoundRow:
     draft: dict[str, Any]
     checks: dict[str, Any]
     created_at: str = field(default_factory=now)
+
+
+compositions = make_table("compositions", CompositionRow)
+composition_rounds = make_table("composition_rounds", RoundRow, key=("composition_id", "number"))
+_C, _R = compositions.c, composition_rounds.c
+sa.Index("ix_compositions_updated", _C.organization_id, _C.updated_at)
 
 
 def add(connection: sa.Connection, row: CompositionRow) -> None:

@@ -11,31 +11,7 @@ import sqlalchemy as sa
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
 from prowess.storage.rows import CompiledSelect
-from prowess.storage.tables import ORDERED_JSON, insert_row, metadata, read_rows, row_values, texts
-
-connectors = sa.Table(
-    "connectors",
-    metadata,
-    sa.Column("organization_id", sa.Text, primary_key=True),
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("config", ORDERED_JSON, nullable=False),  # without secrets: they are named, never stored
-    *texts("created_by", "created_at", "updated_at"),
-)
-
-connector_grants = sa.Table(
-    "connector_grants",
-    metadata,
-    sa.Column("organization_id", sa.Text, primary_key=True),
-    sa.Column("user_id", sa.Text, primary_key=True),  # '' for everyone in the organization
-    sa.Column("connector", sa.Text, primary_key=True),
-    sa.Column("config_digest", sa.Text, primary_key=True),
-    sa.Column("tool", sa.Text, primary_key=True),  # '' for the connector itself
-    *texts("tool_digest", "granted_by", "created_at"),
-)
-
-
-_C, _G = connectors.c, connector_grants.c
-_NAMES = CompiledSelect(sa.select(_C.name).where(_C.organization_id == sa.bindparam("of")))
+from prowess.storage.tables import insert_row, make_table, read_rows, row_values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +41,14 @@ class ConnectorGrant:
     tool_digest: str = ""
     granted_by: str
     created_at: str = field(default_factory=now)
+
+
+connectors = make_table("connectors", ConnectorRow, key=("organization_id", "name"))
+connector_grants = make_table(
+    "connector_grants", ConnectorGrant, key=("organization_id", "user_id", "connector", "config_digest", "tool")
+)
+_C, _G = connectors.c, connector_grants.c
+_NAMES = CompiledSelect(sa.select(_C.name).where(_C.organization_id == sa.bindparam("of")))
 
 
 def list_connectors(connection: sa.Connection, organization_id: str) -> list[ConnectorRow]:

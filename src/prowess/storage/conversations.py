@@ -15,87 +15,13 @@ import sqlalchemy as sa
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.rows import CompiledSelect, decode_json, raw_json
-from prowess.storage.tables import ORDERED_JSON, dialect_insert, insert_row, metadata, read_rows, row_values, texts
-
-conversations = sa.Table(
-    "conversations",
-    metadata,
-    # A conversation is a session. It goes when retention deletes the session.
-    sa.Column("id", sa.Text, sa.ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True),
-    *texts("organization_id", "user_id", "created_by", "title"),
-    sa.Column("turn", sa.Integer, nullable=False),  # the number of the last turn
-    sa.Column("state", sa.Text, nullable=False),  # idle, running, waiting, stopped or failed
-    sa.Column("pending", ORDERED_JSON, nullable=False),  # the ids of approvals, by the id of the call that waits
-    sa.Column("lease", sa.Text, nullable=False),  # who works on a turn; '' for nobody
-    sa.Column("lease_until", sa.Text, nullable=False),
-    sa.Column("input_tokens", sa.Integer, nullable=False),
-    sa.Column("output_tokens", sa.Integer, nullable=False),
-    sa.Column("cost", sa.Float),
-    *texts("created_at", "updated_at"),
-)
-
-conversation_messages = sa.Table(
-    "conversation_messages",
-    metadata,
-    sa.Column("conversation_id", sa.Text, sa.ForeignKey("conversations.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("turn", sa.Integer, nullable=False),
-    sa.Column("role", sa.Text, nullable=False),  # user, assistant or tool
-    *texts("call_id", "name", "created_at"),
-    sa.Column("calls", ORDERED_JSON, nullable=False),
-    sa.Column("detail", ORDERED_JSON, nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
-)
-
-memories = sa.Table(
-    "memories",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    *texts("organization_id", "user_id", "created_by", "created_at", "text"),
-)
-
+from prowess.storage.tables import dialect_insert, insert_row, make_table, read_rows, row_values
 
 ConversationState = Literal["idle", "running", "waiting", "stopped", "failed"]
 MessageRole = Literal["user", "assistant", "tool"]
 
 LEASE_SECONDS = 90.0
 """How long a turn is locked after its process died."""
-
-_C, _M, _F = conversations.c, conversation_messages.c, memories.c
-sa.Index("ix_conversations_updated", _C.organization_id, _C.user_id, _C.updated_at)
-sa.Index("ix_memories_created", _F.organization_id, _F.user_id, _F.created_at)
-_THIS = _C.id == sa.bindparam("which")
-_insert = dialect_insert(conversations, lambda insert: insert.on_conflict_do_nothing())
-_FREE = sa.or_(_C.lease == "", _C.lease_until < sa.bindparam("moment"))
-_TAKE = sa.update(conversations).where(_THIS, _FREE)
-_HELD = sa.update(conversations).where(_THIS, _C.lease == sa.bindparam("holder"))
-# Every turn reads these, so they are compiled once, and their JSON is decoded without SQLAlchemy.
-_GET = CompiledSelect(
-    sa.select(*(raw_json(column) if column.name == "pending" else column for column in _C)).where(
-        owner_condition(conversations), _THIS
-    )
-)
-_LAST_MESSAGES = CompiledSelect(
-    sa.select(*(raw_json(column) if column.name in ("calls", "detail") else column for column in _M))
-    .where(_M.conversation_id == sa.bindparam("which"), _M.number > sa.bindparam("after", type_=sa.Integer))
-    .order_by(_M.number.desc())
-    .limit(sa.bindparam("most", type_=sa.Integer))
-)
-_IN_CONVERSATION = _M.conversation_id == sa.bindparam("which")
-_COUNT_MESSAGES = sa.select(sa.func.count()).where(_IN_CONVERSATION)
-_LAST_QUESTION = sa.select(_M.detail).where(_IN_CONVERSATION, _M.role == "user").order_by(_M.number.desc()).limit(1)
-_LAST_FACTS = CompiledSelect(
-    sa.select(memories)
-    .where(owner_condition(memories))
-    .order_by(_F.created_at.desc(), _F.id)
-    .limit(sa.bindparam("most", type_=sa.Integer))
-)
-_COLUMNS, _MESSAGE_COLUMNS, _FACT_COLUMNS = (tuple(column.name for column in part) for part in (_C, _M, _F))
-_INSERT_MESSAGE = sa.insert(conversation_messages)
-_SET_DETAIL = sa.update(conversation_messages).where(
-    _M.conversation_id == sa.bindparam("which"), _M.number == sa.bindparam("place")
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +34,12 @@ class ConversationRow:
     created_by: str
     title: str = ""
     turn: int = 0
+    """The number of the last turn."""
     state: ConversationState = "idle"
     pending: dict[str, str] = field(default_factory=dict[str, str])
+    """The ids of approvals, by the id of the call that waits."""
     lease: str = ""
+    """Identifies who works on a turn; '' for nobody."""
     lease_until: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
@@ -146,6 +75,53 @@ class MemoryRow:
     created_by: str
     created_at: str = field(default_factory=now)
     text: str
+
+
+# A conversation is a session. It goes when retention deletes the session.
+conversations = make_table(
+    "conversations", ConversationRow, sa.ForeignKeyConstraint(["id"], ["sessions.id"], ondelete="CASCADE")
+)
+conversation_messages = make_table(
+    "conversation_messages",
+    MessageRow,
+    sa.ForeignKeyConstraint(["conversation_id"], ["conversations.id"], ondelete="CASCADE"),
+    key=("conversation_id", "number"),
+)
+memories = make_table("memories", MemoryRow)
+_C, _M, _F = conversations.c, conversation_messages.c, memories.c
+sa.Index("ix_conversations_updated", _C.organization_id, _C.user_id, _C.updated_at)
+sa.Index("ix_memories_created", _F.organization_id, _F.user_id, _F.created_at)
+_THIS = _C.id == sa.bindparam("which")
+_insert = dialect_insert(conversations, lambda insert: insert.on_conflict_do_nothing())
+_FREE = sa.or_(_C.lease == "", _C.lease_until < sa.bindparam("moment"))
+_TAKE = sa.update(conversations).where(_THIS, _FREE)
+_HELD = sa.update(conversations).where(_THIS, _C.lease == sa.bindparam("holder"))
+# Every turn reads these, so they are compiled once, and their JSON is decoded without SQLAlchemy.
+_GET = CompiledSelect(
+    sa.select(*(raw_json(column) if column.name == "pending" else column for column in _C)).where(
+        owner_condition(conversations), _THIS
+    )
+)
+_LAST_MESSAGES = CompiledSelect(
+    sa.select(*(raw_json(column) if column.name in ("calls", "detail") else column for column in _M))
+    .where(_M.conversation_id == sa.bindparam("which"), _M.number > sa.bindparam("after", type_=sa.Integer))
+    .order_by(_M.number.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_IN_CONVERSATION = _M.conversation_id == sa.bindparam("which")
+_COUNT_MESSAGES = sa.select(sa.func.count()).where(_IN_CONVERSATION)
+_LAST_QUESTION = sa.select(_M.detail).where(_IN_CONVERSATION, _M.role == "user").order_by(_M.number.desc()).limit(1)
+_LAST_FACTS = CompiledSelect(
+    sa.select(memories)
+    .where(owner_condition(memories))
+    .order_by(_F.created_at.desc(), _F.id)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_COLUMNS, _MESSAGE_COLUMNS, _FACT_COLUMNS = (tuple(column.name for column in part) for part in (_C, _M, _F))
+_INSERT_MESSAGE = sa.insert(conversation_messages)
+_SET_DETAIL = sa.update(conversation_messages).where(
+    _M.conversation_id == sa.bindparam("which"), _M.number == sa.bindparam("place")
+)
 
 
 def add_conversation(connection: sa.Connection, row: ConversationRow) -> None:

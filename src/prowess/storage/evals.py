@@ -13,12 +13,12 @@ from prowess.storage.clock import now
 from prowess.storage.owner import Owner
 from prowess.storage.scores import SkillScore
 from prowess.storage.tables import (
-    ORDERED_JSON,
     belongs_to,
     count_rows,
     dialect_insert,
     insert_row,
     is_older,
+    make_table,
     metadata,
     read_row,
     read_rows,
@@ -26,70 +26,16 @@ from prowess.storage.tables import (
     texts,
 )
 
-eval_runs = sa.Table(
-    "eval_runs",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    *texts("organization_id", "user_id", "skill_slug", "skill_digest"),
-    sa.Column("state", sa.Text, nullable=False),  # running, done or stopped
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("finished_at", sa.Text),  # while it runs: the last sign of life of its process
-    sa.Column("total", sa.Integer, nullable=False),
-    sa.Column("done", sa.Integer, nullable=False),  # including those that failed and those with an error
-    sa.Column("failed", sa.Integer, nullable=False),
-    sa.Column("errors", sa.Integer, nullable=False),
-    sa.Column("cost", sa.Float),
-    sa.Column("plan", ORDERED_JSON, nullable=False),
-    sa.Column("arms", ORDERED_JSON, nullable=False),
-    sa.Column("summary", ORDERED_JSON),
-)
-
-eval_results = sa.Table(
-    "eval_results",
-    metadata,
-    sa.Column("run_id", sa.Text, primary_key=True),
-    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
-    *texts("organization_id", "user_id"),
-    sa.Column("cache_key", sa.Text, nullable=False),  # '' if the result must not be used again
-    sa.Column("result", sa.Text, nullable=False),  # as JSON
-)
-
-eval_scores = sa.Table(
-    "eval_scores",
-    metadata,
-    sa.Column("organization_id", sa.Text, primary_key=True),
-    sa.Column("skill_slug", sa.Text, primary_key=True),
-    sa.Column("skill_digest", sa.Text, primary_key=True),
-    *texts("created_at", "run_id"),
-    sa.Column("score", sa.Float, nullable=False),
-    sa.Column("detail", ORDERED_JSON, nullable=False),
-)
-
-sa.Index("ix_eval_runs_created", eval_runs.c.organization_id, eval_runs.c.created_at)
-sa.Index("ix_eval_results_cache", eval_results.c.organization_id, eval_results.c.user_id, eval_results.c.cache_key)
-
-
 RunState = Literal["running", "done", "stopped", "interrupted"]
 """`interrupted` is never stored: it is a run that says `running`, and whose process shows no sign of life."""
 
 _KEYS_AT_ONCE = 500
 """SQLite takes 32,766 parameters in a statement, PostgreSQL 65,535; more keys at once are not faster."""
 
-_R, _C, _S = eval_runs.c, eval_results.c, eval_scores.c
-_SUMMARY = [column for column in eval_runs.c if column.name != "plan"]
-_put_result = dialect_insert(eval_results, lambda insert: insert.on_conflict_do_nothing())
-_put_score = dialect_insert(
-    eval_scores,
-    lambda insert: insert.on_conflict_do_update(
-        index_elements=list(eval_scores.primary_key),
-        set_={name: insert.excluded[name] for name in ("created_at", "run_id", "score", "detail")},
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalRunRow:
-    """One run of an evaluation. See `eval_runs` for the columns."""
+    """One run of an evaluation."""
 
     id: str
     organization_id: str = ""
@@ -99,8 +45,10 @@ class EvalRunRow:
     state: RunState = "running"
     created_at: str = field(default_factory=now)
     finished_at: str | None = None
+    """When it ended. While it runs: the last sign of life of its process."""
     total: int = 0
     done: int = 0
+    """Including those that failed and those with an error."""
     failed: int = 0
     errors: int = 0
     cost: float | None = None
@@ -116,6 +64,32 @@ class StoredResult:
     position: int
     key: str
     result: dict[str, Any]
+
+
+eval_runs = make_table("eval_runs", EvalRunRow)
+eval_scores = make_table("eval_scores", SkillScore, key=("organization_id", "skill_slug", "skill_digest"))
+eval_results = sa.Table(
+    "eval_results",
+    metadata,
+    sa.Column("run_id", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    *texts("organization_id", "user_id"),
+    sa.Column("cache_key", sa.Text, nullable=False),  # '' if the result must not be used again
+    sa.Column("result", sa.Text, nullable=False),  # as JSON
+)
+
+_R, _C, _S = eval_runs.c, eval_results.c, eval_scores.c
+sa.Index("ix_eval_runs_created", _R.organization_id, _R.created_at)
+sa.Index("ix_eval_results_cache", _C.organization_id, _C.user_id, _C.cache_key)
+_SUMMARY = [column for column in eval_runs.c if column.name != "plan"]
+_put_result = dialect_insert(eval_results, lambda insert: insert.on_conflict_do_nothing())
+_put_score = dialect_insert(
+    eval_scores,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=list(eval_scores.primary_key),
+        set_={name: insert.excluded[name] for name in ("created_at", "run_id", "score", "detail")},
+    ),
+)
 
 
 def add_run(connection: sa.Connection, row: EvalRunRow) -> None:

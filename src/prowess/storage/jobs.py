@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner
 from prowess.storage.tables import (
-    ORDERED_JSON,
     belongs_to,
     count_rows,
     dialect_insert,
     is_older,
+    make_table,
     metadata,
     read_row,
     read_rows,
@@ -27,29 +27,55 @@ from prowess.storage.tables import (
     texts,
 )
 
-jobs = sa.Table(
-    "jobs",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    *texts("organization_id", "user_id", "kind", "name", "state", "skill_slug", "skill_digest"),
-    sa.Column("place", sa.Text, nullable=False),  # the workspace that has the skill; '' if every worker has it
-    sa.Column("attempt", sa.Integer, nullable=False),
-    *texts("created_at", "queued_at"),
-    sa.Column("started_at", sa.Text),
-    sa.Column("finished_at", sa.Text),
-    sa.Column("total", sa.Integer, nullable=False),
-    sa.Column("done", sa.Integer, nullable=False),
-    sa.Column("failed", sa.Integer, nullable=False),
-    sa.Column("cost", sa.Float),
-    sa.Column("approval_id", sa.Text),  # what it waits for
-    sa.Column("error_code", sa.Text),
-    sa.Column("error", sa.Text),
-    sa.Column("hint", sa.Text),
-    sa.Column("actor", ORDERED_JSON, nullable=False),
-    sa.Column("request", ORDERED_JSON, nullable=False),
-    sa.Column("result", ORDERED_JSON),
-)
+JobKind = Literal["run", "batch", "task"]
+JobState = Literal["queued", "running", "waiting", "succeeded", "failed", "stopped", "cancelled"]
+OPEN: tuple[JobState, ...] = ("queued", "running", "waiting")
+"""States of a job that a worker has to do, or is doing."""
 
+_CHUNK_ROWS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """One job: whose it is, what it does, and how far it is. `name` is unique among the jobs of its user."""
+
+    id: str
+    organization_id: str = ""
+    user_id: str = ""
+    kind: JobKind
+    name: str
+    state: JobState = "queued"
+    skill_slug: str
+    skill_digest: str = ""
+    place: str = ""
+    """The workspace that has the skill; '' if every worker has it."""
+    attempt: int = 1
+    """Counts the times that it was started. A retry is a new attempt."""
+    created_at: str = field(default_factory=now)
+    queued_at: str = field(default_factory=now)
+    started_at: str | None = None
+    finished_at: str | None = None
+    total: int = 0
+    """Items of a batch, artifacts of a run, or steps of a task."""
+    done: int = 0
+    failed: int = 0
+    cost: float | None = None
+    approval_id: str | None = None
+    """The approval that it waits for."""
+    error_code: str | None = None
+    error: str | None = None
+    hint: str | None = None
+    actor: dict[str, Any] = field(default_factory=dict[str, Any])
+    request: dict[str, Any] = field(default_factory=dict[str, Any])
+    result: dict[str, Any] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True until the job has ended."""
+        return self.state in OPEN
+
+
+jobs = make_table("jobs", JobRow)
 job_items = sa.Table(
     "job_items",
     metadata,
@@ -70,58 +96,12 @@ job_workers = sa.Table(
     sa.Column("claimed_at", sa.Text),  # when another worker began to take over its jobs
 )
 
-sa.Index("uq_jobs_name", jobs.c.organization_id, jobs.c.user_id, jobs.c.name, unique=True)
-sa.Index("ix_jobs_created", jobs.c.organization_id, jobs.c.created_at)
-sa.Index("ix_job_items_state", job_items.c.job_id, job_items.c.state)
-
-
-JobKind = Literal["run", "batch", "task"]
-JobState = Literal["queued", "running", "waiting", "succeeded", "failed", "stopped", "cancelled"]
-OPEN: tuple[JobState, ...] = ("queued", "running", "waiting")
-"""States of a job that a worker has to do, or is doing."""
-
-_CHUNK_ROWS = 1_000
 _T, _I, _W = jobs.c, job_items.c, job_workers.c
+sa.Index("uq_jobs_name", _T.organization_id, _T.user_id, _T.name, unique=True)
+sa.Index("ix_jobs_created", _T.organization_id, _T.created_at)
+sa.Index("ix_job_items_state", _I.job_id, _I.state)
 _insert_once = dialect_insert(jobs, lambda insert: insert.on_conflict_do_nothing().returning(jobs.c.id))
 _SUMMARY = [column for column in jobs.c if column.name != "result"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """One job: whose it is, what it does, and how far it is. `name` is unique among the jobs of its user."""
-
-    id: str
-    organization_id: str = ""
-    user_id: str = ""
-    kind: JobKind
-    name: str
-    state: JobState = "queued"
-    skill_slug: str
-    skill_digest: str = ""
-    place: str = ""
-    attempt: int = 1
-    """Counts the times that it was started. A retry is a new attempt."""
-    created_at: str = field(default_factory=now)
-    queued_at: str = field(default_factory=now)
-    started_at: str | None = None
-    finished_at: str | None = None
-    total: int = 0
-    """Items of a batch, artifacts of a run, or steps of a task."""
-    done: int = 0
-    failed: int = 0
-    cost: float | None = None
-    approval_id: str | None = None
-    error_code: str | None = None
-    error: str | None = None
-    hint: str | None = None
-    actor: dict[str, Any] = field(default_factory=dict[str, Any])
-    request: dict[str, Any] = field(default_factory=dict[str, Any])
-    result: dict[str, Any] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """True until the job has ended."""
-        return self.state in OPEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,16 +14,21 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.rows import lock_name
-from prowess.storage.tables import dialect_insert, metadata, read_row, read_rows, texts
+from prowess.storage.tables import dialect_insert, make_table, metadata, read_row, read_rows, texts
 
-organizations = sa.Table(
-    "organizations",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    *texts("name", "created_at", "created_by"),
-    sa.Column("deactivated_at", sa.Text),
-)
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Organization:
+    """One organization. `id` is its handle, chosen once."""
+
+    id: str
+    name: str
+    created_at: str
+    created_by: str
+    deactivated_at: str | None = None
+
+
+organizations = make_table("organizations", Organization)
 users = sa.Table(
     "users",
     metadata,
@@ -106,17 +111,6 @@ sa.Index("ix_web_sessions_owner", web_sessions.c.organization_id, web_sessions.c
 
 
 MemberRole = Literal["member", "admin"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Organization:
-    """One organization. `id` is its handle, chosen once."""
-
-    id: str
-    name: str
-    created_at: str
-    created_by: str
-    deactivated_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,46 +10,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.sql.traces import traces
-from prowess.storage.tables import (
-    ORDERED_JSON,
-    belongs_to,
-    count_rows,
-    insert_row,
-    is_older,
-    metadata,
-    read_row,
-    read_rows,
-    texts,
-)
-
-proposals = sa.Table(
-    "optimizer_proposals",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    *texts("organization_id", "user_id", "state", "skill_slug", "scope"),
-    sa.Column("artifact", sa.Text, nullable=False),  # '' for trigger phrases and descriptions
-    *texts("method", "base_digest", "candidate_digest"),
-    sa.Column("held_out", sa.Text, nullable=False),  # the digest of the cases of the test; '' before it
-    *texts("created_at", "updated_at"),
-    sa.Column("finished_at", sa.Text),
-    sa.Column("approved_at", sa.Text),
-    sa.Column("approver", sa.Text, nullable=False),
-    sa.Column("stopping", sa.Boolean, nullable=False),  # someone asked the search to end
-    sa.Column("version", sa.Integer),  # of the skill, once approved
-    sa.Column("calls", sa.Integer, nullable=False),
-    sa.Column("cost", sa.Float),
-    sa.Column("score", sa.Float),  # of the best candidate so far, on the validation cases
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("actor", ORDERED_JSON, nullable=False),
-    sa.Column("request", ORDERED_JSON, nullable=False),
-    sa.Column("change", ORDERED_JSON),  # the candidate
-    sa.Column("test", ORDERED_JSON),  # the figures of the held-out test
-    sa.Column("live", ORDERED_JSON),  # the figures of live runs after the approval
-)
-
-sa.Index("ix_optimizer_proposals_created", proposals.c.organization_id, proposals.c.created_at)
-sa.Index("ix_optimizer_proposals_state", proposals.c.state)
-
+from prowess.storage.tables import belongs_to, count_rows, insert_row, is_older, make_table, read_row, read_rows
 
 ProposalState = Literal["running", "refused", "proposed", "approved", "rejected", "watching", "kept", "rolled_back"]
 
@@ -58,12 +19,10 @@ TRIAL_SESSION = "optimize:"
 EVAL_SESSION = "eval:"
 """How the session of a trace begins whose run was part of an evaluation."""
 
-_P = proposals.c
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalRow:
-    """One optimization of a skill. See `proposals` for the columns."""
+    """One optimization of a skill."""
 
     id: str
     organization_id: str = ""
@@ -72,26 +31,40 @@ class ProposalRow:
     skill_slug: str
     scope: str
     artifact: str = ""
+    """'' for trigger phrases and descriptions."""
     method: str
     base_digest: str
     candidate_digest: str = ""
     held_out: str = ""
+    """The digest of the cases of the test; '' before it."""
     created_at: str = field(default_factory=now)
     updated_at: str = field(default_factory=now)
     finished_at: str | None = None
     approved_at: str | None = None
     approver: str = ""
     stopping: bool = False
+    """True if someone asked the search to end."""
     version: int | None = None
+    """The version of the skill, once approved."""
     calls: int = 0
     cost: float | None = None
     score: float | None = None
+    """The score of the best candidate so far, on the validation cases."""
     reason: str = ""
     actor: dict[str, Any] = field(default_factory=dict[str, Any])
     request: dict[str, Any] = field(default_factory=dict[str, Any])
     change: dict[str, Any] | None = None
+    """The candidate."""
     test: dict[str, Any] | None = None
+    """The figures of the held-out test."""
     live: dict[str, Any] | None = None
+    """The figures of live runs after the approval."""
+
+
+proposals = make_table("optimizer_proposals", ProposalRow)
+_P = proposals.c
+sa.Index("ix_optimizer_proposals_created", _P.organization_id, _P.created_at)
+sa.Index("ix_optimizer_proposals_state", _P.state)
 
 
 def add(connection: sa.Connection, row: ProposalRow) -> None:

@@ -6,7 +6,7 @@ text in UTC. Large columns come last, because SQLite reads a row from the front 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -74,6 +74,30 @@ def dialect_insert(
 def texts(*names: str) -> list[sa.Column[str]]:
     """Return columns of text that are never null."""
     return [sa.Column(name, sa.Text, nullable=False) for name in names]
+
+
+_FIELD_TYPES = {"int": sa.Integer, "float": sa.Float, "bool": sa.Boolean, "dict": ORDERED_JSON, "list": ORDERED_JSON}
+
+
+def make_table(
+    name: str,
+    row: type,
+    *constraints: sa.Constraint,
+    key: Sequence[str] = ("id",),
+    **types: type[sa.types.TypeEngine[Any]],
+) -> sa.Table:
+    """Return a table with a column for each field of a dataclass, which is nullable if the field may be None.
+
+    `types` are the types of columns that do not follow from their fields. Literals and others are text.
+    """
+    columns: list[sa.Column[Any]] = []
+    for field, annotation in row.__annotations__.items():
+        kind = annotation.removesuffix(" | None")
+        type_ = types.get(field) or _FIELD_TYPES.get(kind.partition("[")[0], sa.Text)
+        columns.append(
+            sa.Column(field, type_, primary_key=field in key, nullable=kind != annotation, autoincrement=False)
+        )
+    return sa.Table(name, metadata, *columns, *constraints)
 
 
 def _tenant_columns() -> list[sa.Column[str]]:

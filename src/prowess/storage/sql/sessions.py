@@ -6,28 +6,10 @@ import sqlalchemy as sa
 
 from prowess.storage.owner import owner_condition
 from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
-from prowess.storage.sessions import ENABLED_COLUMNS, SESSION_COLUMNS
-from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata
+from prowess.storage.sessions import ENABLED_COLUMNS, SESSION_COLUMNS, SessionRow
+from prowess.storage.tables import ORDERED_JSON, dialect_insert, make_table, metadata
 
-sessions = sa.Table(
-    "sessions",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),
-    sa.Column("conversation_id", sa.Text, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("actor_kind", sa.Text, nullable=False),
-    sa.Column("role", sa.Text, nullable=False),
-    sa.Column("model", sa.Text, nullable=False),
-    sa.Column("context_window", sa.Integer),
-    sa.Column("budget_max", sa.Integer, nullable=False),
-    sa.Column("budget_used", sa.Integer, nullable=False),  # the sum of content_length over its session_skills
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("updated_at", sa.Text, nullable=False),
-    sa.Column("closed_at", sa.Text),
-)
-
+sessions = make_table("sessions", SessionRow)
 session_skills = sa.Table(
     "session_skills",
     metadata,
