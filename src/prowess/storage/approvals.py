@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import LazyStatements, decode_json, lock_name
+from prowess.storage.rows import LazyStatements, lock_name, make_row, row_values
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -32,23 +33,22 @@ class ApprovalRow:
     id: str
     organization_id: str
     user_id: str
+    """The user who asked, or whose agent did."""
     session_id: str
+    """'' outside a session. An approval outlives its session."""
     action: str
     slug: str
     digest: str
     requester: str
     reason: str
     state: ApprovalState
-    detail: dict[str, Any]
     created_at: str
     expires_at: str
     resolved_at: str | None = None
     resolver: str | None = None
     note: str = ""
     used_at: str | None = None
-
-
-APPROVAL_COLUMNS = tuple(ApprovalRow.__annotations__)
+    detail: dict[str, Any]
 
 
 def ask(
@@ -89,7 +89,7 @@ def ask(
         created_at=now(),
         expires_at=seconds_from_now(lifetime_seconds),
     )
-    sql.INSERT.run(connection, [{name: getattr(row, name) for name in APPROVAL_COLUMNS}])
+    sql.INSERT.run(connection, [row_values(row)])
     return row, True
 
 
@@ -99,9 +99,8 @@ def get_approval(connection: sa.Connection, organization_id: str, approval_id: s
     return None if found is None else _to_approval(found)
 
 
-def _to_approval(values: tuple[Any, ...], **changes: Any) -> ApprovalRow:
-    row: dict[str, Any] = dict(zip(APPROVAL_COLUMNS, values, strict=True))
-    return ApprovalRow(**{**row, "detail": decode_json(row["detail"]), **changes})
+def _to_approval(values: tuple[Any, ...]) -> ApprovalRow:
+    return make_row(ApprovalRow, values, ("detail",))
 
 
 def list_approvals(
@@ -187,7 +186,7 @@ def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]
     """Store which requests expired unanswered, and return them; each is returned to exactly one caller."""
     moment = now()
     rows = sql.LOCK_OVERDUE.rows(connection, {"organization": organization_id, "moment": moment})
-    overdue = [_to_approval(row, resolved_at=moment) for row in rows]
+    overdue = [replace(_to_approval(row), resolved_at=moment) for row in rows]
     if overdue:
         keys = [{"organization": organization_id, "which": row.id, "moment": moment} for row in overdue]
         sql.EXPIRE.run(connection, keys)

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import CompiledSelect
-from prowess.storage.tables import insert_row, make_table, read_rows, row_values
+from prowess.storage.rows import CompiledSelect, row_values
+from prowess.storage.tables import insert_row, make_table, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def list_grants(connection: sa.Connection, owner: Owner) -> list[ConnectorGrant]
 def put_grants(connection: sa.Connection, grants: Sequence[ConnectorGrant]) -> None:
     """Store permissions, each in place of an earlier one for the same tool."""
     for grant in grants:
-        values = row_values(grant, _G)
+        values = row_values(grant)
         keys = [column for column in _G if column.primary_key]
         connection.execute(sa.delete(connector_grants).where(*(key == values[key.name] for key in keys)))
         connection.execute(sa.insert(connector_grants), values)

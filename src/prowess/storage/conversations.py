@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.rows import CompiledSelect, decode_json, raw_json
-from prowess.storage.tables import dialect_insert, insert_row, make_table, read_rows, row_values
+from prowess.storage.rows import CompiledSelect, make_row, raw_columns, row_values
+from prowess.storage.tables import dialect_insert, insert_row, make_table, read_rows
 
 ConversationState = Literal["idle", "running", "waiting", "stopped", "failed"]
 MessageRole = Literal["user", "assistant", "tool"]
@@ -97,13 +97,9 @@ _FREE = sa.or_(_C.lease == "", _C.lease_until < sa.bindparam("moment"))
 _TAKE = sa.update(conversations).where(_THIS, _FREE)
 _HELD = sa.update(conversations).where(_THIS, _C.lease == sa.bindparam("holder"))
 # Every turn reads these, so they are compiled once, and their JSON is decoded without SQLAlchemy.
-_GET = CompiledSelect(
-    sa.select(*(raw_json(column) if column.name == "pending" else column for column in _C)).where(
-        owner_condition(conversations), _THIS
-    )
-)
+_GET = CompiledSelect(sa.select(*raw_columns(_C)).where(owner_condition(conversations), _THIS))
 _LAST_MESSAGES = CompiledSelect(
-    sa.select(*(raw_json(column) if column.name in ("calls", "detail") else column for column in _M))
+    sa.select(*raw_columns(_M))
     .where(_M.conversation_id == sa.bindparam("which"), _M.number > sa.bindparam("after", type_=sa.Integer))
     .order_by(_M.number.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
@@ -117,7 +113,6 @@ _LAST_FACTS = CompiledSelect(
     .order_by(_F.created_at.desc(), _F.id)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-_COLUMNS, _MESSAGE_COLUMNS, _FACT_COLUMNS = (tuple(column.name for column in part) for part in (_C, _M, _F))
 _INSERT_MESSAGE = sa.insert(conversation_messages)
 _SET_DETAIL = sa.update(conversation_messages).where(
     _M.conversation_id == sa.bindparam("which"), _M.number == sa.bindparam("place")
@@ -126,16 +121,13 @@ _SET_DETAIL = sa.update(conversation_messages).where(
 
 def add_conversation(connection: sa.Connection, row: ConversationRow) -> None:
     """Store a conversation, unless it is there."""
-    connection.execute(_insert(connection), row_values(row, _C))
+    connection.execute(_insert(connection), row_values(row))
 
 
 def get_conversation(connection: sa.Connection, owner: Owner, conversation_id: str) -> ConversationRow | None:
     """Return a conversation of the owner, or None."""
     found = _GET.first(connection, {**owner.key, "which": conversation_id})
-    if found is None:
-        return None
-    values = dict(zip(_COLUMNS, found, strict=True))
-    return ConversationRow(**{**values, "pending": decode_json(values["pending"])})
+    return None if found is None else make_row(ConversationRow, found, ("pending",))
 
 
 def list_conversations(
@@ -178,7 +170,7 @@ def hold_lease(connection: sa.Connection, conversation_id: str, holder: str, val
 def add_messages(connection: sa.Connection, rows: Sequence[MessageRow]) -> None:
     """Store messages."""
     if rows:
-        values = [row_values(row, _M) for row in rows]
+        values = [row_values(row) for row in rows]
         connection.execute(_INSERT_MESSAGE, values)
 
 
@@ -190,11 +182,7 @@ def set_detail(connection: sa.Connection, row: MessageRow) -> None:
 def list_messages(connection: sa.Connection, conversation_id: str, *, limit: int, after: int = 0) -> list[MessageRow]:
     """Return the last messages of a conversation, oldest first; only those after a number."""
     newest = _LAST_MESSAGES.rows(connection, {"which": conversation_id, "most": limit, "after": after})
-    rows = [dict(zip(_MESSAGE_COLUMNS, values, strict=True)) for values in newest]
-    return [
-        MessageRow(**{**row, "calls": decode_json(row["calls"]), "detail": decode_json(row["detail"])})
-        for row in reversed(rows)
-    ]
+    return [make_row(MessageRow, values, ("calls", "detail")) for values in reversed(newest)]
 
 
 def page_messages(
@@ -227,7 +215,7 @@ def add_memory(connection: sa.Connection, row: MemoryRow) -> None:
 def list_memories(connection: sa.Connection, owner: Owner, *, limit: int) -> list[MemoryRow]:
     """Return the owner's facts, the newest first."""
     rows = _LAST_FACTS.rows(connection, {**owner.key, "most": limit})
-    return [MemoryRow(**dict(zip(_FACT_COLUMNS, row, strict=True))) for row in rows]
+    return [make_row(MemoryRow, row) for row in rows]
 
 
 def delete_memories(connection: sa.Connection, owner: Owner, ids: Sequence[str]) -> int:

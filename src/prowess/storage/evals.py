@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
+from prowess.storage.rows import row_values
 from prowess.storage.scores import SkillScore
 from prowess.storage.tables import (
     belongs_to,
@@ -22,7 +23,6 @@ from prowess.storage.tables import (
     metadata,
     read_row,
     read_rows,
-    row_values,
     texts,
 )
 
@@ -198,7 +198,7 @@ def find_cached(connection: sa.Connection, owner: Owner, keys: Sequence[str]) ->
 
 def put_score(connection: sa.Connection, row: SkillScore) -> None:
     """Store the score of a version, in place of an older one of the same version."""
-    connection.execute(_put_score(connection), row_values(row, eval_scores.c))
+    connection.execute(_put_score(connection), row_values(row))
 
 
 def read_scores(

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner
+from prowess.storage.rows import row_values
 from prowess.storage.tables import (
     belongs_to,
     count_rows,
@@ -23,7 +24,6 @@ from prowess.storage.tables import (
     metadata,
     read_row,
     read_rows,
-    row_values,
     texts,
 )
 
@@ -115,7 +115,7 @@ class ItemCounts:
 
 def add(connection: sa.Connection, row: JobRow, items: Iterable[str] = ()) -> bool:
     """Store a new job with the inputs of its items, as JSON; return False if the name is taken."""
-    values = row_values(row, jobs.c)
+    values = row_values(row)
     # The driver of PostgreSQL does not report how many rows an INSERT wrote.
     if connection.execute(_insert_once(connection), values).first() is None:
         return False

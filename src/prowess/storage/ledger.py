@@ -22,7 +22,7 @@ from prowess.storage.audit_chain import hash_row
 from prowess.storage.clock import now
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.owner import Owner, Tenant
-from prowess.storage.rows import LazyStatements, decode_json, lock_name
+from prowess.storage.rows import LazyStatements, decode_json, lock_name, make_row
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -49,9 +49,8 @@ class AuditRow:
     hash: str
 
 
-AUDIT_COLUMNS = tuple(AuditRow.__annotations__)
 EVENT_COLUMNS = ("number", "id", "at", "user_id", "session_id", "name", "data")
-"""The columns that are read for each, in this order."""
+"""The columns that are read for an event, in this order."""
 _AFTER_ALL = 2**62
 
 
@@ -255,8 +254,7 @@ def _to_event(values: tuple[Any, ...]) -> Event:
 
 
 def _to_audit_row(values: tuple[Any, ...]) -> AuditRow:
-    row: dict[str, Any] = dict(zip(AUDIT_COLUMNS, values, strict=True))
-    return AuditRow(**{**row, "detail": decode_json(row["detail"])})
+    return make_row(AuditRow, values, ("detail",))
 
 
 def _plain_json(value: dict[str, Any]) -> dict[str, Any]:

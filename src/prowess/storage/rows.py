@@ -7,11 +7,11 @@ short command does not import SQLAlchemy. `scripts/schema.py` writes that file.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import pydantic_core
 
@@ -23,6 +23,8 @@ from prowess.storage.sqlite_driver import real_connection
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+
+Row = TypeVar("Row")
 
 SQLITE_TEXTS = Path(__file__).with_name("sqlite_texts.json")
 """The text of each statement in `storage.sql` for SQLite, by module and name, as `make_texts` returns it."""
@@ -42,6 +44,24 @@ def raw_json(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     import sqlalchemy as sa
 
     return sa.type_coerce(column, sa.Text).label(column.name)
+
+
+def raw_columns(columns: Iterable[sa.Column[Any]]) -> list[sa.ColumnElement[Any]]:
+    """Return columns, each that holds JSON as `raw_json`."""
+    import sqlalchemy as sa
+
+    return [raw_json(column) if isinstance(column.type, sa.JSON) else column for column in columns]
+
+
+def row_values(row: object) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, to insert them."""
+    return {name: getattr(row, name) for name in type(row).__annotations__}
+
+
+def make_row(kind: Callable[..., Row], values: Sequence[Any], documents: Sequence[str] = ()) -> Row:
+    """Return the dataclass whose fields have these values, in their order. `documents` are read as `raw_json`."""
+    row: dict[str, Any] = dict(zip(kind.__annotations__, values, strict=True))
+    return kind(**row | {name: decode_json(row[name]) for name in documents})
 
 
 def decode_json(value: Any) -> Any:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import field
+from collections.abc import Sequence
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from prowess.lazy_dataclass import dataclass
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import LazyStatements, decode_json
+from prowess.storage.rows import LazyStatements, decode_json, make_row
 from prowess.storage.seals import seals_of
 
 if TYPE_CHECKING:
@@ -93,22 +94,6 @@ class EnabledBlock(NamedTuple):
     intact: bool
 
 
-SESSION_COLUMNS = tuple(SessionRow.__annotations__)
-ENABLED_COLUMNS = (
-    "slug",
-    "position",
-    "title",
-    "digest",
-    "scope",
-    "source_type",
-    "origin",
-    "content_length",
-    "enabled_at",
-    "detail",
-)
-"""The columns that are read for each, in this order."""
-
-
 def open_session(
     connection: sa.Connection,
     viewer: SessionViewer,
@@ -151,17 +136,13 @@ def open_session(
 
 def _get(connection: sa.Connection, viewer: SessionViewer, which: str) -> SessionRow:
     [found] = sql.FIND.rows(connection, {**viewer.key, "which": which})
-    return _to_session(found)
+    return make_row(SessionRow, found)
 
 
 def get_session(connection: sa.Connection, viewer: SessionViewer, session_id_or_conversation: str) -> SessionRow | None:
     """Return the session with that id, or else with that conversation; None if the viewer has none."""
     found = sql.FIND.first(connection, {**viewer.key, "which": session_id_or_conversation})
-    return _to_session(found) if found else None
-
-
-def _to_session(row: tuple[Any, ...]) -> SessionRow:
-    return SessionRow(**dict(zip(SESSION_COLUMNS, row, strict=True)))
+    return make_row(SessionRow, found) if found else None
 
 
 def list_sessions(
@@ -169,7 +150,7 @@ def list_sessions(
 ) -> list[SessionRow]:
     """Return the open sessions that the viewer sees, last changed first, starting after a last change and id."""
     key = {**viewer.key, "most": limit, "changed": after[0], "last": after[1]}
-    return [_to_session(row) for row in sql.LIST.rows(connection, key)]
+    return [make_row(SessionRow, row) for row in sql.LIST.rows(connection, key)]
 
 
 def count_sessions(connection: sa.Connection, viewer: SessionViewer) -> int:
@@ -216,7 +197,7 @@ def mark_used(connection: sa.Connection, session_id: str) -> None:
 def list_enabled(connection: sa.Connection, session_id: str) -> list[EnabledRow]:
     """Return the enabled skills of a session in order, without their texts."""
     rows = sql.ENABLED.rows(connection, {"which": session_id})
-    return [_enabled_row(dict(zip(ENABLED_COLUMNS, row, strict=True))) for row in rows]
+    return [_enabled_row(row) for row in rows]
 
 
 def list_contents(connection: sa.Connection, session_id: str) -> list[EnabledBlock]:
@@ -224,20 +205,19 @@ def list_contents(connection: sa.Connection, session_id: str) -> list[EnabledBlo
     seals = seals_of(connection)
     found: list[EnabledBlock] = []
     for *values, content, seal in sql.CONTENTS.rows(connection, {"which": session_id}):
-        row = _enabled_row(dict(zip(ENABLED_COLUMNS, values, strict=True)))
+        row = _enabled_row(values)
         intact = seals.check(str(seal), 0, _sealed(session_id, row, content)) == "valid"
         found.append(EnabledBlock(row, content, intact))
     return found
 
 
-def _enabled_row(columns: dict[str, Any]) -> EnabledRow:
+def _enabled_row(values: Sequence[Any]) -> EnabledRow:
     """Return a row. A document that another program damaged is empty, so that the seal does not match."""
-    values: dict[str, Any] = {**columns}
+    row = make_row(EnabledRow, values)
     try:
-        values["detail"] = dict(decode_json(values["detail"]))
+        return replace(row, detail=dict(decode_json(row.detail)))
     except (ValueError, TypeError):
-        values["detail"] = {}
-    return EnabledRow(**values)
+        return replace(row, detail={})
 
 
 def reserve(

@@ -81,7 +81,7 @@ def list_acceptances(connection: sa.Connection, organization_id: str, slug: str)
         .order_by(columns.created_at.desc(), columns.id)
         .limit(_MAX_ROWS)
     )
-    return [to_acceptance(dict(row)) for row in connection.execute(query).mappings()]
+    return [to_acceptance(row) for row in connection.execute(query)]
 
 
 def list_prompts(connection: sa.Connection, organization_id: str, slug: str) -> list[PromptUse]:

@@ -7,14 +7,14 @@ found no more than one that does not exist.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from prowess.skill.model import Scope
 from prowess.storage.blobs import split_chunks
 from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import LazyStatements, decode_json
+from prowess.storage.rows import LazyStatements, make_row, row_values
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -29,8 +29,6 @@ SyncStatus = Literal["ok", "partial", "failed"]
 
 DEFAULT_INTERVAL = 360
 """Minutes after which a source without an interval of its own is stale."""
-SOURCE_DOCUMENTS = ("config", "counts", "problems")
-"""The columns with JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +83,7 @@ class Source:
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object for people: without the lease, but with what it means."""
-        columns = {name: value for name, value in _to_row(self).items() if not name.startswith("lease_")}
+        columns = {name: value for name, value in row_values(self).items() if not name.startswith("lease_")}
         return {**columns, "syncing": self.is_syncing, "stale": self.is_stale()}
 
     def is_stale(self) -> bool:
@@ -104,13 +102,6 @@ class SourceItem:
     updated_at: str = ""
 
 
-_COLUMNS = tuple(column.name for column in fields(Source))
-
-
-def _to_row(source: Source) -> dict[str, Any]:
-    return {name: getattr(source, name) for name in _COLUMNS}
-
-
 CHANGEABLE = frozenset({"name", "config", "enabled"})
 """The fields of a source that a person changes."""
 STATE = ("fetched_url", "revision", "tree", "etag", "checked_at", "sequence")
@@ -121,7 +112,7 @@ def add_source(connection: sa.Connection, source: Source, by: str) -> Source:
     """Add a source that was never synced, and return it as it is stored."""
     moment = now()
     source = replace(source, created_at=moment, created_by=by, updated_at=moment)
-    connection.execute(sql.INSERT, _to_row(source))
+    connection.execute(sql.INSERT, row_values(source))
     return source
 
 
@@ -134,15 +125,8 @@ def get_source(connection: sa.Connection, owner: Owner, id: str, *, lock: bool =
 
 def list_sources(connection: sa.Connection, owner: Owner) -> list[Source]:
     """Return the sources that the owner sees: the organization's and the user's own, by name."""
-    return [_from_values(values) for values in sql.LIST.rows(connection, owner.key)]
-
-
-def _from_values(values: tuple[Any, ...]) -> Source:
-    row: dict[str, Any] = dict(zip(_COLUMNS, values, strict=True))
-    row["enabled"] = bool(row["enabled"])
-    for name in SOURCE_DOCUMENTS:
-        row[name] = decode_json(row[name])
-    return Source(**row)
+    found = [make_row(Source, row, ("config", "counts", "problems")) for row in sql.LIST.rows(connection, owner.key)]
+    return [replace(source, enabled=bool(source.enabled)) for source in found]
 
 
 def list_automatic(connection: sa.Connection) -> list[Source]:

@@ -6,7 +6,7 @@ text in UTC. Large columns come last, because SQLite reads a row from the front 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -15,6 +15,8 @@ import sqlalchemy as sa
 # A statement that is built while another thread imports this would fail. Jobs need it, and import it late. It is imported
 # here, because all modules with statements import this one first, and wait for it.
 import sqlalchemy.orm  # pyright: ignore[reportUnusedImport]
+
+from prowess.storage.rows import row_values
 
 Row = TypeVar("Row")
 
@@ -108,14 +110,9 @@ def _tenant_columns() -> list[sa.Column[str]]:
     ]
 
 
-def row_values(row: object, columns: Iterable[sa.Column[Any]]) -> dict[str, Any]:
-    """Return the attributes of an object that are named like columns, to insert them."""
-    return {column.name: getattr(row, column.name) for column in columns}
-
-
 def insert_row(connection: sa.Connection, table: sa.Table, row: object) -> None:
-    """Insert an object that has an attribute for each column of a table."""
-    connection.execute(sa.insert(table), row_values(row, table.c))
+    """Insert a row of a table of `make_table`."""
+    connection.execute(sa.insert(table), row_values(row))
 
 
 def read_rows(

@@ -17,7 +17,7 @@ from prowess.storage.accepted import Accepted, add_accepted
 from prowess.storage.blobs import split_chunks
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner
-from prowess.storage.rows import LazyStatements, decode_json
+from prowess.storage.rows import LazyStatements, make_row, row_values
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -37,42 +37,41 @@ _ALL_SLUGS = 50
 class Acceptance:
     """One person's acceptance of exact bytes; `detail` is the card that the person saw."""
 
+    id: str = ""
     organization_id: str
     user_id: str
+    """'' accepts for everyone in the organization."""
     slug: str
     digest: str
-    how: AcceptedHow
-    actor: str
     origin: str = ""
     hides: tuple[str, ...] = ()
+    """The scopes in which it may hide a trusted skill."""
     sends_out: bool = False
+    """True if its reach was shown, so that it may send data out."""
+    how: AcceptedHow
+    actor: str
     channel: str = ""
     proof: str = ""
-    detail: dict[str, Any] = field(default_factory=dict[str, Any])
-    id: str = ""
     created_at: str = ""
     revoked_at: str | None = None
     revoked_by: str | None = None
+    detail: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedFolder:
     """A standing rule: all skills in a folder count as accepted, whatever their bytes."""
 
+    id: str = ""
     organization_id: str
     user_id: str
     folder: str
     actor: str
     channel: str = ""
     proof: str = ""
-    id: str = ""
     created_at: str = ""
     revoked_at: str | None = None
     revoked_by: str | None = None
-
-
-ACCEPTANCE_COLUMNS = tuple(Acceptance.__annotations__)
-FOLDER_COLUMNS = tuple(TrustedFolder.__annotations__)
 
 
 def read_accepted(connection: sa.Connection, owner: Owner, slugs: Sequence[str]) -> Accepted:
@@ -107,13 +106,8 @@ def insert_acceptances(connection: sa.Connection, accepted: Sequence[Acceptance]
         return []
     moment = now()
     rows = [replace(acceptance, id=str(uuid.uuid4()), created_at=moment) for acceptance in accepted]
-    sql.INSERT.run(connection, [_to_row(one) for one in rows])
+    sql.INSERT.run(connection, [row_values(row) | {"hides": " ".join(row.hides)} for row in rows])
     return rows
-
-
-def _to_row(acceptance: Acceptance) -> dict[str, Any]:
-    row = {name: getattr(acceptance, name) for name in ACCEPTANCE_COLUMNS}
-    return {**row, "hides": " ".join(acceptance.hides)}
 
 
 def list_acceptances(
@@ -123,7 +117,7 @@ def list_acceptances(
     rows = (
         sql.LIST_OF_SLUG.rows(connection, {**owner.key, "of": slug}) if slug else sql.LIST.rows(connection, owner.key)
     )
-    acceptances = [to_acceptance(dict(zip(ACCEPTANCE_COLUMNS, row, strict=True))) for row in rows]
+    acceptances = [to_acceptance(row) for row in rows]
     return [
         acceptance
         for acceptance in acceptances
@@ -131,11 +125,10 @@ def list_acceptances(
     ]
 
 
-def to_acceptance(row: dict[str, Any]) -> Acceptance:
+def to_acceptance(values: Sequence[Any]) -> Acceptance:
     """Return an acceptance from a row of its table."""
-    values: dict[str, Any] = {**row, "hides": tuple(row["hides"].split()), "sends_out": bool(row["sends_out"])}
-    values["detail"] = decode_json(row["detail"])
-    return Acceptance(**values)
+    row: Any = make_row(Acceptance, values, ("detail",))
+    return replace(row, hides=tuple(row.hides.split()), sends_out=bool(row.sends_out))
 
 
 def revoke_acceptances(connection: sa.Connection, ids: Sequence[str], by: str) -> int:
@@ -154,14 +147,14 @@ def insert_folder(connection: sa.Connection, rule: TrustedFolder) -> TrustedFold
     if same is not None:
         return same
     stored = replace(rule, id=str(uuid.uuid4()), created_at=now())
-    sql.INSERT_FOLDER.run(connection, [{name: getattr(stored, name) for name in FOLDER_COLUMNS}])
+    sql.INSERT_FOLDER.run(connection, [row_values(stored)])
     return stored
 
 
 def list_folders(connection: sa.Connection, owner: Owner) -> list[TrustedFolder]:
     """Return the standing rules that count for an owner, by folder."""
     rows = sql.LIST_FOLDERS.rows(connection, owner.key)
-    return [TrustedFolder(**dict(zip(FOLDER_COLUMNS, row, strict=True))) for row in rows]
+    return [make_row(TrustedFolder, row) for row in rows]
 
 
 def revoke_folders(connection: sa.Connection, ids: Sequence[str], by: str) -> int:

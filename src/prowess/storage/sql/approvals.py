@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.approvals import APPROVAL_COLUMNS
+from prowess.storage.approvals import ApprovalRow
 from prowess.storage.owner import owner_condition
-from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
-from prowess.storage.tables import ORDERED_JSON, metadata, texts
+from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_columns
+from prowess.storage.tables import make_table
 
-approvals = sa.Table(
-    "approvals",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),  # the user who asked, or whose agent did
-    sa.Column("session_id", sa.Text, nullable=False),  # '' outside a session; an approval outlives its session
-    *texts("action", "slug", "digest", "requester", "reason", "state", "created_at", "expires_at"),
-    sa.Column("resolved_at", sa.Text),
-    sa.Column("resolver", sa.Text),
-    sa.Column("note", sa.Text, nullable=False),
-    sa.Column("used_at", sa.Text),
-    sa.Column("detail", ORDERED_JSON, nullable=False),  # the card that a person sees
-)
-
+approvals = make_table("approvals", ApprovalRow)
 sa.Index("ix_approvals_organization_state", approvals.c.organization_id, approvals.c.state, approvals.c.created_at)
 sa.Index(
     "ix_approvals_subject",
@@ -42,9 +28,8 @@ THIS_APPROVAL = approvals.c.id == sa.bindparam("which")
 ORGANIZATION = approvals.c.organization_id == sa.bindparam("organization")
 STATE = sa.case((sa.and_(PENDING, ~NOT_EXPIRED), "expired"), else_=approvals.c.state)
 
-COLUMNS = {**approvals.c, "state": STATE, "detail": raw_json(approvals.c.detail)}
 # The prompt of a conversation asks for the approval of each skill in it.
-_READ = sa.select(*(COLUMNS[name] for name in APPROVAL_COLUMNS))
+_READ = sa.select(*(STATE if column is approvals.c.state else column for column in raw_columns(approvals.c)))
 GET = CompiledSelect(_READ.where(ORGANIZATION, THIS_APPROVAL))
 _LIST = (
     _READ.where(ORGANIZATION, STATE.in_(sa.bindparam("states", expanding=True)))
@@ -66,7 +51,7 @@ GRANTED = CompiledSelect(
     .order_by(approvals.c.expires_at.desc())
     .limit(1)
 )
-INSERT = CompiledWrite(sa.insert(approvals), values=APPROVAL_COLUMNS)
+INSERT = CompiledWrite(sa.insert(approvals), values=approvals.c.keys())
 # The conditions are part of the UPDATE: of many callers who resolve, use or revoke at once, it changes a row for one.
 RESOLVE = sa.update(approvals).where(ORGANIZATION, THIS_APPROVAL, PENDING, NOT_EXPIRED)
 USE = CompiledWrite(

@@ -10,21 +10,12 @@ import sqlalchemy as sa
 
 from prowess.events import SHARED_EVENTS
 from prowess.storage.audit_chain import PRUNE_AUDIT
-from prowess.storage.ledger import AUDIT_COLUMNS, EVENT_COLUMNS
+from prowess.storage.ledger import EVENT_COLUMNS, AuditRow
 from prowess.storage.owner import tenant_condition
-from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
-from prowess.storage.tables import ORDERED_JSON, metadata, skills, texts
+from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_columns
+from prowess.storage.tables import ORDERED_JSON, make_table, metadata, skills, texts
 
-audit = sa.Table(
-    "audit",
-    metadata,
-    sa.Column("organization_id", sa.Text, primary_key=True),
-    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    *texts("at", "actor", "action", "slug", "digest", "outcome"),
-    sa.Column("detail", ORDERED_JSON, nullable=False),
-    *texts("previous", "hash"),
-)
-
+audit = make_table("audit", AuditRow, key=("organization_id", "number"), number=sa.BigInteger)
 events = sa.Table(
     "events",
     metadata,
@@ -54,9 +45,7 @@ LAST_EVENT = CompiledSelect(sa.select(sa.func.max(events.c.number)).where(EVENTS
 FIRST_EVENT = CompiledSelect(sa.select(sa.func.min(events.c.number)).where(EVENTS_OF))
 INSERT_AUDIT = CompiledWrite(sa.insert(audit), values=audit.c.keys())
 INSERT_EVENTS = CompiledWrite(sa.insert(events), values=events.c.keys())
-_AUDIT = sa.select(*(raw_json(audit.c[name]) if name == "detail" else audit.c[name] for name in AUDIT_COLUMNS)).where(
-    AUDIT_OF
-)
+_AUDIT = sa.select(*raw_columns(audit.c)).where(AUDIT_OF)
 READ_AUDIT = CompiledSelect(_AUDIT.where(audit.c.number > AFTER).order_by(audit.c.number).limit(MOST))
 NEWEST_AUDIT = _AUDIT.where(audit.c.number < BEFORE).order_by(audit.c.number.desc()).limit(MOST)
 FIND_AUDIT = CompiledSelect(NEWEST_AUDIT)
@@ -71,7 +60,7 @@ _OF_USER = sa.or_(
     sa.and_(events.c.user_id == sa.literal_column("''"), events.c.name.in_(SHARED_EVENTS)),
 )
 _EVENTS = (
-    sa.select(*(raw_json(events.c[name]) if name == "data" else events.c[name] for name in EVENT_COLUMNS))
+    sa.select(*raw_columns(events.c[name] for name in EVENT_COLUMNS))
     .where(EVENTS_OF, events.c.number > AFTER, _OF_SESSION, _OF_USER)
     .order_by(events.c.number)
     .limit(MOST)
@@ -89,7 +78,6 @@ CATALOG_STATE = CompiledSelect(sa.select(_LAST_AUDIT.scalar_subquery(), sa.exist
 
 # The detail undecoded, so that a row whose detail is no longer JSON can be reported by number. Streamed, because a log
 # has no maximum length.
-_CHAIN = sa.select(*(raw_json(column) if column.name == "detail" else column for column in audit.c)).where(AUDIT_OF)
-AUDIT_CHAIN = _CHAIN.order_by(audit.c.number).execution_options(yield_per=500)
+AUDIT_CHAIN = _AUDIT.order_by(audit.c.number).execution_options(yield_per=500)
 FIRST_AUDIT = sa.select(audit.c.number, audit.c.previous).where(AUDIT_OF).order_by(audit.c.number).limit(1)
-PRUNE_RECORD = _CHAIN.where(audit.c.action == PRUNE_AUDIT).order_by(audit.c.number.desc()).limit(1)
+PRUNE_RECORD = _AUDIT.where(audit.c.action == PRUNE_AUDIT).order_by(audit.c.number.desc()).limit(1)

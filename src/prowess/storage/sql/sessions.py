@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from prowess.storage.owner import owner_condition
-from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
-from prowess.storage.sessions import ENABLED_COLUMNS, SESSION_COLUMNS, SessionRow
+from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_columns
+from prowess.storage.sessions import EnabledRow, SessionRow
 from prowess.storage.tables import ORDERED_JSON, dialect_insert, make_table, metadata
 
 sessions = make_table("sessions", SessionRow)
@@ -38,7 +38,7 @@ CHARACTERS = sa.bindparam("by", type_=sa.Integer)
 
 INSERT = CompiledWrite(
     dialect_insert(sessions, lambda insert: insert.on_conflict_do_nothing()),
-    values=[name for name in SESSION_COLUMNS if name != "closed_at"],
+    values=[column.name for column in sessions.c if column.name != "closed_at"],
 )
 OWN = sessions.c.actor == sa.bindparam("viewer")
 SHARED = sa.bindparam("shared", type_=sa.Text)
@@ -46,7 +46,7 @@ VISIBLE = sa.and_(owner_condition(sessions), sa.or_(OWN, SHARED == "all", sessio
 # A conversation may be named like the id of another session; the id comes first. The actor's own conversation comes before
 # one of the same name that somebody else has, and of those the one in use comes first.
 FIND = CompiledSelect(
-    sa.select(*(sessions.c[name] for name in SESSION_COLUMNS))
+    sa.select(sessions)
     .where(VISIBLE, sa.or_(THIS_SESSION, sessions.c.conversation_id == sa.bindparam("which")))
     .order_by(sa.case((THIS_SESSION, 0), (OWN, 1), (OPEN, 2), else_=3), sessions.c.updated_at.desc())
     .limit(1)
@@ -54,7 +54,7 @@ FIND = CompiledSelect(
 REOPEN = sa.update(sessions).where(THIS_SESSION, ~OPEN)
 AFTER = sa.tuple_(sa.bindparam("changed"), sa.bindparam("last"))
 LIST = CompiledSelect(
-    sa.select(*(sessions.c[name] for name in SESSION_COLUMNS))
+    sa.select(sessions)
     .where(VISIBLE, OPEN, sa.tuple_(sessions.c.updated_at, sessions.c.id) < AFTER)
     .order_by(sessions.c.updated_at.desc(), sessions.c.id.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
@@ -77,8 +77,11 @@ TAKE = CompiledWrite(
 
 IN_SESSION = session_skills.c.session_id == sa.bindparam("which")
 THIS_SKILL = sa.and_(IN_SESSION, session_skills.c.slug == sa.bindparam("of"))
-LIGHT = [raw_json(session_skills.c[name]) if name == "detail" else session_skills.c[name] for name in ENABLED_COLUMNS]
-ENABLED_SKILLS = sa.select(*LIGHT).where(IN_SESSION).order_by(session_skills.c.position)
+ENABLED_SKILLS = (
+    sa.select(*raw_columns(session_skills.c[name] for name in EnabledRow.__annotations__))
+    .where(IN_SESSION)
+    .order_by(session_skills.c.position)
+)
 # Every request of an agent reads these, so they are compiled once.
 ENABLED = CompiledSelect(ENABLED_SKILLS)
 CONTENTS = CompiledSelect(ENABLED_SKILLS.add_columns(session_skills.c.content, session_skills.c.seal))

@@ -6,34 +6,11 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from prowess.storage.rows import CompiledSelect, raw_json
-from prowess.storage.sources import SOURCE_DOCUMENTS
-from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata, texts
+from prowess.storage.rows import CompiledSelect, raw_columns
+from prowess.storage.sources import Source
+from prowess.storage.tables import dialect_insert, make_table, metadata, texts
 
-skill_sources = sa.Table(
-    "skill_sources",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),  # '' for a source of the whole organization
-    sa.Column("scope", sa.Text, nullable=False),  # where its skills are kept
-    *texts("name", "source_type"),
-    sa.Column("config", ORDERED_JSON, nullable=False),
-    sa.Column("enabled", sa.Boolean, nullable=False),
-    *texts("created_at", "created_by", "updated_at"),
-    sa.Column("last_sync_at", sa.Text),
-    sa.Column("last_sync_status", sa.Text),
-    sa.Column("last_sync_error", sa.Text),
-    # The state of the source at the last successful sync, see `sources.fetched.SourceState`.
-    *texts("fetched_url", "revision", "tree", "etag", "checked_at"),
-    sa.Column("pinned_key", sa.Text, nullable=False),  # the key that signs its index; '' if it is not signed
-    sa.Column("sequence", sa.BigInteger, nullable=False),
-    sa.Column("counts", ORDERED_JSON, nullable=False),  # skills by their status in the last sync
-    sa.Column("problems", ORDERED_JSON, nullable=False),  # warnings, and the skills that were not taken
-    sa.Column("lease_owner", sa.Text),  # the sync that runs now
-    sa.Column("lease_until", sa.Text),
-)
-
+skill_sources = make_table("skill_sources", Source, sequence=sa.BigInteger)
 skill_source_items = sa.Table(
     "skill_source_items",
     metadata,
@@ -66,11 +43,7 @@ _HELD = _sources.lease_owner == sa.bindparam("holder")
 
 INSERT = sa.insert(skill_sources)
 ONE = sa.select(skill_sources).where(_ONE)
-LIST = CompiledSelect(
-    sa.select(*(raw_json(column) if column.name in SOURCE_DOCUMENTS else column for column in _sources))
-    .where(_VISIBLE)
-    .order_by(_sources.name, _sources.id)
-)
+LIST = CompiledSelect(sa.select(*raw_columns(_sources)).where(_VISIBLE).order_by(_sources.name, _sources.id))
 AUTOMATIC = (
     sa.select(skill_sources)
     .where(_sources.enabled)

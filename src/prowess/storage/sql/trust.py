@@ -4,35 +4,12 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_json
-from prowess.storage.tables import ORDERED_JSON, metadata, texts
-from prowess.storage.trust import ACCEPTANCE_COLUMNS, FOLDER_COLUMNS
+from prowess.storage.rows import CompiledSelect, CompiledWrite, raw_columns
+from prowess.storage.tables import make_table
+from prowess.storage.trust import Acceptance, TrustedFolder
 
-# Who accepted which bytes of which skill. Rows are never removed: a revoked one says when and by whom.
-skill_acceptances = sa.Table(
-    "skill_acceptances",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),  # '' accepts for everyone in the organization
-    *texts("slug", "digest", "origin"),
-    sa.Column("hides", sa.Text, nullable=False),  # the scopes in which it may hide a trusted skill, separated by spaces
-    sa.Column("sends_out", sa.Boolean, nullable=False),  # True if its reach was shown, so that it may send data out
-    *texts("how", "actor", "channel", "proof", "created_at"),
-    sa.Column("revoked_at", sa.Text),
-    sa.Column("revoked_by", sa.Text),
-    sa.Column("detail", ORDERED_JSON, nullable=False),  # what the person was shown
-)
-
-# Standing rules: everything in these folders counts as accepted, whatever its bytes.
-trusted_folders = sa.Table(
-    "trusted_folders",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    *texts("organization_id", "user_id", "folder", "actor", "channel", "proof", "created_at"),
-    sa.Column("revoked_at", sa.Text),
-    sa.Column("revoked_by", sa.Text),
-)
+skill_acceptances = make_table("skill_acceptances", Acceptance)
+trusted_folders = make_table("trusted_folders", TrustedFolder)
 
 # Read before every use of a skill.
 sa.Index(
@@ -54,7 +31,7 @@ def _counts_for_owner(table: sa.Table) -> sa.ColumnElement[bool]:
 _ours = skill_acceptances.c
 _IN_FORCE = _ours.revoked_at.is_(None)
 _LIST = (
-    sa.select(*(raw_json(_ours[name]) if name == "detail" else _ours[name] for name in ACCEPTANCE_COLUMNS))
+    sa.select(*raw_columns(_ours))
     .where(_counts_for_owner(skill_acceptances))
     .order_by(_ours.created_at.desc(), _ours.slug)
 )
@@ -72,11 +49,11 @@ OF_SLUGS = CompiledSelect(_FACTS.where(_ours.slug == sa.any_(sa.bindparam("of", 
 
 _RULE_IN_FORCE = trusted_folders.c.revoked_at.is_(None)
 LIST_FOLDERS = CompiledSelect(
-    sa.select(*(trusted_folders.c[name] for name in FOLDER_COLUMNS))
+    sa.select(trusted_folders)
     .where(_counts_for_owner(trusted_folders), _RULE_IN_FORCE)
     .order_by(trusted_folders.c.folder, trusted_folders.c.created_at)
 )
-INSERT_FOLDER = CompiledWrite(sa.insert(trusted_folders), values=FOLDER_COLUMNS)
+INSERT_FOLDER = CompiledWrite(sa.insert(trusted_folders), values=trusted_folders.c.keys())
 REVOKE_FOLDERS = sa.update(trusted_folders).where(_RULE_IN_FORCE)
 FOLDERS_OF_OWNER = CompiledSelect(
     sa.select(trusted_folders.c.folder).where(_counts_for_owner(trusted_folders), _RULE_IN_FORCE)
